@@ -1,0 +1,2 @@
+//! Which replica gets the next query, as a value.
+#![no_std]

@@ -1,0 +1,42 @@
+//! Why a sub-command ended badly, and the exit code that says so.
+//!
+//! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it failed while running,
+//! 2 what the user asked for makes no sense (arguments, configuration).
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The end of a sub-command that did not go well. The message says what was wrong, where, and what to do;
+/// lower-case, no trailing stop.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The user's arguments or configuration: nothing was started.
+    Usage(String),
+    /// The machine or a peer: a port in use, a file that cannot be written, a failed run.
+    Runtime(String),
+}
+
+impl Fault {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    pub(crate) fn runtime(message: impl Into<String>) -> Self {
+        Self::Runtime(message.into())
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Runtime(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Runtime(message) => f.write_str(message),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
+
+mod agent;
+mod check;
+mod cli;
+mod config;
+mod demo;
+mod fault;
+mod load;
+mod serve;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    cli::run()
+}
