@@ -93,6 +93,9 @@ pub(crate) struct Args {
     /// Seed of Poisson arrivals: the same seed, rate and length give the same arrival times
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Threads that send and receive, 1 to 64; one measures best up to some 30,000 requests/s
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) threads: usize,
     /// Write the figures to this file as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,

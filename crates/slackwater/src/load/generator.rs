@@ -105,8 +105,8 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
     let mut exchanges = JoinSet::new();
     // Whoever was due before the last wait for a slot ended has waited too, behind the one that did.
     let mut last_wait_ended = shared.start();
-    while let Some(intended) = arrivals.recv().await {
-        while exchanges.try_join_next().is_some() {}
+    loop {
+        // The slot comes first: what has left the queue is sent at once, so the queue holds just what its capacity says.
         let slot = if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             slot
         } else {
@@ -117,8 +117,12 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
             last_wait_ended = Instant::now();
             slot
         };
+        let Some(intended) = arrivals.recv().await else {
+            break;
+        };
         let has_waited = intended < last_wait_ended;
         exchanges.spawn(exchange(Arc::clone(shared), intended, has_waited, slot));
+        while exchanges.try_join_next().is_some() {}
     }
     while exchanges.join_next().await.is_some() {}
 }

@@ -22,6 +22,9 @@ mod summary;
 mod transport;
 mod window;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use args::Args;
 pub(crate) use command::run;
 pub(crate) use generator::Run;

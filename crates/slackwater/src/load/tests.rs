@@ -1,0 +1,438 @@
+//! The generator against real sockets on loopback: what stalls, refuses, hangs, closes early or answers nonsense, and
+//! what each of these comes to in the summary. Every wait is for a condition; whatever never happens ends at a limit.
+
+use super::{Live, Plan, Protocol, Run, Summary};
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Far longer than any of these runs takes; reached only when something is broken.
+const LIMIT: Duration = Duration::from_secs(20);
+
+const H2: Protocol = Protocol::Http2 {
+    streams_per_connection: NonZeroUsize::MIN.saturating_add(99),
+};
+
+/// `count` arrivals, evenly over `duration`.
+fn plan(address: SocketAddr, count: u32, duration: Duration) -> Plan {
+    let target = format!("http://{address}/").parse().unwrap();
+    let mut plan = Plan::new(target, f64::from(count) / duration.as_secs_f64(), duration);
+    plan.arrivals = super::Arrivals::Constant;
+    plan.timeout = LIMIT;
+    plan
+}
+
+async fn drive(plan: Plan) -> Summary {
+    let run = Run::prepare(plan, 1).await.unwrap();
+    let driven = run.drive(CancellationToken::new());
+    tokio::time::timeout(LIMIT, driven).await.unwrap().unwrap()
+}
+
+/// Looks every millisecond until `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let looking = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, looking)
+        .await
+        .expect("the condition never held");
+}
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A server that gives each connection to `serve`.
+async fn raw<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (listener, address) = listen().await;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
+    address
+}
+
+/// A server that reads one request's head on each connection, answers with these bytes and closes.
+async fn answering(bytes: &'static [u8]) -> SocketAddr {
+    raw(move |mut stream| async move {
+        let mut head = [0; 4_096];
+        if stream.read(&mut head).await.is_ok() {
+            let _ = stream.write_all(bytes).await;
+        }
+    })
+    .await
+}
+
+/// A server that speaks HTTP/1.1 and h2c and answers by `answer`.
+async fn http<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> SocketAddr
+where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    raw(move |stream| {
+        let answer = answer.clone();
+        async move {
+            let service = service_fn(move |request| {
+                let answer = answer(request);
+                async move { Ok::<_, Infallible>(answer.await) }
+            });
+            let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        }
+    })
+    .await
+}
+
+fn ok() -> Response<Full<Bytes>> {
+    Response::new(Full::from("hello"))
+}
+
+/// A server that answers only while `open` says so, and counts what it holds.
+async fn gated() -> (SocketAddr, watch::Sender<bool>, Arc<AtomicUsize>) {
+    let (gate, open) = watch::channel(false);
+    let held = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&held);
+    let address = http(move |_| {
+        let (mut open, counter) = (open.clone(), Arc::clone(&counter));
+        async move {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = open.wait_for(|is_open| *is_open).await;
+            counter.fetch_sub(1, Ordering::SeqCst);
+            ok()
+        }
+    })
+    .await;
+    (address, gate, held)
+}
+
+#[tokio::test]
+async fn answers_are_counted_with_their_bodies_over_both_protocols() {
+    let address = http(|_| async { ok() }).await;
+    for protocol in [Protocol::Http1, H2] {
+        let mut plan = plan(address, 50, Duration::from_millis(100));
+        plan.protocol = protocol;
+        let summary = drive(plan).await;
+        assert_eq!((summary.requests, summary.errors), (50, 0), "{summary}");
+        assert_eq!((summary.statuses.success, summary.body_bytes), (50, 250));
+        assert_eq!((summary.unfinished, summary.interrupted), (0, false));
+        assert!(summary.latency.p50_ms > 0.0 && summary.latency.max_ms < 2e4);
+    }
+}
+
+/// The whole point of the open loop: one stall must show in the latency of every arrival due during it.
+#[tokio::test]
+async fn a_stall_shows_in_every_arrival_due_during_it() {
+    const STALL: Duration = Duration::from_millis(300);
+    for (protocol, connections) in [(Protocol::Http1, 1), (Protocol::Http1, 200), (H2, 1)] {
+        // Whoever comes fortieth holds the lock, and with it everybody, for the length of the stall.
+        let count = Arc::new(Mutex::new(0));
+        let address = http(move |_| {
+            let count = Arc::clone(&count);
+            async move {
+                let mut count = count.lock().await;
+                *count += 1;
+                if *count == 40 {
+                    tokio::time::sleep(STALL).await;
+                }
+                ok()
+            }
+        })
+        .await;
+        let mut plan = plan(address, 200, Duration::from_secs(1));
+        plan.protocol = protocol;
+        plan.connections = NonZeroUsize::new(connections).unwrap();
+        let summary = drive(plan).await;
+        assert_eq!((summary.requests, summary.errors), (200, 0), "{summary}");
+        // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for the second.
+        // A generator that waits for its answers would see one slow request, and a p90 of next to nothing.
+        assert!(summary.latency.p90_ms >= 150.0, "{summary}");
+        assert!(summary.latency.max_ms >= 295.0, "{summary}");
+        assert_eq!(
+            summary.waited_for_connection > 0,
+            connections == 1 && protocol != H2
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_a_connect_error() {
+    let (listener, address) = listen().await;
+    drop(listener);
+    for protocol in [Protocol::Http1, H2] {
+        let mut plan = plan(address, 5, Duration::from_millis(50));
+        plan.protocol = protocol;
+        let summary = drive(plan).await;
+        assert_eq!(
+            (summary.requests, summary.errors_by_kind.connect),
+            (5, 5),
+            "{summary}"
+        );
+        assert!(
+            summary.first_failures["connect"].contains("refused"),
+            "{summary}"
+        );
+        assert!((summary.without_errors.max_ms, summary.connections_opened) == (0.0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_before_the_whole_answer_is_a_closed_error() {
+    let at_once = raw(|stream| async move { drop(stream) }).await;
+    let after_the_request = answering(b"").await;
+    let in_the_head = answering(b"HTTP/1.1 200 OK\r\ncontent-le").await;
+    let in_the_body = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;
+    for address in [at_once, after_the_request, in_the_head, in_the_body] {
+        let summary = drive(plan(address, 5, Duration::from_millis(50))).await;
+        assert_eq!(
+            (summary.requests, summary.errors_by_kind.closed),
+            (5, 5),
+            "{summary}"
+        );
+        assert_eq!(summary.statuses.success, 0, "half an answer is none");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_http_is_another_error() {
+    let address = answering(b"SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
+    let summary = drive(plan(address, 3, Duration::from_millis(30))).await;
+    assert_eq!(
+        (summary.requests, summary.errors_by_kind.other),
+        (3, 3),
+        "{summary}"
+    );
+}
+
+#[tokio::test]
+async fn no_answer_in_time_is_a_timeout_that_counts_as_the_whole_timeout() {
+    let silent = raw(|mut stream| async move {
+        let mut sink = Vec::new();
+        let _ = stream.read_to_end(&mut sink).await;
+    })
+    .await;
+    let half_a_body = raw(|mut stream| async move {
+        let mut sink = vec![0; 4_096];
+        let _ = stream.read(&mut sink).await;
+        let half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf";
+        let _ = stream.write_all(half).await;
+        let _ = stream.read_to_end(&mut sink).await;
+    })
+    .await;
+    let (h2_without_answers, _gate, _) = gated().await;
+    for (address, protocol) in [
+        (silent, Protocol::Http1),
+        (silent, H2),
+        (half_a_body, Protocol::Http1),
+        (h2_without_answers, H2),
+    ] {
+        let mut plan = plan(address, 5, Duration::from_millis(50));
+        plan.protocol = protocol;
+        plan.timeout = Duration::from_millis(60);
+        let summary = drive(plan).await;
+        assert_eq!(
+            (summary.requests, summary.errors_by_kind.timeout),
+            (5, 5),
+            "{summary}"
+        );
+        assert_eq!(summary.latency.p50_ms.to_bits(), 60_f64.to_bits());
+        assert_eq!(summary.latency.max_ms.to_bits(), 60_f64.to_bits());
+    }
+}
+
+#[tokio::test]
+async fn statuses_from_500_are_errors_and_others_are_not() {
+    for (status, errors) in [
+        (StatusCode::SERVICE_UNAVAILABLE, 4),
+        (StatusCode::NOT_FOUND, 0),
+    ] {
+        let address = http(move |_| async move {
+            let mut response = ok();
+            *response.status_mut() = status;
+            response
+        })
+        .await;
+        let summary = drive(plan(address, 4, Duration::from_millis(40))).await;
+        assert_eq!((summary.requests, summary.errors), (4, errors), "{summary}");
+        assert_eq!(summary.errors_by_kind.status_5xx, errors);
+        assert_eq!(summary.statuses.server_error, errors);
+        assert_eq!(summary.statuses.client_error, 4 - errors);
+        assert_eq!(
+            summary.body_bytes, 20,
+            "an error's body is read to its end, too"
+        );
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
+    let (address, gate, held) = gated().await;
+    let two = NonZeroUsize::new(2).unwrap();
+    let one_stream = Protocol::Http2 {
+        streams_per_connection: NonZeroUsize::MIN,
+    };
+    for protocol in [Protocol::Http1, one_stream] {
+        gate.send_replace(false);
+        let mut plan = plan(address, 20, Duration::from_millis(100));
+        plan.protocol = protocol;
+        plan.connections = two;
+        plan.queue_capacity = NonZeroUsize::new(3).unwrap();
+        let run = Run::prepare(plan, 1).await.unwrap();
+        let live = run.live();
+        let driven = tokio::spawn(run.drive(CancellationToken::new()));
+        // 20 due, 2 on their connections, 3 in the queue.
+        until(|| live.figures().requests == 15).await;
+        until(|| held.load(Ordering::SeqCst) == 2).await;
+        let figures = live.figures();
+        assert_eq!(
+            (figures.in_flight, figures.waiting, figures.errors),
+            (2, 3, 15)
+        );
+        gate.send_replace(true);
+        let summary = tokio::time::timeout(LIMIT, driven)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
+        assert_eq!((summary.requests, summary.errors), (20, 15), "{summary}");
+        assert_eq!(summary.errors_by_kind.overload, 15);
+        assert_eq!(
+            (summary.waited_for_connection, summary.connections_opened),
+            (3, 2)
+        );
+        // Not sent, so never answered: counted as the whole timeout.
+        assert!((summary.latency.p50_ms - LIMIT.as_secs_f64() * 1e3).abs() < 1e-6);
+        assert!(summary.without_errors.max_ms < summary.latency.max_ms);
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_closes_after_each_answer_gets_new_connections() {
+    let address = http(|_| async {
+        let mut response = ok();
+        let close = http::HeaderValue::from_static("close");
+        response.headers_mut().insert("connection", close);
+        response
+    })
+    .await;
+    let summary = drive(plan(address, 10, Duration::from_millis(50))).await;
+    assert_eq!((summary.requests, summary.errors), (10, 0), "{summary}");
+    assert_eq!(summary.connections_opened, 10);
+}
+
+#[tokio::test]
+async fn method_headers_and_body_arrive_as_planned() {
+    let address = http(|request: Request<Incoming>| async move {
+        use http_body_util::BodyExt;
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let is_right = head.method == "PUT"
+            && head.uri.path_and_query().unwrap() == "/a?b=c"
+            && head.headers["x-note"] == "1"
+            && body == "body";
+        let mut response = ok();
+        if !is_right {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+        }
+        response
+    })
+    .await;
+    for protocol in [Protocol::Http1, H2] {
+        let mut plan = plan(address, 3, Duration::from_millis(30));
+        plan.target = format!("http://{address}/a?b=c").parse().unwrap();
+        plan.protocol = protocol;
+        plan.method = http::Method::PUT;
+        plan.headers
+            .insert("x-note", http::HeaderValue::from_static("1"));
+        plan.body = Bytes::from_static(b"body");
+        assert_eq!(drive(plan).await.statuses.success, 3);
+    }
+}
+
+#[tokio::test]
+async fn the_warm_up_is_sent_but_left_out_of_the_summary() {
+    let address = http(|_| async { ok() }).await;
+    let mut plan = plan(address, 20, Duration::from_millis(100));
+    plan.warmup = Duration::from_millis(100);
+    let run = Run::prepare(plan, 5).await.unwrap();
+    let live: Live = run.live();
+    let summary = run.drive(CancellationToken::new()).await.unwrap();
+    assert_eq!(
+        (summary.requests, summary.body_bytes),
+        (20, 100),
+        "{summary}"
+    );
+    assert_eq!(live.figures().requests, 40);
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_schedule_and_waits_for_what_is_under_way() {
+    let (address, gate, held) = gated().await;
+    let run = Run::prepare(plan(address, 360_000, Duration::from_hours(1)), 1)
+        .await
+        .unwrap();
+    let (live, stop) = (run.live(), CancellationToken::new());
+    let driven = tokio::spawn(run.drive(stop.clone()));
+    until(|| held.load(Ordering::SeqCst) >= 5).await;
+    assert!(live.summary().unfinished >= 5 && live.summary().interrupted);
+    stop.cancel();
+    gate.send_replace(true);
+    let summary = tokio::time::timeout(LIMIT, driven)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(summary.interrupted && summary.requests >= 5, "{summary}");
+    assert_eq!((summary.errors, summary.unfinished), (0, 0), "{summary}");
+    assert!(summary.seconds < 60.0);
+}
+
+#[tokio::test]
+async fn dropping_a_run_closes_its_connections() {
+    let open = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&open);
+    let address = raw(move |mut stream| {
+        let counter = Arc::clone(&counter);
+        async move {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            counter.fetch_sub(1, Ordering::SeqCst);
+        }
+    })
+    .await;
+    let run = Run::prepare(plan(address, 360_000, Duration::from_hours(1)), 1)
+        .await
+        .unwrap();
+    let live = run.live();
+    let driven = tokio::spawn(run.drive(CancellationToken::new()));
+    until(|| open.load(Ordering::SeqCst) >= 3).await;
+    driven.abort();
+    until(|| open.load(Ordering::SeqCst) == 0).await;
+    assert!(live.summary().unfinished >= 3);
+}
+
+#[tokio::test]
+async fn a_plan_without_a_host_is_an_error_before_anything_is_sent() {
+    let plan = Plan::new("/path".parse().unwrap(), 1.0, Duration::from_secs(1));
+    let error = Run::prepare(plan, 1).await.unwrap_err();
+    assert_eq!(error.to_string(), "the target has no host");
+}
