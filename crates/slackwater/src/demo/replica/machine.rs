@@ -1,0 +1,2 @@
+//! x
+pub(crate) const JOBS_MAX: usize = 512;
