@@ -1,132 +1,194 @@
-//! Plays the pure values in virtual time, to see that the defaults make the point of the demo for any seed: balancing
-//! that sees the replicas' load is several times better at the 99th percentile than balancing that does not.
+//! Plays the pure values in virtual time, to see that the demo's defaults make its point from any seed: a balancer that
+//! sees the replicas' load is several times better at the 99th percentile than one that does not.
+//!
+//! `cargo test -p slackwater calibration -- --nocapture` prints the figures. Absent on purpose: Prequal itself; the
+//! shortest queue, known exactly and at once, is the simplest rule that sees, and bounds what the demo can show.
 
+use core::fmt;
 use core::time::Duration;
 
-use super::cost::Costs;
+use tokio::time::Instant;
+
+use super::World;
 use super::draw::{Draws, Stream};
-use super::neighbours::{Neighbourhood, Neighbours};
+use super::neighbours::Neighbours;
 use super::processor::{JobId, Processor};
 
 const REPLICAS: usize = 10;
-const RATE_PER_S: f64 = 400.0;
+const REQUESTS_PER_SECOND: f64 = 400.0;
 const SPAN: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Picks {
+#[derive(Debug, Clone, Copy)]
+enum Rule {
     Random,
     RoundRobin,
     ShortestQueue,
 }
 
-/// What the requests of one run met.
-struct Outcome {
-    latencies: Vec<Duration>,
-    refused: usize,
-    jobs_high: usize,
-    work: Duration,
-    capacity: f64,
-}
-
-impl Outcome {
-    fn quantile(&self, quantile: f64) -> Duration {
-        self.latencies[((self.latencies.len() - 1) as f64 * quantile) as usize]
-    }
-}
-
+/// One replica, and when its jobs arrived.
 struct Played {
     processor: Processor,
     neighbours: Neighbours,
     arrived: Vec<(JobId, Duration)>,
 }
 
-impl Played {
-    fn next_event(&self) -> Duration {
-        let completion = self.processor.next_completion().unwrap_or(Duration::MAX);
-        completion.min(self.neighbours.next_change())
-    }
+/// One fleet under one rule.
+struct Play {
+    fleet: Vec<Played>,
+    rule: Rule,
+    draws: Draws,
+    sent: usize,
+    refused: usize,
+    jobs_high: usize,
+    work: Duration,
+    /// Capacity of the fleet over time, in core-seconds.
+    offered: f64,
+    latencies: Vec<Duration>,
 }
 
-fn play(picks: Picks, seed: u64) -> Outcome {
-    let hood = Neighbourhood::default();
-    let mut fleet: Vec<Played> = (0..REPLICAS)
-        .map(|index| {
-            let neighbours = Neighbours::new(&hood, seed, index, REPLICAS);
-            let processor = Processor::new(super::machine::JOBS_MAX, neighbours.capacity());
-            Played { processor, neighbours, arrived: Vec::new() }
-        })
-        .collect();
-    let costs = Costs::new(seed, Costs::MEAN_BEFORE_CLIP);
-    let mut arrivals = Draws::new(seed, Stream::Test, 10);
-    let mut choices = Draws::new(seed, Stream::Test, 11);
-    let mut outcome =
-        Outcome { latencies: Vec::new(), refused: 0, jobs_high: 0, work: Duration::ZERO, capacity: 0.0 };
-    let (mut number, mut arrival) = (0_u64, Duration::ZERO);
-    loop {
-        let at = fleet.iter().map(Played::next_event).min().unwrap().min(arrival);
-        for replica in &mut fleet {
-            while let Some(job) = replica.processor.poll_completed(at) {
-                let place = replica.arrived.iter().position(|(other, _)| *other == job).unwrap();
-                outcome.latencies.push(at - replica.arrived.swap_remove(place).1);
+impl Play {
+    /// Plays `SPAN` of Poisson arrivals, and what was then in flight to its end.
+    fn run(world: &World, rule: Rule) -> Self {
+        let replica = |index| {
+            let neighbours = world.neighbours(index);
+            let processor = Processor::new(world.jobs_max, neighbours.capacity());
+            Played {
+                processor,
+                neighbours,
+                arrived: Vec::new(),
             }
-            while let Some(changed) = replica.neighbours.poll_change(at) {
-                replica.processor.set_capacity(changed, replica.neighbours.capacity());
-                if changed <= SPAN {
-                    outcome.capacity += replica.neighbours.capacity().as_f64() / 300.0;
+        };
+        let mut play = Self {
+            fleet: (0..world.replicas).map(replica).collect(),
+            rule,
+            draws: Draws::new(world.seed, Stream::Test, 10),
+            sent: 0,
+            refused: 0,
+            jobs_high: 0,
+            work: Duration::ZERO,
+            offered: 0.0,
+            latencies: Vec::new(),
+        };
+        let mut arrivals = Draws::new(world.seed, Stream::Test, 11);
+        let mut now = Duration::ZERO;
+        while now < SPAN {
+            now += arrivals.exponential(Duration::from_secs(1).div_f64(REQUESTS_PER_SECOND));
+            play.run_until(now);
+            let work = world.costs.numbered(play.sent as u64);
+            play.send(now, work);
+        }
+        play.run_until(Duration::from_mins(10));
+        play.latencies.sort_unstable();
+        play
+    }
+
+    fn run_until(&mut self, end: Duration) {
+        for replica in &mut self.fleet {
+            loop {
+                let changes = replica.neighbours.next_change();
+                let completes = replica.processor.next_completion().unwrap_or(Duration::MAX);
+                let now = changes.min(completes);
+                if now > end {
+                    break;
+                }
+                while let Some(job) = replica.processor.poll_completed(now) {
+                    let at = replica.arrived.iter().position(|(other, _)| *other == job);
+                    let (_, arrived) = replica.arrived.swap_remove(at.expect("a job that arrived"));
+                    self.latencies.push(now.saturating_sub(arrived));
+                }
+                if replica.neighbours.poll_change(now).is_some() {
+                    replica
+                        .processor
+                        .set_capacity(now, replica.neighbours.capacity());
+                    let next = replica.neighbours.next_change().min(SPAN);
+                    let span = next.saturating_sub(now).as_secs_f64();
+                    self.offered += replica.neighbours.capacity().as_f64() * span;
                 }
             }
         }
-        if at < arrival {
-            continue;
+    }
+
+    fn send(&mut self, now: Duration, work: Duration) {
+        let chosen = self.pick();
+        let replica = &mut self.fleet[chosen];
+        match replica.processor.arrive(now, work) {
+            Ok(job) => replica.arrived.push((job, now)),
+            Err(_) => self.refused += 1,
         }
-        if arrival > SPAN {
-            if fleet.iter().all(|replica| replica.processor.jobs() == 0) {
-                outcome.latencies.sort_unstable();
-                return outcome;
+        self.sent += 1;
+        self.work += work;
+        self.jobs_high = self.jobs_high.max(replica.processor.jobs());
+    }
+
+    fn pick(&mut self) -> usize {
+        let jobs = |index: usize| self.fleet[index].processor.jobs();
+        let replicas = 0..self.fleet.len();
+        match self.rule {
+            Rule::Random => self.draws.below(replicas.len()),
+            Rule::RoundRobin => self.sent % replicas.len(),
+            Rule::ShortestQueue => {
+                let least = replicas
+                    .clone()
+                    .map(jobs)
+                    .min()
+                    .expect("a fleet is not empty");
+                let shortest: Vec<usize> = replicas.filter(|&index| jobs(index) == least).collect();
+                shortest[self.draws.below(shortest.len())]
             }
-            arrival += Duration::from_millis(10);
-            continue;
         }
-        let chosen = match picks {
-            Picks::Random => choices.below(REPLICAS),
-            Picks::RoundRobin => usize::try_from(number).unwrap() % REPLICAS,
-            Picks::ShortestQueue => {
-                let least = fleet.iter().map(|replica| replica.processor.jobs()).min().unwrap();
-                let shortest: Vec<usize> =
-                    (0..REPLICAS).filter(|&index| fleet[index].processor.jobs() == least).collect();
-                shortest[choices.below(shortest.len())]
-            }
-        };
-        let work = costs.numbered(number);
-        outcome.work += work;
-        match fleet[chosen].processor.arrive(at, work) {
-            Ok(job) => fleet[chosen].arrived.push((job, at)),
-            Err(_) => outcome.refused += 1,
-        }
-        outcome.jobs_high = outcome.jobs_high.max(fleet[chosen].processor.jobs());
-        number += 1;
-        arrival += arrivals.exponential(Duration::from_secs_f64(1.0 / RATE_PER_S));
+    }
+
+    fn quantile(&self, per_mille: usize) -> Duration {
+        self.latencies[(self.latencies.len() * per_mille / 1_000).min(self.latencies.len() - 1)]
+    }
+
+    fn utilisation(&self) -> f64 {
+        self.work.as_secs_f64() / self.offered
+    }
+}
+
+impl fmt::Display for Play {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |per_mille| self.quantile(per_mille).as_millis();
+        write!(
+            f,
+            "{:>13}: p50 {:3} p90 {:4} ",
+            format!("{:?}", self.rule),
+            ms(500),
+            ms(900)
+        )?;
+        write!(
+            f,
+            "p99 {:5} p99.9 {:5} max {:5} ms, ",
+            ms(990),
+            ms(999),
+            ms(1_000)
+        )?;
+        write!(f, "{} sent, {} refused, ", self.sent, self.refused)?;
+        write!(
+            f,
+            "most jobs {:3}, utilisation {:.2}",
+            self.jobs_high,
+            self.utilisation()
+        )
     }
 }
 
 #[test]
-fn seeing_the_load_is_several_times_better_at_the_tail_whatever_the_seed() {
-    for seed in 0..20 {
-        let runs = [Picks::Random, Picks::RoundRobin, Picks::ShortestQueue].map(|picks| play(picks, seed));
-        for (run, name) in runs.iter().zip(["random", "round robin", "shortest queue"]) {
-            println!(
-                "seed {seed:2} {name:14} p50 {:6.1} p90 {:6.1} p99 {:7.1} p99.9 {:7.1} max {:7.1} ms, refused {}, most jobs {}, util {:.2}",
-                run.quantile(0.5).as_secs_f64() * 1e3,
-                run.quantile(0.9).as_secs_f64() * 1e3,
-                run.quantile(0.99).as_secs_f64() * 1e3,
-                run.quantile(0.999).as_secs_f64() * 1e3,
-                run.quantile(1.0).as_secs_f64() * 1e3,
-                run.refused,
-                run.jobs_high,
-                run.work.as_secs_f64() / SPAN.as_secs_f64() / run.capacity,
+fn seeing_the_load_is_several_times_better_at_the_tail_from_any_seed() {
+    for seed in 1..=8 {
+        let world = World::for_load(seed, REPLICAS, REQUESTS_PER_SECOND, Instant::now());
+        let rules = [Rule::Random, Rule::RoundRobin, Rule::ShortestQueue];
+        let plays = rules.map(|rule| Play::run(&world, rule));
+        for play in &plays {
+            println!("seed {seed} {play}");
+            assert_eq!(play.refused, 0, "seed {seed}: nobody is refused");
+            assert!(
+                (0.52..0.72).contains(&play.utilisation()),
+                "seed {seed}: {play}"
             );
         }
-        let [random, round_robin, shortest] = runs.map(|run| run.quantile(0.99));
+        let [random, round_robin, shortest] = plays.map(|play| play.quantile(990));
         assert!(shortest * 2 <= random.min(round_robin), "seed {seed}");
     }
 }

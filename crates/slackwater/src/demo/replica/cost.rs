@@ -24,7 +24,10 @@ impl Costs {
 
     /// Costs with the given mean and standard deviation before clipping; 0 makes every request free.
     pub(crate) fn new(seed: u64, mean_before_clip: Duration) -> Self {
-        Self { seed, mean_before_clip }
+        Self {
+            seed,
+            mean_before_clip,
+        }
     }
 
     /// The mean cost of a request: 1.083 of the mean before clipping.
@@ -44,7 +47,8 @@ impl Costs {
 
     /// The cost of a request without a number: the next one of `draws`.
     pub(crate) fn draw(&self, draws: &mut Draws) -> Duration {
-        self.mean_before_clip.mul_f64((1.0 + draws.normal()).max(0.0))
+        self.mean_before_clip
+            .mul_f64((1.0 + draws.normal()).max(0.0))
     }
 }
 
@@ -57,21 +61,31 @@ mod tests {
         let costs = Costs::new(3, Duration::from_millis(20));
         let mut sample: Vec<Duration> = (0..50_000).map(|number| costs.numbered(number)).collect();
         sample.sort_unstable();
-        let at = |quantile: f64, low_ms: u64, high_ms: u64| {
-            let found = sample[(quantile * 50_000.0) as usize];
+        let at = |percent: usize, low_ms: u64, high_ms: u64| {
+            let found = sample[percent * 500];
             let range = Duration::from_millis(low_ms)..Duration::from_millis(high_ms);
-            assert!(range.contains(&found), "quantile {quantile} is {found:?}");
+            assert!(range.contains(&found), "p{percent} is {found:?}");
         };
-        assert_eq!(sample[7_500], Duration::ZERO, "16 % of the requests are free");
-        at(0.5, 19, 21);
-        at(0.99, 64, 69);
+        assert_eq!(
+            sample[7_500],
+            Duration::ZERO,
+            "16 % of the requests are free"
+        );
+        at(50, 19, 21);
+        at(99, 64, 69);
         let mean = sample.iter().sum::<Duration>() / 50_000;
-        assert!(mean.abs_diff(costs.mean()) < Duration::from_micros(300), "mean {mean:?}");
+        assert!(
+            mean.abs_diff(costs.mean()) < Duration::from_micros(300),
+            "mean {mean:?}"
+        );
     }
 
     #[test]
     fn a_numbered_request_costs_the_same_everywhere_and_unnumbered_ones_differ_by_replica() {
-        let (here, there) = (Costs::new(3, Costs::MEAN_BEFORE_CLIP), Costs::new(3, Costs::MEAN_BEFORE_CLIP));
+        let (here, there) = (
+            Costs::new(3, Costs::MEAN_BEFORE_CLIP),
+            Costs::new(3, Costs::MEAN_BEFORE_CLIP),
+        );
         assert_eq!(here.numbered(41), there.numbered(41));
         let first = |replica| {
             let mut draws = here.unnumbered_draws(replica);

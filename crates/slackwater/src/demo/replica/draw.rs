@@ -36,7 +36,9 @@ impl Draws {
     /// The generator of `stream` number `index` in the world `seed`.
     pub(crate) fn new(seed: u64, stream: Stream, index: u64) -> Self {
         let stream = scramble(scramble(seed).wrapping_add(stream as u64));
-        Self { state: scramble(stream.wrapping_add(index)) }
+        Self {
+            state: scramble(stream.wrapping_add(index)),
+        }
     }
 
     /// 64 random bits.
@@ -119,8 +121,14 @@ mod tests {
             let span = draws.between(Duration::from_secs(2), Duration::from_secs(3));
             assert!((Duration::from_secs(2)..=Duration::from_secs(3)).contains(&span));
         }
-        assert!(hits.iter().all(|&hits| (850..1_150).contains(&hits)), "{hits:?}");
+        assert!(
+            hits.iter().all(|&hits| (850..1_150).contains(&hits)),
+            "{hits:?}"
+        );
         assert_eq!(draws.below(0), 0);
-        assert_eq!(draws.between(Duration::from_secs(3), Duration::ZERO), Duration::from_secs(3));
+        assert_eq!(
+            draws.between(Duration::from_secs(3), Duration::ZERO),
+            Duration::from_secs(3)
+        );
     }
 }

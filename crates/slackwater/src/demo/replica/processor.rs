@@ -34,7 +34,9 @@ impl Cores {
         reason = "a float's `as` saturates, which is what is documented"
     )]
     pub(crate) fn from_f64(cores: f64) -> Self {
-        Self { milli: (cores * 1_000.0).round() as u32 }
+        Self {
+            milli: (cores * 1_000.0).round() as u32,
+        }
     }
 
     /// As a plain number of cores, for arithmetic and display.
@@ -96,7 +98,10 @@ impl Processor {
             return Err(Full);
         }
         let work = u128::from(as_ns(work)) << FRACTION_BITS;
-        let job = JobId { finish: self.attained + work, arrival: self.arrivals };
+        let job = JobId {
+            finish: self.attained + work,
+            arrival: self.arrivals,
+        };
         self.arrivals += 1;
         self.jobs.insert(job);
         Ok(job)
@@ -117,7 +122,11 @@ impl Processor {
     /// When the next job will be done if nothing changes until then; in the past for one that waits to be polled.
     /// `None` without jobs, or without capacity.
     pub(crate) fn next_completion(&self) -> Option<Duration> {
-        let next_ns = if self.completed.is_empty() { self.next_finish()?.1 } else { self.settled_ns };
+        let next_ns = if self.completed.is_empty() {
+            self.next_finish()?.1
+        } else {
+            self.settled_ns
+        };
         Some(Duration::from_nanos(next_ns))
     }
 
@@ -157,7 +166,9 @@ impl Processor {
 
     /// Adds the service attained until `to_ns`, during which nobody came or left.
     fn advance(&mut self, to_ns: u64) {
-        let Some(span_ns) = to_ns.checked_sub(self.settled_ns) else { return };
+        let Some(span_ns) = to_ns.checked_sub(self.settled_ns) else {
+            return;
+        };
         if let Some((rate, over)) = self.rate() {
             self.attained += ((u128::from(span_ns) * rate) << FRACTION_BITS) / over;
         }
@@ -179,7 +190,7 @@ impl Processor {
 
     /// The rate of each job as a fraction: min(1, capacity / jobs). `None` when nothing moves.
     fn rate(&self) -> Option<(u128, u128)> {
-        let one_core_each = Cores::ONE.milli as u128 * self.jobs.len() as u128;
+        let one_core_each = u128::from(Cores::ONE.milli) * self.jobs.len() as u128;
         let rate = u128::from(self.capacity.milli).min(one_core_each);
         (rate > 0).then_some((rate, one_core_each))
     }
