@@ -21,7 +21,7 @@ use super::neighbours::Neighbours;
 use super::processor::{Cores, JobId, Processor};
 
 /// How many queries a replica serves at once unless told otherwise; more are refused. A replica that round robin keeps
-/// feeding while it is hobbled gathers 100 to 150 at the demo's default rate.
+/// feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
 pub(crate) const JOBS_MAX: usize = 512;
 
 /// The machine of one replica; clones are handles to the same one.
