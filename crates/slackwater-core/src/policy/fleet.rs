@@ -1,0 +1,144 @@
+//! The replicas that a policy knows, and which of them may be chosen.
+
+use crate::draw::{Draw, below};
+use crate::policy::observe::ReplicaView;
+use crate::policy::query::Query;
+use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
+use alloc::vec::Vec;
+
+/// What holds for one replica.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    /// The driver took it out of the choice.
+    ejected: bool,
+    /// Its own report took it out.
+    draining: bool,
+    /// Queries of this client's that are out there.
+    in_flight: u32,
+}
+
+/// The fleet: everyone known (who may be probed) and the part that may be chosen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fleet {
+    known: ReplicaSet,
+    available: ReplicaSet,
+    standings: ReplicaMap<Standing>,
+}
+
+impl Fleet {
+    pub(crate) fn add(&mut self, replica: ReplicaId) -> bool {
+        let new = self.known.insert(replica);
+        if new {
+            self.available.insert(replica);
+            self.standings.insert(replica, Standing::default());
+        }
+        new
+    }
+
+    pub(crate) fn remove(&mut self, replica: ReplicaId) -> bool {
+        self.available.remove(replica);
+        self.standings.remove(replica);
+        self.known.remove(replica)
+    }
+
+    /// The driver's word on whether it may be chosen; `true` if that changed who may be.
+    pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> bool {
+        self.change(replica, |standing| standing.ejected = ejected)
+    }
+
+    /// The replica's own word; `true` if that changed who may be chosen.
+    pub(crate) fn set_draining(&mut self, replica: ReplicaId, draining: bool) -> bool {
+        self.change(replica, |standing| standing.draining = draining)
+    }
+
+    fn change(&mut self, replica: ReplicaId, set: impl FnOnce(&mut Standing)) -> bool {
+        let Some(standing) = self.standings.find_mut(replica) else {
+            return false;
+        };
+        set(standing);
+        if standing.ejected || standing.draining {
+            self.available.remove(replica)
+        } else {
+            self.available.insert(replica)
+        }
+    }
+
+    pub(crate) fn knows(&self, replica: ReplicaId) -> bool {
+        self.known.contains(replica)
+    }
+
+    pub(crate) fn is_available(&self, replica: ReplicaId) -> bool {
+        self.available.contains(replica)
+    }
+
+    pub(crate) fn known(&self) -> &[ReplicaId] {
+        self.known.as_slice()
+    }
+
+    pub(crate) fn available(&self) -> &[ReplicaId] {
+        self.available.as_slice()
+    }
+
+    /// Nobody may be chosen, though somebody is known.
+    pub(crate) fn in_panic(&self) -> bool {
+        self.available.len() == 0 && self.known.len() > 0
+    }
+
+    /// Those to choose from: the available, or everyone when nobody is. `[A8]`
+    pub(crate) fn choice(&self) -> &[ReplicaId] {
+        if self.available.len() == 0 {
+            self.known.as_slice()
+        } else {
+            self.available.as_slice()
+        }
+    }
+
+    /// A uniformly random replica that the query may go to. If all available ones have had it, any other known one.
+    pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        random_of(self.choice(), query, draw).or_else(|| random_of(self.known(), query, draw))
+    }
+
+    pub(crate) fn in_flight(&self, replica: ReplicaId) -> u32 {
+        self.standings
+            .find(replica)
+            .map_or(0, |standing| standing.in_flight)
+    }
+
+    pub(crate) fn query_sent(&mut self, replica: ReplicaId) {
+        if let Some(standing) = self.standings.find_mut(replica) {
+            standing.in_flight = standing.in_flight.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn query_done(&mut self, replica: ReplicaId) {
+        if let Some(standing) = self.standings.find_mut(replica) {
+            standing.in_flight = standing.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// Every known replica, as seen from outside; `silent` says which of them answer no probes.
+    pub(crate) fn views(&self, silent: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaView> {
+        let view = |&replica: &ReplicaId| {
+            let standing = self.standings.find(replica);
+            ReplicaView {
+                replica,
+                available: self.is_available(replica),
+                draining: standing.is_some_and(|standing| standing.draining),
+                in_flight: self.in_flight(replica),
+                silent: silent(replica),
+            }
+        };
+        self.known().iter().map(view).collect()
+    }
+}
+
+/// A uniformly random member that the query allows. Counts rather than collects: no allocation, one draw.
+fn random_of(replicas: &[ReplicaId], query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+    if query.avoid.is_empty() {
+        let index = below(draw, u32::try_from(replicas.len()).ok()?);
+        return replicas.get(index as usize).copied();
+    }
+    let allowed = || replicas.iter().filter(|&&replica| query.allows(replica));
+    let index = below(draw, u32::try_from(allowed().count()).ok()?);
+    allowed().nth(index as usize).copied()
+}

@@ -1,0 +1,98 @@
+//! Policies: who gets the next query.
+//!
+//! Every policy is a value behind one trait. A driver tells it what happened (`handle_…`, `add_…`, `remove_…`), asks
+//! what it wants done (`poll_…`) and looks at it (`counters`, `snapshot`). Completion is part of the trait: each pick
+//! carries a [`Ticket`], and whoever picked hands it back with the query's [`Outcome`], also when the query was dropped.
+//!
+//! Adding a policy is one file here and one line in [`POLICIES`].
+
+mod fleet;
+mod least_loaded;
+mod observe;
+pub mod prequal;
+mod probe;
+mod query;
+mod random;
+mod registry;
+mod round_robin;
+mod unprobed;
+
+pub use least_loaded::LeastLoaded;
+pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
+pub use prequal::{Prequal, PrequalConfig, PrequalSync};
+pub use probe::{Probe, ProbeId, ProbeRound, RoundTarget};
+pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
+pub use random::Random;
+pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
+pub use round_robin::RoundRobin;
+pub use unprobed::{Candidates, Choose, Unprobed};
+
+use crate::draw::Draw;
+use crate::replica::ReplicaId;
+use crate::report::LoadReport;
+use crate::time::Instant;
+use core::fmt::Debug;
+
+/// A way to choose replicas.
+///
+/// Picking never waits, never does I/O and never allocates `[A1]`. Events about replicas, probes or tickets that the
+/// policy does not know (any more) are normal: ignored and, where they tell something, counted.
+pub trait Policy: Debug + Send {
+    /// The name by which users select it, as in [`POLICIES`].
+    fn name(&self) -> &'static str;
+
+    /// A replica joins the fleet and may be chosen and probed from now on. Adding a known replica changes nothing.
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId);
+
+    /// A replica leaves the fleet: it is neither chosen nor probed any more, and all that was known of it is forgotten.
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId);
+
+    /// Takes a replica out of the choice (`false`: the driver ejects or drains it) or back into it. It stays known and
+    /// probed. When no replica at all may be chosen, all may be (panic). `[A8]` `[A12]`
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool);
+
+    /// Chooses a replica for a query, and charges the choice in the same step.
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
+
+    /// The end of a query, however it ended. Each ticket comes back exactly once.
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
+
+    /// Ends a probing round that [`Decision::Probe`] began for `query`, with whatever answers it has; `None` if no
+    /// replica is left. Policies that never begin a round choose as they always do. `[S1]` `[S2]`
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Pick>;
+
+    /// The next probe to send, if one is due. Call it after each event until it gives `None`; send what it gives, and
+    /// hand the answer to [`Policy::handle_report`].
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe>;
+
+    /// The answer to a probe. One that comes after the probe's deadline is counted and ignored. `[A4]`
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    );
+
+    /// A probe is known to have failed before its deadline (refused, unreachable). The deadline itself needs no call:
+    /// the policy watches it in [`Policy::handle_timeout`].
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw);
+
+    /// When the policy next wants [`Policy::handle_timeout`] to be called, if at all.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Time has passed: probes whose deadline is over count as lost, idle probes fall due. `[A3]` `[A4]`
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw);
+
+    /// What has happened so far.
+    fn counters(&self) -> Counters;
+
+    /// What the policy knows now, for people to look at. Allocates; not for a query's path.
+    fn snapshot(&self, now: Instant) -> Snapshot;
+}

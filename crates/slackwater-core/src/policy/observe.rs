@@ -1,0 +1,129 @@
+//! What people may see of a policy: counts of what happened, and a picture of what it knows.
+
+use crate::policy::query::PickReason;
+use crate::replica::ReplicaId;
+use crate::report::Rif;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// How many picks each reason made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReasonCounts([u64; PickReason::ALL.len()]);
+
+impl ReasonCounts {
+    /// Picks for this reason.
+    pub const fn of(&self, reason: PickReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All picks.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Each reason with its picks.
+    pub fn iter(&self) -> impl Iterator<Item = (PickReason, u64)> + '_ {
+        PickReason::ALL
+            .into_iter()
+            .map(|reason| (reason, self.of(reason)))
+    }
+
+    pub(crate) const fn count(&mut self, reason: PickReason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+/// What has happened to a policy since it was made. Every count only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Picks by the rule that decided.
+    pub picks: ReasonCounts,
+    /// Queries for which there was no replica.
+    pub no_replica: u64,
+    /// Probes handed out to be sent.
+    pub probes_sent: u64,
+    /// Probes answered in time.
+    pub probes_answered: u64,
+    /// Probes that failed, or whose deadline passed.
+    pub probes_lost: u64,
+    /// Answers that came after their probe's deadline; each of these probes is counted as lost, too. In a synchronous
+    /// round: answers that the choice did not wait for.
+    pub reports_late: u64,
+    /// Answers from replicas that had left the fleet.
+    pub reports_unknown: u64,
+    /// Probes not sent because the replica was probed less than `probe_interval_min` ago.
+    pub probes_skipped_interval: u64,
+    /// Probes not sent because one to the same replica was outstanding.
+    pub probes_skipped_outstanding: u64,
+    /// Probes not sent because too many were outstanding or waiting to be sent.
+    pub probes_skipped_cap: u64,
+    /// Probes asked for because none had been sent for `probe_idle_max`.
+    pub probes_idle: u64,
+    /// Probes of silent replicas, answered from the client's own knowledge. `[A13]`
+    pub probes_local: u64,
+    /// Reports removed from the pool because their uses were spent.
+    pub removed_spent: u64,
+    /// Reports removed because of their age.
+    pub removed_expired: u64,
+    /// Reports removed by rate as the oldest.
+    pub removed_oldest: u64,
+    /// Reports removed by rate as the worst.
+    pub removed_worst: u64,
+    /// Removals by rate left out because they would have taken the pool below two.
+    pub removals_withheld: u64,
+    /// Reports that made room for a newer one in a full pool.
+    pub evicted: u64,
+    /// Reports replaced by a newer one of the same replica.
+    pub replaced: u64,
+    /// Synchronous rounds finished.
+    pub rounds: u64,
+    /// Time that queries spent in synchronous rounds, in nanoseconds. `[S4]`
+    pub probing_ns: u64,
+}
+
+/// A pooled report, as seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PooledView {
+    /// Whose report it is.
+    pub replica: ReplicaId,
+    /// The RIF that it counts with: as reported, plus one for each query that this client sent there since.
+    pub rif: Rif,
+    /// Estimated latency, if known.
+    pub latency: Option<Duration>,
+    /// Time since the report was received.
+    pub age: Duration,
+    /// How many more queries it may decide.
+    pub uses_left: u32,
+    /// Made from this client's own counts, because the replica answers no probes. `[A13]`
+    pub local: bool,
+    /// Whether its RIF has reached the limit.
+    pub hot: bool,
+}
+
+/// What a policy knows of one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaView {
+    /// Which one.
+    pub replica: ReplicaId,
+    /// It may be chosen.
+    pub available: bool,
+    /// It said itself that it wants no queries.
+    pub draining: bool,
+    /// Queries that this client has in flight there.
+    pub in_flight: u32,
+    /// It answers no probes and is balanced by what this client sees itself. `[A13]`
+    pub silent: bool,
+}
+
+/// A policy's knowledge at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Every known replica.
+    pub replicas: Vec<ReplicaView>,
+    /// The pool, oldest report first; empty for policies without one.
+    pub pool: Vec<PooledView>,
+    /// The RIF limit now; `None` where nothing is hot.
+    pub rif_limit: Option<Rif>,
+}

@@ -1,0 +1,277 @@
+//! Prequal's settings: what the paper names, what it leaves open, and which values make sense.
+//!
+//! A [`PrequalConfig`] is always valid: it is made by [`PrequalSettings::validate`], once, and nothing after that has to
+//! check again.
+
+use crate::fixed::{Quantile, Rate};
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+/// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a [`PrequalConfig`] of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrequalSettings {
+    /// Probes that each query triggers (`r_probe`): 0 to 16, default 3, fractions allowed. 0 leaves only idle probes.
+    /// `[A2]`
+    pub probe_rate: Rate,
+    /// Reports removed from the pool after each query (`r_remove`): 0 to 16, default 1, fractions allowed. `[A10]`
+    pub remove_rate: Rate,
+    /// The most reports in the pool (m): 2 to 256, default 16. `[A5]`
+    pub pool_capacity: u16,
+    /// A report this old is removed: above 0 to 1 hour, default 1 s. `[A5]`
+    pub report_age_max: Duration,
+    /// The quantile of the RIF distribution from which a report counts as hot (`Q_RIF`): 0 to 1, default 2^−0.25 ≈
+    /// 0.840896. At 0 everything is hot (RIF alone decides), at 1 nothing is (latency alone does). `[A6]` `[A7]`
+    pub rif_limit_quantile: Quantile,
+    /// The net rate at which reports would pile up in the pool (δ of equation 1): above 0 to 16, default 1. `[A9]`
+    pub pool_drift: Rate,
+    /// The most queries that one report may decide: 1 to 1,024, default 16. Equation (1) has no finite answer for some
+    /// fleets. `[A9]`
+    pub reuse_max: u16,
+    /// When no probe has been sent for so long, some are: 1 ms to 1 hour, default 100 ms. `[A3]`
+    pub probe_idle_max: Duration,
+    /// How many are then sent: 0 to 16, default 2; 0 turns idle probes off. `[A3]`
+    pub idle_probes: u16,
+    /// No replica is probed again sooner than this: 0 to 1 hour, default 1 ms; 0 is the paper. `[A2]`
+    pub probe_interval_min: Duration,
+    /// An asynchronous probe not answered by then is lost: above 0 to 1 minute, default 50 ms. `[A4]`
+    pub probe_deadline: Duration,
+    /// The most probes outstanding at once: 1 to 4,096, default 64 (four times the default pool). `[A4]`
+    pub probes_outstanding_max: u16,
+    /// Probes for each query in synchronous mode (d): 2 to 8, default 3. `[S1]`
+    pub sync_probes: u8,
+    /// A synchronous choice is made by then with what there is: above 0 to 1 minute, default 3 ms. `[S1]`
+    pub sync_deadline: Duration,
+    /// Send no probes at all: every replica is balanced by this client's own counts. Default `false`. `[A13]`
+    pub local_only: bool,
+}
+
+impl Default for PrequalSettings {
+    fn default() -> Self {
+        const ONE: u32 = 1_000_000;
+        let rate = |millionths| Rate::from_millionths(millionths).unwrap_or(Rate::ZERO);
+        Self {
+            probe_rate: rate(3 * ONE),
+            remove_rate: rate(ONE),
+            pool_capacity: 16,
+            report_age_max: Duration::from_secs(1),
+            rif_limit_quantile: Quantile::from_millionths(840_896).unwrap_or(Quantile::ONE),
+            pool_drift: rate(ONE),
+            reuse_max: 16,
+            probe_idle_max: Duration::from_millis(100),
+            idle_probes: 2,
+            probe_interval_min: Duration::from_millis(1),
+            probe_deadline: Duration::from_millis(50),
+            probes_outstanding_max: 64,
+            sync_probes: 3,
+            sync_deadline: Duration::from_millis(3),
+            local_only: false,
+        }
+    }
+}
+
+/// A setting that makes no sense: which, and what it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrequalConfigError {
+    /// The setting's name.
+    pub field: &'static str,
+    /// What it may be.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for PrequalConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.field, self.expected)
+    }
+}
+
+impl Error for PrequalConfigError {}
+
+/// Valid settings of Prequal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrequalConfig(PrequalSettings);
+
+impl core::ops::Deref for PrequalConfig {
+    type Target = PrequalSettings;
+
+    fn deref(&self) -> &PrequalSettings {
+        &self.0
+    }
+}
+
+impl PrequalSettings {
+    /// The configuration that these settings are, or the first that makes no sense.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is out of its range.
+    pub fn validate(self) -> Result<PrequalConfig, PrequalConfigError> {
+        const HOUR: Duration = Duration::from_hours(1);
+        const MINUTE: Duration = Duration::from_mins(1);
+        let most = Rate::per_query(16).unwrap_or(Rate::MAX);
+        let positive = |span: Duration, max| span > Duration::ZERO && span <= max;
+        let checks = [
+            (
+                self.probe_rate <= most,
+                "probe_rate",
+                "from 0 to 16 a query",
+            ),
+            (
+                self.remove_rate <= most,
+                "remove_rate",
+                "from 0 to 16 a query",
+            ),
+            (
+                (2..=256).contains(&self.pool_capacity),
+                "pool_capacity",
+                "from 2 to 256",
+            ),
+            (
+                positive(self.report_age_max, HOUR),
+                "report_age_max",
+                "above 0 and at most 1 hour",
+            ),
+            (
+                self.pool_drift > Rate::ZERO && self.pool_drift <= most,
+                "pool_drift",
+                "above 0 and at most 16",
+            ),
+            (
+                (1..=1024).contains(&self.reuse_max),
+                "reuse_max",
+                "from 1 to 1,024",
+            ),
+            (
+                (Duration::from_millis(1)..=HOUR).contains(&self.probe_idle_max),
+                "probe_idle_max",
+                "from 1 ms to 1 hour",
+            ),
+            (self.idle_probes <= 16, "idle_probes", "from 0 to 16"),
+            (
+                self.probe_interval_min <= HOUR,
+                "probe_interval_min",
+                "at most 1 hour",
+            ),
+            (
+                positive(self.probe_deadline, MINUTE),
+                "probe_deadline",
+                "above 0 and at most 1 minute",
+            ),
+            (
+                (1..=4096).contains(&self.probes_outstanding_max),
+                "probes_outstanding_max",
+                "from 1 to 4,096",
+            ),
+            (
+                (2..=8).contains(&self.sync_probes),
+                "sync_probes",
+                "from 2 to 8",
+            ),
+            (
+                positive(self.sync_deadline, MINUTE),
+                "sync_deadline",
+                "above 0 and at most 1 minute",
+            ),
+        ];
+        match checks.into_iter().find(|&(valid, ..)| !valid) {
+            Some((_, field, expected)) => Err(PrequalConfigError { field, expected }),
+            None => Ok(PrequalConfig(self)),
+        }
+    }
+}
+
+impl PrequalConfig {
+    /// Whether probing refills the pool faster than removal by rate drains it, in a fleet of `replicas`:
+    /// (1 − m/n) · `r_probe` > `r_remove`. Where it does not, removal often finds nothing to spare, and users should be
+    /// told. `[A10]`
+    pub fn refills(&self, replicas: u32) -> bool {
+        let capacity = u64::from(self.pool_capacity);
+        let replicas = u64::from(replicas);
+        let probed = replicas.saturating_sub(capacity) * u64::from(self.probe_rate.millionths());
+        probed > replicas * u64::from(self.remove_rate.millionths())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid_and_the_papers() {
+        let config = PrequalSettings::default()
+            .validate()
+            .expect("the defaults are valid");
+        assert_eq!(config, PrequalConfig::default());
+        assert_eq!(config.probe_rate.millionths(), 3_000_000);
+        assert_eq!(config.remove_rate.millionths(), 1_000_000);
+        assert_eq!(config.pool_drift.millionths(), 1_000_000);
+        // 2^-0.25 to six digits: its fourth power is one half.
+        let q = u128::from(config.rif_limit_quantile.millionths());
+        assert!(q.pow(4) < 10_u128.pow(24) / 2 + 10_u128.pow(18) * 3);
+        assert!(q.pow(4) > 10_u128.pow(24) / 2 - 10_u128.pow(18) * 3);
+    }
+
+    #[test]
+    fn each_field_is_named_when_it_is_out_of_range() {
+        type Spoil = fn(&mut PrequalSettings);
+        let spoils: [(&str, Spoil); 17] = [
+            ("probe_rate", |s| {
+                s.probe_rate = Rate::per_query(17).expect("a rate");
+            }),
+            ("remove_rate", |s| {
+                s.remove_rate = Rate::per_query(17).expect("a rate");
+            }),
+            ("pool_capacity", |s| s.pool_capacity = 1),
+            ("pool_capacity", |s| s.pool_capacity = 257),
+            ("report_age_max", |s| s.report_age_max = Duration::ZERO),
+            ("pool_drift", |s| s.pool_drift = Rate::ZERO),
+            ("reuse_max", |s| s.reuse_max = 0),
+            ("reuse_max", |s| s.reuse_max = 1025),
+            ("probe_idle_max", |s| {
+                s.probe_idle_max = Duration::from_micros(999);
+            }),
+            ("idle_probes", |s| s.idle_probes = 17),
+            ("probe_interval_min", |s| {
+                s.probe_interval_min = Duration::from_secs(3601);
+            }),
+            ("probe_deadline", |s| s.probe_deadline = Duration::ZERO),
+            ("probes_outstanding_max", |s| s.probes_outstanding_max = 0),
+            ("sync_probes", |s| s.sync_probes = 1),
+            ("sync_probes", |s| s.sync_probes = 9),
+            ("sync_deadline", |s| s.sync_deadline = Duration::ZERO),
+            ("report_age_max", |s| s.report_age_max = Duration::MAX),
+        ];
+        for (field, spoil) in spoils {
+            let mut settings = PrequalSettings::default();
+            spoil(&mut settings);
+            let error = settings.validate().expect_err(field);
+            assert_eq!(error.field, field);
+        }
+    }
+
+    #[test]
+    fn zero_is_a_setting_and_not_the_absence_of_one() {
+        let settings = PrequalSettings {
+            rif_limit_quantile: Quantile::ZERO,
+            probe_rate: Rate::ZERO,
+            remove_rate: Rate::ZERO,
+            probe_interval_min: Duration::ZERO,
+            idle_probes: 0,
+            ..PrequalSettings::default()
+        };
+        let config = settings
+            .clone()
+            .validate()
+            .expect("all of these may be zero");
+        assert_eq!(*config, settings);
+    }
+
+    #[test]
+    fn refilling_needs_a_fleet_well_above_the_pool() {
+        let config = PrequalConfig::default();
+        assert!(!config.refills(5));
+        assert!(!config.refills(24), "exactly as much as is removed");
+        assert!(config.refills(25));
+        assert!(config.refills(100));
+    }
+}

@@ -1,0 +1,481 @@
+//! Prequal: probe replicas for requests in flight and latency, keep a small pool of answers, choose by the hot-cold rule.
+//!
+//! Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal", NSDI 2024,
+//! section 4. What the paper leaves open is decided in `docs/decisions/`. This file is the order of work in a query;
+//! each step has a file of its own:
+//!
+//! | step | file |
+//! |---|---|
+//! | keep reports, bounded in number, age and use | `pool` |
+//! | tell hot from cold | `rif_limit` |
+//! | choose, and say what is worst | `hot_cold` |
+//! | how often a report may be used | `reuse` |
+//! | whom to probe, and when | `probing` |
+//! | replicas that answer no probes | `local` |
+//! | asking at each query instead | `sync` |
+
+mod config;
+mod hot_cold;
+mod local;
+mod pool;
+mod probing;
+mod reuse;
+mod rif_limit;
+mod sync;
+
+pub use config::{PrequalConfig, PrequalConfigError, PrequalSettings};
+pub(in crate::policy) use local::LocalArrival;
+pub use sync::PrequalSync;
+
+use crate::draw::Draw;
+use crate::fixed::Accumulator;
+use crate::policy::Policy;
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::{Counters, PooledView, Snapshot};
+use crate::policy::probe::{Probe, ProbeId, ProbeRound};
+use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::replica::ReplicaId;
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use hot_cold::Best;
+use local::{LocalLoads, SILENT_PROBE_INTERVAL};
+use pool::{Inserted, Pool, PooledReport};
+use probing::{Probing, Skipped};
+use reuse::{Balance, ReportYield, draw_uses};
+use rif_limit::RifDistribution;
+
+/// A pool smaller than this decides nothing, and removal by rate leaves it alone. `[A8]` `[A10]`
+const POOL_MIN: usize = 2;
+
+/// Prequal with asynchronous probes.
+#[derive(Debug)]
+pub struct Prequal {
+    config: PrequalConfig,
+    fleet: Fleet,
+    pool: Pool,
+    /// RIF as replicas report it.
+    reported: RifDistribution,
+    /// RIF of silent replicas, as estimated; the limit comes from it only while no replica reports.
+    estimated: RifDistribution,
+    probing: Probing,
+    locals: LocalLoads,
+    report_yield: ReportYield,
+    /// Equation (1) for the fleet and yield of now, in millionths.
+    reuse_limit: u32,
+    probes_owed: Accumulator,
+    removals_owed: Accumulator,
+    /// Whether the next removal by rate takes the oldest or the worst.
+    next_removal: Removal,
+    counters: Counters,
+}
+
+/// What a removal by rate takes; they alternate. `[A10]`
+#[derive(Clone, Copy, Debug)]
+enum Removal {
+    Oldest,
+    Worst,
+}
+
+/// What was found for a query, before it is charged.
+struct Choice {
+    replica: ReplicaId,
+    reason: PickReason,
+    /// The report that decided, by its place in the pool.
+    chosen: Option<usize>,
+    runner_up: Option<ReplicaId>,
+}
+
+impl Prequal {
+    /// Prequal with an empty fleet.
+    pub fn new(config: PrequalConfig) -> Self {
+        let mut prequal = Self {
+            fleet: Fleet::default(),
+            pool: Pool::new(config.pool_capacity),
+            reported: RifDistribution::new(),
+            estimated: RifDistribution::new(),
+            probing: Probing::new(&config),
+            locals: LocalLoads::default(),
+            report_yield: ReportYield::new(config.probe_rate),
+            reuse_limit: 0,
+            probes_owed: Accumulator::default(),
+            removals_owed: Accumulator::default(),
+            next_removal: Removal::Oldest,
+            counters: Counters::default(),
+            config,
+        };
+        prequal.balance_reuse();
+        prequal
+    }
+
+    /// The configuration it was made with.
+    pub const fn config(&self) -> &PrequalConfig {
+        &self.config
+    }
+
+    fn balance_reuse(&mut self) {
+        let balance = Balance {
+            pool_capacity: self.config.pool_capacity,
+            replicas: u32::try_from(self.fleet.available().len()).unwrap_or(u32::MAX),
+            probe_rate: self.report_yield.rate(),
+            remove_rate: self.config.remove_rate,
+            pool_drift: self.config.pool_drift,
+            reuse_max: self.config.reuse_max,
+        };
+        self.reuse_limit = balance.reuse_limit();
+    }
+
+    fn rif_limit(&self) -> Option<Rif> {
+        let distribution = if self.reported.is_empty() {
+            &self.estimated
+        } else {
+            &self.reported
+        };
+        distribution.limit(self.config.rif_limit_quantile)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let expired = self.pool.expire(now, self.config.report_age_max);
+        self.counters.removed_expired += expired as u64;
+    }
+
+    /// The best report if at least two are usable `[A7]`, else chance `[A8]`.
+    fn choose(
+        &mut self,
+        limit: Option<Rif>,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        if self.pool.usable(query) >= POOL_MIN
+            && let Some(Best {
+                index,
+                rank,
+                runner_up,
+            }) = self.pool.best(limit, query, draw)
+        {
+            return Some(Choice {
+                replica: self.pool.at(index).replica,
+                reason: if rank.is_hot() {
+                    PickReason::Hot
+                } else {
+                    PickReason::Cold
+                },
+                chosen: Some(index),
+                runner_up: runner_up.map(|index| self.pool.at(index).replica),
+            });
+        }
+        let replica = self.fleet.random(query, draw)?;
+        let reason = if self.fleet.in_panic() {
+            PickReason::Panic
+        } else {
+            PickReason::Fallback
+        };
+        Some(Choice {
+            replica,
+            reason,
+            chosen: None,
+            runner_up: None,
+        })
+    }
+
+    /// Counts the query on its replica's report `[A11]` and spends a use of the report that decided `[A9]`.
+    fn charge(&mut self, choice: &Choice) {
+        match choice.chosen {
+            Some(index) => {
+                self.pool.compensate(index);
+                if self.pool.spend(index) {
+                    self.counters.removed_spent += 1;
+                }
+            }
+            None => {
+                if let Some(index) = self.pool.position(choice.replica) {
+                    self.pool.compensate(index);
+                }
+            }
+        }
+    }
+
+    /// Removes what `remove_rate` says for one query, but never below two. `[A10]`
+    fn remove_by_rate(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) {
+        for _ in 0..self.removals_owed.step(self.config.remove_rate) {
+            if self.pool.len() <= POOL_MIN {
+                self.counters.removals_withheld += 1;
+                continue;
+            }
+            match self.next_removal {
+                Removal::Oldest => {
+                    self.pool.remove_at(0);
+                    self.counters.removed_oldest += 1;
+                    self.next_removal = Removal::Worst;
+                }
+                Removal::Worst => {
+                    if let Some(index) = self.pool.worst(limit, draw) {
+                        self.pool.remove_at(index);
+                        self.counters.removed_worst += 1;
+                    }
+                    self.next_removal = Removal::Oldest;
+                }
+            }
+        }
+    }
+
+    /// Puts a report into the pool, if its replica may be chosen.
+    fn pool_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        draw: &mut dyn Draw,
+    ) {
+        if !self.fleet.is_available(replica) {
+            return;
+        }
+        self.report_yield.report_pooled();
+        let inserted = self.pool.insert(PooledReport {
+            replica,
+            rif: report.rif,
+            latency_ns: report.latency.map(span_ns),
+            received_at: now,
+            uses_left: draw_uses(self.reuse_limit, draw),
+            local,
+        });
+        match inserted {
+            Inserted::Added => {}
+            Inserted::Replaced => self.counters.replaced += 1,
+            Inserted::Evicted => self.counters.evicted += 1,
+        }
+    }
+
+    /// Who may be chosen has changed: whoever may not leaves the pool `[A12]`, and equation (1) has another n.
+    fn fleet_changed(&mut self, replica: ReplicaId) {
+        if !self.fleet.is_available(replica) {
+            self.pool.remove_replica(replica);
+        }
+        self.balance_reuse();
+    }
+
+    fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
+        self.counters.probes_lost += 1;
+        self.locals.lost(now, replica);
+    }
+
+    fn expire_probes(&mut self, now: Instant) {
+        while let Some(replica) = self.probing.expire_one(now) {
+            self.probe_lost(now, replica);
+        }
+    }
+
+    /// A probe of a silent replica is answered here; a real one goes out only now and then. `[A13]`
+    fn probe_silent(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        draw: &mut dyn Draw,
+    ) -> Option<Probe> {
+        if let Some(report) = self.locals.report(now, replica) {
+            self.counters.probes_local += 1;
+            self.estimated.record(report.rif);
+            self.pool_report(now, replica, &report, true, draw);
+        }
+        if self.config.local_only {
+            return None;
+        }
+        // What does not go to a silent replica was not skipped: it has been answered.
+        let interval = self.config.probe_interval_min.max(SILENT_PROBE_INTERVAL);
+        self.probing
+            .send(now, replica, interval, self.config.probe_deadline)
+            .ok()
+    }
+
+    fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
+        let interval = self.config.probe_interval_min;
+        match self
+            .probing
+            .send(now, replica, interval, self.config.probe_deadline)
+        {
+            Ok(probe) => return Some(probe),
+            Err(Skipped::Unknown) => {}
+            Err(Skipped::Outstanding) => self.counters.probes_skipped_outstanding += 1,
+            Err(Skipped::Interval) => self.counters.probes_skipped_interval += 1,
+            Err(Skipped::Cap) => self.counters.probes_skipped_cap += 1,
+        }
+        None
+    }
+
+    fn want_probes(&mut self, count: u32) {
+        if !self.probing.want(count) {
+            self.counters.probes_skipped_cap += u64::from(count);
+        }
+    }
+}
+
+impl Policy for Prequal {
+    fn name(&self) -> &'static str {
+        "prequal"
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        if self.fleet.add(replica) {
+            self.probing.add(replica);
+            self.probing.begin_rest(now);
+            self.locals.add(replica, self.config.local_only);
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
+        if self.fleet.remove(replica) {
+            self.probing.remove(replica);
+            self.locals.remove(replica);
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
+        if self.fleet.set_ejected(replica, !available) {
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        self.expire(now);
+        let rif_limit = self.rif_limit();
+        let candidates = u16::try_from(self.pool.len()).unwrap_or(u16::MAX);
+        let Some(choice) = self.choose(rif_limit, query, draw) else {
+            self.counters.no_replica += 1;
+            return Decision::NoReplica;
+        };
+        let report = choice
+            .chosen
+            .map(|index| self.pool.at(index).view(now, rif_limit));
+        self.charge(&choice);
+        if query.attempt == Attempt::First {
+            self.remove_by_rate(rif_limit, draw);
+            let probes = self.probes_owed.step(self.config.probe_rate);
+            self.want_probes(probes);
+            if self.report_yield.query() {
+                self.balance_reuse();
+            }
+        }
+        self.counters.picks.count(choice.reason);
+        self.fleet.query_sent(choice.replica);
+        let mut ticket = Ticket::new(choice.replica, now);
+        self.locals.query_sent(now, &mut ticket);
+        Decision::Pick(Pick {
+            rif_limit,
+            candidates,
+            chosen: report,
+            runner_up: choice.runner_up,
+            ..Pick::without_reports(ticket, choice.reason)
+        })
+    }
+
+    fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
+        let replica = ticket.replica();
+        self.fleet.query_done(replica);
+        self.locals.query_done(now, &mut ticket, outcome);
+        if outcome == Outcome::Unreachable {
+            // What it reported before no longer tells what a query meets there.
+            self.pool.remove_replica(replica);
+        }
+    }
+
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        _round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Pick> {
+        match self.handle_query(now, query, draw) {
+            Decision::Pick(pick) => Some(pick),
+            Decision::Probe(_) | Decision::NoReplica => None,
+        }
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        self.expire_probes(now);
+        while let Some(replica) = self.probing.next_target(self.fleet.known(), draw) {
+            let probe = if self.locals.is_silent(replica) {
+                self.probe_silent(now, replica, draw)
+            } else {
+                self.probe(now, replica)
+            };
+            if probe.is_some() {
+                self.counters.probes_sent += 1;
+                self.probing.rest(now, self.config.probe_idle_max, draw);
+                return probe;
+            }
+        }
+        None
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        self.expire_probes(now);
+        let Some(replica) = self.probing.end(probe) else {
+            self.counters.reports_late += 1;
+            return;
+        };
+        self.counters.probes_answered += 1;
+        if !self.fleet.knows(replica) {
+            self.counters.reports_unknown += 1;
+            return;
+        }
+        self.locals
+            .answered(now, replica, report.rif, self.fleet.in_flight(replica));
+        if self.fleet.set_draining(replica, report.draining) {
+            self.fleet_changed(replica);
+        }
+        self.reported.record(report.rif);
+        self.pool_report(now, replica, report, false, draw);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        if let Some(replica) = self.probing.end(probe) {
+            self.probe_lost(now, replica);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.fleet.known().is_empty() {
+            None
+        } else {
+            self.probing.next_timeout()
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        self.expire_probes(now);
+        if self.probing.is_idle(now) {
+            self.probing.rest(now, self.config.probe_idle_max, draw);
+            let probes = u32::from(self.config.idle_probes);
+            self.counters.probes_idle += u64::from(probes);
+            self.want_probes(probes);
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let rif_limit = self.rif_limit();
+        let fresh = |view: &PooledView| view.age < self.config.report_age_max;
+        Snapshot {
+            replicas: self.fleet.views(|replica| self.locals.is_silent(replica)),
+            pool: self
+                .pool
+                .views(now, rif_limit)
+                .into_iter()
+                .filter(fresh)
+                .collect(),
+            rif_limit,
+        }
+    }
+}

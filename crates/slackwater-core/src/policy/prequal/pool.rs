@@ -1,0 +1,226 @@
+//! The probe pool: at most m reports, one for each replica, oldest first.
+//!
+//! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds; which report is chosen, charged or removed is
+//! decided by the hot-cold rule and the policy around it.
+
+use crate::draw::Draw;
+use crate::policy::observe::PooledView;
+use crate::policy::prequal::hot_cold::{self, Best, Load, Rank};
+use crate::policy::query::Query;
+use crate::replica::ReplicaId;
+use crate::report::Rif;
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// A report in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PooledReport {
+    pub(super) replica: ReplicaId,
+    /// As reported, plus one for each query sent there since. `[A11]`
+    pub(super) rif: Rif,
+    pub(super) latency_ns: Option<u64>,
+    /// By the client's own clock: a replica's clock may be anywhere. `[A5]`
+    pub(super) received_at: Instant,
+    /// At least 1; a report whose uses are spent is gone.
+    pub(super) uses_left: u32,
+    pub(super) local: bool,
+}
+
+/// What became of a report that was put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// It took a free place.
+    Added,
+    /// It took the place of its replica's older report.
+    Replaced,
+    /// It took the place of the oldest report.
+    Evicted,
+}
+
+/// The pool.
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    /// Oldest first.
+    reports: Vec<PooledReport>,
+    capacity: usize,
+    /// Room to find a median in.
+    scratch_ns: Vec<u64>,
+}
+
+impl Pool {
+    pub(super) fn new(capacity: u16) -> Self {
+        let capacity = usize::from(capacity);
+        Self {
+            reports: Vec::with_capacity(capacity),
+            capacity,
+            scratch_ns: Vec::with_capacity(capacity),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.reports.len()
+    }
+
+    pub(super) fn at(&self, index: usize) -> &PooledReport {
+        &self.reports[index]
+    }
+
+    /// Puts a report in as the newest.
+    pub(super) fn insert(&mut self, report: PooledReport) -> Inserted {
+        let inserted = if self.remove_replica(report.replica) {
+            Inserted::Replaced
+        } else if self.reports.len() == self.capacity {
+            self.reports.remove(0);
+            Inserted::Evicted
+        } else {
+            Inserted::Added
+        };
+        self.reports.push(report);
+        inserted
+    }
+
+    /// `true` if the replica had a report.
+    pub(super) fn remove_replica(&mut self, replica: ReplicaId) -> bool {
+        match self.position(replica) {
+            Some(index) => {
+                self.reports.remove(index);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn position(&self, replica: ReplicaId) -> Option<usize> {
+        self.reports
+            .iter()
+            .position(|report| report.replica == replica)
+    }
+
+    pub(super) fn remove_at(&mut self, index: usize) {
+        self.reports.remove(index);
+    }
+
+    /// Removes the reports that have reached `age_max`; how many they were.
+    pub(super) fn expire(&mut self, now: Instant, age_max: Duration) -> usize {
+        let expired = self
+            .reports
+            .partition_point(|r| now.saturating_since(r.received_at) >= age_max);
+        if expired > 0 {
+            self.reports.drain(..expired);
+        }
+        expired
+    }
+
+    /// Counts a query that goes to the report's replica. `[A11]`
+    pub(super) fn compensate(&mut self, index: usize) {
+        let report = &mut self.reports[index];
+        report.rif = report.rif.plus_one();
+    }
+
+    /// Spends one use; `true` if it was the last one, and the report is gone.
+    pub(super) fn spend(&mut self, index: usize) -> bool {
+        let report = &mut self.reports[index];
+        report.uses_left -= 1;
+        let spent = report.uses_left == 0;
+        if spent {
+            self.reports.remove(index);
+        }
+        spent
+    }
+
+    /// How many reports the query can use: those of replicas that it has not been at.
+    pub(super) fn usable(&self, query: Query<'_>) -> usize {
+        if query.avoid.is_empty() {
+            return self.reports.len();
+        }
+        self.reports
+            .iter()
+            .filter(|report| query.allows(report.replica))
+            .count()
+    }
+
+    /// The best report that the query can use, by the hot-cold rule. `[A7]`
+    pub(super) fn best(
+        &mut self,
+        limit: Option<Rif>,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Best> {
+        let ranked = Ranking::new(&self.reports, &mut self.scratch_ns, limit).ranked();
+        hot_cold::best(
+            ranked.filter(|&(index, _)| query.allows(self.reports[index].replica)),
+            draw,
+        )
+    }
+
+    /// The worst report by the same rule. `[A10]`
+    pub(super) fn worst(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) -> Option<usize> {
+        hot_cold::worst(
+            Ranking::new(&self.reports, &mut self.scratch_ns, limit).ranked(),
+            draw,
+        )
+    }
+
+    /// The pool as seen from outside, oldest first.
+    pub(super) fn views(&self, now: Instant, limit: Option<Rif>) -> Vec<PooledView> {
+        self.reports
+            .iter()
+            .map(|report| report.view(now, limit))
+            .collect()
+    }
+}
+
+impl PooledReport {
+    pub(super) fn view(&self, now: Instant, limit: Option<Rif>) -> PooledView {
+        PooledView {
+            replica: self.replica,
+            rif: self.rif,
+            latency: self.latency_ns.map(Duration::from_nanos),
+            age: now.saturating_since(self.received_at),
+            uses_left: self.uses_left,
+            local: self.local,
+            hot: limit.is_some_and(|limit| self.rif >= limit),
+        }
+    }
+}
+
+/// The reports of a pool with their ranks at one moment.
+struct Ranking<'a> {
+    reports: &'a [PooledReport],
+    /// Stands for a latency that is not known.
+    stand_in_ns: u64,
+    limit: Option<u64>,
+}
+
+impl<'a> Ranking<'a> {
+    fn new(reports: &'a [PooledReport], scratch_ns: &mut Vec<u64>, limit: Option<Rif>) -> Self {
+        let stand_in_ns = if reports.iter().all(|report| report.latency_ns.is_some()) {
+            0 // stands for nothing
+        } else {
+            scratch_ns.clear();
+            scratch_ns.extend(reports.iter().filter_map(|report| report.latency_ns));
+            hot_cold::stand_in_ns(scratch_ns)
+        };
+        Self {
+            reports,
+            stand_in_ns,
+            limit: hot_cold::unscaled(limit),
+        }
+    }
+
+    fn ranked(self) -> impl Iterator<Item = (usize, Rank)> + 'a {
+        let Self {
+            reports,
+            stand_in_ns,
+            limit,
+        } = self;
+        reports.iter().enumerate().map(move |(index, report)| {
+            let load = Load {
+                rif: u64::from(report.rif.count()),
+                latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
+            };
+            (index, Rank::new(load, limit))
+        })
+    }
+}

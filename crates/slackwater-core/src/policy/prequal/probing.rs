@@ -1,0 +1,240 @@
+//! Which probes are due, whom they go to, and which are still out. `[A2]` `[A3]` `[A4]`
+//!
+//! A pick only says how many probes it wants; targets are drawn when the driver asks for probes to send, off the query's
+//! path. Each probe sent ends once: answered, or lost.
+
+use crate::draw::{Draw, below};
+use crate::policy::prequal::config::PrequalConfig;
+use crate::policy::probe::{Probe, ProbeId};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::time::{Instant, span_ns};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// So many batches of probes may wait to be sent; a driver that polls after each pick has one.
+const BATCHES_MAX: usize = 64;
+
+/// A probe that is out.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    replica: ReplicaId,
+    deadline: Instant,
+}
+
+/// A place for an outstanding probe; the serial tells a late answer to its former probe from one to the present.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    serial: u32,
+    outstanding: Option<Outstanding>,
+}
+
+/// When a replica was last probed.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastProbe {
+    sent_at: Option<Instant>,
+    outstanding: bool,
+}
+
+/// Why a probe that was due is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Skipped {
+    /// The replica has left.
+    Unknown,
+    /// One to the same replica is out.
+    Outstanding,
+    /// The replica was probed a moment ago.
+    Interval,
+    /// Too many probes are out.
+    Cap,
+}
+
+/// Probes due and probes out.
+#[derive(Clone, Debug)]
+pub(super) struct Probing {
+    /// How many probes each waiting batch wants; the targets of one batch are distinct.
+    batches: VecDeque<u32>,
+    /// Targets drawn for the batch in hand.
+    targets: Vec<ReplicaId>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    last: ReplicaMap<LastProbe>,
+    /// When idle probes fall due.
+    idle_at: Option<Instant>,
+    /// No outstanding probe has an earlier deadline; looked at before searching.
+    next_deadline: Option<Instant>,
+}
+
+impl Probing {
+    pub(super) fn new(config: &PrequalConfig) -> Self {
+        let slots = u32::from(config.probes_outstanding_max);
+        Self {
+            batches: VecDeque::with_capacity(BATCHES_MAX),
+            targets: Vec::with_capacity(16),
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            free: (0..slots).rev().collect(),
+            last: ReplicaMap::default(),
+            idle_at: None,
+            next_deadline: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, replica: ReplicaId) {
+        self.last.insert(replica, LastProbe::default());
+    }
+
+    /// Probes of a replica that left stay out until they end; nobody cares how.
+    pub(super) fn remove(&mut self, replica: ReplicaId) {
+        self.last.remove(replica);
+        self.targets.retain(|&target| target != replica);
+    }
+
+    /// A query, or idleness, wants `count` probes; `false` if too many wait to be sent already.
+    pub(super) fn want(&mut self, count: u32) -> bool {
+        if count > 0 && self.batches.len() == BATCHES_MAX {
+            return false;
+        }
+        if count > 0 {
+            self.batches.push_back(count);
+        }
+        true
+    }
+
+    /// The next replica whose probe is due, drawn uniformly without replacement within its batch. `[A2]`
+    pub(super) fn next_target(
+        &mut self,
+        probe_set: &[ReplicaId],
+        draw: &mut dyn Draw,
+    ) -> Option<ReplicaId> {
+        while self.targets.is_empty() {
+            let count = self.batches.pop_front()?;
+            draw_distinct(count, probe_set, draw, &mut self.targets);
+        }
+        self.targets.pop()
+    }
+
+    /// The probe to send to `replica`, or why none is sent.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        interval: Duration,
+        deadline: Duration,
+    ) -> Result<Probe, Skipped> {
+        let last = self.last.find_mut(replica).ok_or(Skipped::Unknown)?;
+        if last.outstanding {
+            return Err(Skipped::Outstanding);
+        }
+        if last
+            .sent_at
+            .is_some_and(|sent_at| now.saturating_since(sent_at) < interval)
+        {
+            return Err(Skipped::Interval);
+        }
+        let slot = self.free.pop().ok_or(Skipped::Cap)?;
+        *last = LastProbe {
+            sent_at: Some(now),
+            outstanding: true,
+        };
+        let deadline = now + deadline;
+        self.next_deadline = Some(
+            self.next_deadline
+                .map_or(deadline, |next| next.min(deadline)),
+        );
+        let place = &mut self.slots[slot as usize];
+        place.outstanding = Some(Outstanding { replica, deadline });
+        Ok(Probe {
+            id: ProbeId {
+                slot,
+                serial: place.serial,
+            },
+            replica,
+            deadline,
+        })
+    }
+
+    /// Ends an outstanding probe; the replica that it went to, or `None` if it has ended already.
+    pub(super) fn end(&mut self, id: ProbeId) -> Option<ReplicaId> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.serial != id.serial {
+            return None;
+        }
+        let Outstanding { replica, .. } = slot.outstanding.take()?;
+        slot.serial = slot.serial.wrapping_add(1);
+        self.free.push(id.slot);
+        if let Some(last) = self.last.find_mut(replica) {
+            last.outstanding = false;
+        }
+        Some(replica)
+    }
+
+    /// Ends one probe whose deadline has passed, if there is one. `[A4]`
+    pub(super) fn expire_one(&mut self, now: Instant) -> Option<ReplicaId> {
+        if self.next_deadline.is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        let mut next_deadline = None;
+        for (slot, place) in (0_u32..).zip(&self.slots) {
+            let Some(outstanding) = place.outstanding else {
+                continue;
+            };
+            if outstanding.deadline <= now {
+                let id = ProbeId {
+                    slot,
+                    serial: place.serial,
+                };
+                return self.end(id);
+            }
+            next_deadline = Some(match next_deadline {
+                Some(next) if next < outstanding.deadline => next,
+                _ => outstanding.deadline,
+            });
+        }
+        self.next_deadline = next_deadline;
+        None
+    }
+
+    /// Starts the idle span anew: idle probes fall due between three quarters of `idle_max` and all of it from now, at
+    /// random, so that idle clients do not probe in step. `[A3]`
+    pub(super) fn rest(&mut self, now: Instant, idle_max: Duration, draw: &mut dyn Draw) {
+        let max_us = u32::try_from(span_ns(idle_max) / 1_000).unwrap_or(u32::MAX);
+        let early = Duration::from_micros(u64::from(below(draw, max_us / 4 + 1)));
+        self.idle_at = Some(now + idle_max.saturating_sub(early));
+    }
+
+    /// Starts the idle span if none has begun.
+    pub(super) fn begin_rest(&mut self, now: Instant) {
+        self.idle_at.get_or_insert(now);
+    }
+
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        self.idle_at.is_some_and(|idle_at| idle_at <= now)
+    }
+
+    /// The next moment at which something is due.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        match (self.next_deadline, self.idle_at) {
+            (Some(deadline), Some(idle_at)) => Some(deadline.min(idle_at)),
+            (deadline, idle_at) => deadline.or(idle_at),
+        }
+    }
+}
+
+/// Draws `count` distinct members uniformly (all of them, if there are not more), by Robert Floyd's algorithm: as many
+/// draws as members, and no table of the set's size.
+pub(crate) fn draw_distinct(
+    count: u32,
+    from: &[ReplicaId],
+    draw: &mut dyn Draw,
+    into: &mut Vec<ReplicaId>,
+) {
+    let members = u32::try_from(from.len()).unwrap_or(u32::MAX);
+    for newest in members.saturating_sub(count)..members {
+        let candidate = from[below(draw, newest + 1) as usize];
+        into.push(if into.contains(&candidate) {
+            from[newest as usize]
+        } else {
+            candidate
+        });
+    }
+}

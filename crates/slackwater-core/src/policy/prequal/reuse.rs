@@ -1,0 +1,240 @@
+//! How many queries one report may decide: equation (1), and what to do where it has no answer.
+//!
+//! `[A9]` `[Prequal §4 "Probe reuse and removal", eq. 1]` `[Decision 0001]`
+
+use crate::draw::{Draw, below};
+use crate::fixed::{ONE, Rate};
+
+/// What the reuse limit depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Balance {
+    /// m
+    pub(super) pool_capacity: u16,
+    /// n
+    pub(super) replicas: u32,
+    /// `r_probe`: reports that come in for each query.
+    pub(super) probe_rate: Rate,
+    /// `r_remove`
+    pub(super) remove_rate: Rate,
+    /// δ
+    pub(super) pool_drift: Rate,
+    pub(super) reuse_max: u16,
+}
+
+impl Balance {
+    /// The reuse limit in millionths of a use, from one use to `reuse_max`.
+    ///
+    /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports a query (the others replace an entry of
+    /// their replica) and loses `r_remove` and one for each report that is used up, so
+    ///
+    /// > b = max{1, (1 + δ) / ((1 − m/n) · `r_probe` − `r_remove`)}
+    ///
+    /// lets it grow by a margin of δ. Where the denominator is not positive the pool cannot grow to m, however often
+    /// its reports are used: it shrinks until removal by rate stops at two entries `[A10]`. The same balance taken
+    /// there, with nothing removed, is
+    ///
+    /// > b = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
+    ///
+    /// which at three probes a query is the literal 1 of equation (1), and at fewer keeps the pool from running dry.
+    pub(super) fn reuse_limit(&self) -> u32 {
+        let n = i128::from(self.replicas);
+        let probe_rate = i128::from(self.probe_rate.millionths());
+        let gain = |occupied: i128| (n - occupied) * probe_rate;
+        let grown =
+            gain(i128::from(self.pool_capacity)) - n * i128::from(self.remove_rate.millionths());
+        let denominator = if grown > 0 { grown } else { gain(2) };
+
+        let (least, most) = (
+            i128::from(ONE),
+            i128::from(self.reuse_max) * i128::from(ONE),
+        );
+        let reuse_limit = if denominator > 0 {
+            let numerator = i128::from(ONE) + i128::from(self.pool_drift.millionths());
+            (numerator * n * i128::from(ONE) / denominator).clamp(least, most)
+        } else {
+            most
+        };
+        u32::try_from(reuse_limit).unwrap_or(u32::MAX)
+    }
+}
+
+/// A reuse limit in millionths as a whole number of uses, rounded up or down at random so that the mean holds. Drawn
+/// once, when the report enters the pool. `[A9]`
+pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
+    let (whole, fraction) = (reuse_limit / ONE, reuse_limit % ONE);
+    if fraction > 0 && below(draw, ONE) < fraction {
+        whole + 1
+    } else {
+        whole
+    }
+}
+
+/// The rate at which reports really come in, which is below the configured one when probes are lost or skipped.
+///
+/// At 10,000 queries a second over four replicas, `probe_interval_min` leaves 0.4 reports a query where 3 were asked
+/// for; a reuse limit that did not know would let the pool run dry. `[Decision 0001]`
+#[derive(Clone, Debug)]
+pub(super) struct ReportYield {
+    queries: u32,
+    reports: u32,
+    rate: Rate,
+    configured: Rate,
+}
+
+impl ReportYield {
+    /// Queries for each estimate.
+    const WINDOW: u32 = 128;
+
+    pub(super) const fn new(configured: Rate) -> Self {
+        Self {
+            queries: 0,
+            reports: 0,
+            rate: configured,
+            configured,
+        }
+    }
+
+    pub(super) fn report_pooled(&mut self) {
+        self.reports = self.reports.saturating_add(1);
+    }
+
+    /// `true` if the rate has changed.
+    pub(super) fn query(&mut self) -> bool {
+        self.queries += 1;
+        if self.queries < Self::WINDOW {
+            return false;
+        }
+        // Idle probes may bring more than was asked for by queries; a tenth too few is the chance of one window.
+        let measured = u64::from(self.reports) * u64::from(ONE) / u64::from(Self::WINDOW);
+        let enough = u64::from(self.configured.millionths()) * 9 / 10;
+        let rate = if measured >= enough {
+            self.configured
+        } else {
+            u32::try_from(measured)
+                .ok()
+                .and_then(Rate::from_millionths)
+                .unwrap_or(self.configured)
+        };
+        self.queries = 0;
+        self.reports = 0;
+        core::mem::replace(&mut self.rate, rate) != rate
+    }
+
+    pub(super) const fn rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::SplitMix64;
+
+    fn balance(replicas: u32, probe_millionths: u32, remove_millionths: u32) -> Balance {
+        let rate = |millionths| Rate::from_millionths(millionths).expect("in range");
+        Balance {
+            pool_capacity: 16,
+            replicas,
+            probe_rate: rate(probe_millionths),
+            remove_rate: rate(remove_millionths),
+            pool_drift: rate(ONE),
+            reuse_max: 16,
+        }
+    }
+
+    #[test]
+    fn the_papers_numbers() {
+        // 25/19 at the baseline, and Figure 8's sweep at r_remove = 1/4.
+        assert_eq!(balance(100, 3_000_000, 1_000_000).reuse_limit(), 1_315_789);
+        let sweep = [
+            (4_000_000, 1_000_000),
+            (2_830_000, 1_000_000),
+            (2_000_000, 1_398_601),
+            (1_000_000, 3_389_830),
+            (500_000, 11_764_705),
+        ];
+        for (probe_rate, expected) in sweep {
+            assert_eq!(
+                balance(100, probe_rate, 250_000).reuse_limit(),
+                expected,
+                "{probe_rate}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_equation_1_has_no_answer_the_pool_is_balanced_at_two_entries() {
+        // n <= 24 at the defaults: the literal reading's 1, but for the very smallest fleets.
+        for replicas in 6..=24 {
+            assert_eq!(
+                balance(replicas, 3_000_000, 1_000_000).reuse_limit(),
+                ONE,
+                "{replicas}"
+            );
+        }
+        assert_eq!(balance(5, 3_000_000, 1_000_000).reuse_limit(), 1_111_111);
+        assert_eq!(balance(5, 500_000, 1_000_000).reuse_limit(), 6_666_666);
+        assert_eq!(balance(100, 1_000_000, 1_000_000).reuse_limit(), 2_040_816);
+    }
+
+    #[test]
+    fn the_limit_is_capped_and_never_below_one() {
+        assert_eq!(
+            balance(25, 3_000_000, 1_000_000).reuse_limit(),
+            16 * ONE,
+            "25 by equation (1)"
+        );
+        assert_eq!(balance(1, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
+        assert_eq!(balance(2, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
+        assert_eq!(balance(0, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
+        assert_eq!(
+            balance(100, 0, 0).reuse_limit(),
+            16 * ONE,
+            "nothing ever comes in"
+        );
+        assert_eq!(balance(1 << 20, 16_000_000, 0).reuse_limit(), ONE);
+    }
+
+    #[test]
+    fn rounding_keeps_the_mean() {
+        let mut draw = SplitMix64::new(5);
+        let drawn: u32 = (0..100_000).map(|_| draw_uses(1_315_789, &mut draw)).sum();
+        // Binomial: mean 131,579, standard deviation 147; five of them.
+        assert!((130_844..132_314).contains(&drawn), "{drawn}");
+        let mut no_draw = || -> u64 { panic!("a whole number needs no draw") };
+        assert_eq!(draw_uses(3 * ONE, &mut no_draw), 3);
+        assert_eq!(
+            draw_uses(1_000_001, &mut || u64::MAX),
+            1,
+            "the largest draw rounds down"
+        );
+        assert_eq!(draw_uses(1_000_001, &mut || 0), 2, "the smallest rounds up");
+    }
+
+    #[test]
+    fn the_yield_is_what_came_in_unless_that_is_enough() {
+        let configured = Rate::per_query(3).expect("in range");
+        let mut reports = ReportYield::new(configured);
+        assert_eq!(reports.rate(), configured, "until something else is known");
+        let mut window = |count: u32| {
+            for _ in 0..count {
+                reports.report_pooled();
+            }
+            let changed = (0..128).filter(|_| reports.query()).count();
+            (changed, reports.rate().millionths())
+        };
+        assert_eq!(window(2 * 128), (1, 2_000_000));
+        assert_eq!(window(2 * 128), (0, 2_000_000));
+        assert_eq!(
+            window(9 * 128),
+            (1, 3_000_000),
+            "never above what was asked for"
+        );
+        assert_eq!(
+            window(346),
+            (0, 3_000_000),
+            "90 % is the chance of a window"
+        );
+        assert_eq!(window(0), (1, 0));
+    }
+}

@@ -1,0 +1,273 @@
+//! Synchronous mode: no pool; each query asks a few random replicas and goes to the best that answers.
+//!
+//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where a probe can carry
+//! what the query is about: a replica that has the data at hand scales its reported load down and attracts it.
+
+use crate::draw::Draw;
+use crate::policy::Policy;
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::{Counters, PooledView, Snapshot};
+use crate::policy::prequal::config::PrequalConfig;
+use crate::policy::prequal::hot_cold::{self, Load, Rank};
+use crate::policy::prequal::probing::draw_distinct;
+use crate::policy::prequal::rif_limit::RifDistribution;
+use crate::policy::probe::{Probe, ProbeId, ProbeRound};
+use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::replica::ReplicaId;
+use crate::report::{LoadReport, LoadScale, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Prequal with synchronous probes.
+#[derive(Clone, Debug)]
+pub struct PrequalSync {
+    config: PrequalConfig,
+    fleet: Fleet,
+    reported: RifDistribution,
+    counters: Counters,
+    /// Room to draw a round's targets in.
+    targets: Vec<ReplicaId>,
+}
+
+impl PrequalSync {
+    /// Synchronous Prequal with an empty fleet.
+    pub fn new(config: PrequalConfig) -> Self {
+        Self {
+            config,
+            fleet: Fleet::default(),
+            reported: RifDistribution::new(),
+            counters: Counters::default(),
+            targets: Vec::with_capacity(ProbeRound::MAX_PROBES),
+        }
+    }
+
+    fn picked(&mut self, now: Instant, replica: ReplicaId, reason: PickReason) -> Pick {
+        self.counters.picks.count(reason);
+        self.fleet.query_sent(replica);
+        Pick::without_reports(Ticket::new(replica, now), reason)
+    }
+
+    /// Chance, where probing has nothing to say. `[S2]`
+    fn fall_back(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Option<Pick> {
+        let reason = if self.fleet.in_panic() {
+            PickReason::Panic
+        } else {
+            PickReason::Fallback
+        };
+        let Some(replica) = self.fleet.random(query, draw) else {
+            self.counters.no_replica += 1;
+            return None;
+        };
+        Some(self.picked(now, replica, reason))
+    }
+
+    /// Takes note of everything that a round's answers say, whoever is chosen.
+    fn learn(&mut self, now: Instant, round: &ProbeRound) {
+        let answered = round.reports().count() as u64;
+        self.counters.rounds += 1;
+        self.counters.probing_ns += span_ns(now.saturating_since(round.started_at));
+        self.counters.probes_answered += answered;
+        self.counters.probes_lost += round.lost();
+        self.counters.reports_late += u64::from(round.unanswered());
+        for (replica, report) in round.reports() {
+            if self.fleet.knows(replica) {
+                self.reported.record(report.rif);
+                self.fleet.set_draining(replica, report.draining);
+            } else {
+                self.counters.reports_unknown += 1;
+            }
+        }
+    }
+
+    /// The best answer by the hot-cold rule on scaled load. `[S1]` `[S3]`
+    fn choose(&self, answers: &Answers<'_>, draw: &mut dyn Draw) -> Option<Chosen> {
+        let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
+        let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        let stand_in_ns = answers.stand_in_ns();
+        let ranked = answers.iter().enumerate().map(|(index, (_, report))| {
+            let load = Load {
+                rif: scaled_rif(report.rif, report.load_scale),
+                latency_ns: scaled_latency_ns(report).unwrap_or(stand_in_ns),
+            };
+            (index, Rank::new(load, scaled_limit))
+        });
+        let best = hot_cold::best(ranked, draw)?;
+        let (replica, report) = answers.iter().nth(best.index)?;
+        let hot = best.rank.is_hot();
+        Some(Chosen {
+            reason: match (answers.iter().count(), hot) {
+                (1, _) => PickReason::SoleAnswer,
+                (_, true) => PickReason::Hot,
+                (_, false) => PickReason::Cold,
+            },
+            rif_limit,
+            runner_up: best
+                .runner_up
+                .and_then(|index| answers.iter().nth(index))
+                .map(|(id, _)| id),
+            report: PooledView {
+                replica,
+                rif: report.rif,
+                latency: report.latency,
+                age: Duration::ZERO,
+                uses_left: 1,
+                local: false,
+                hot,
+            },
+        })
+    }
+}
+
+/// What the answers to a round led to.
+struct Chosen {
+    reason: PickReason,
+    rif_limit: Option<Rif>,
+    report: PooledView,
+    runner_up: Option<ReplicaId>,
+}
+
+/// The usable answers of a round, on the stack: a pick allocates nothing.
+struct Answers<'a>([Option<(ReplicaId, &'a LoadReport)>; ProbeRound::MAX_PROBES]);
+
+impl<'a> Answers<'a> {
+    fn new(usable: impl Iterator<Item = (ReplicaId, &'a LoadReport)>) -> Self {
+        let mut answers = [None; ProbeRound::MAX_PROBES];
+        for (answer, usable) in answers.iter_mut().zip(usable) {
+            *answer = Some(usable);
+        }
+        Self(answers)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (ReplicaId, &'a LoadReport)> + '_ {
+        self.0.iter().flatten().copied()
+    }
+
+    /// What stands for a latency that is not known. `[A7]`
+    fn stand_in_ns(&self) -> u64 {
+        let mut known_ns = [0; ProbeRound::MAX_PROBES];
+        let mut known = 0;
+        for latency_ns in self
+            .iter()
+            .filter_map(|(_, report)| scaled_latency_ns(report))
+        {
+            known_ns[known] = latency_ns;
+            known += 1;
+        }
+        hot_cold::stand_in_ns(&mut known_ns[..known])
+    }
+}
+
+/// RIF in 1/1024, so that scaling loses nothing.
+const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
+    rif.count() as u64 * scale.in_1024ths() as u64
+}
+
+fn scaled_latency_ns(report: &LoadReport) -> Option<u64> {
+    let scale = u128::from(report.load_scale.in_1024ths());
+    let scaled = report.latency?.as_nanos().saturating_mul(scale) / 1024;
+    Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
+impl Policy for PrequalSync {
+    fn name(&self) -> &'static str {
+        "prequal_sync"
+    }
+
+    fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
+        self.fleet.add(replica);
+    }
+
+    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
+        self.fleet.remove(replica);
+    }
+
+    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
+        self.fleet.set_ejected(replica, !available);
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        self.targets.clear();
+        // Draining replicas are asked as well: it is how they tell that they no longer are.
+        let count = usize::from(self.config.sync_probes) + query.avoid.len();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        draw_distinct(count, self.fleet.known(), draw, &mut self.targets);
+        self.targets.retain(|&replica| query.allows(replica));
+        self.targets.truncate(usize::from(self.config.sync_probes));
+        if self.targets.len() < 2 {
+            return match self.fall_back(now, query, draw) {
+                Some(pick) => Decision::Pick(pick),
+                None => Decision::NoReplica,
+            };
+        }
+        self.counters.probes_sent += self.targets.len() as u64;
+        let deadline = now + self.config.sync_deadline;
+        Decision::Probe(ProbeRound::new(now, deadline, self.targets.iter().copied()))
+    }
+
+    fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {
+        self.fleet.query_done(ticket.replica());
+    }
+
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Pick> {
+        self.learn(now, &round);
+        let usable = round
+            .reports()
+            .filter(|(replica, _)| self.fleet.is_available(*replica));
+        let answers = Answers::new(usable);
+        let probing = now.saturating_since(round.started_at);
+        let Some(chosen) = self.choose(&answers, draw) else {
+            return Some(Pick {
+                probing,
+                ..self.fall_back(now, query, draw)?
+            });
+        };
+        Some(Pick {
+            rif_limit: chosen.rif_limit,
+            candidates: u16::try_from(answers.iter().count()).unwrap_or(u16::MAX),
+            chosen: Some(chosen.report),
+            runner_up: chosen.runner_up,
+            probing,
+            ..self.picked(now, chosen.report.replica, chosen.reason)
+        })
+    }
+
+    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn handle_report(
+        &mut self,
+        _now: Instant,
+        _probe: ProbeId,
+        _report: &LoadReport,
+        _draw: &mut dyn Draw,
+    ) {
+    }
+
+    fn handle_probe_lost(&mut self, _now: Instant, _probe: ProbeId, _draw: &mut dyn Draw) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _draw: &mut dyn Draw) {}
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn snapshot(&self, _now: Instant) -> Snapshot {
+        Snapshot {
+            replicas: self.fleet.views(|_| false),
+            rif_limit: self.reported.limit(self.config.rif_limit_quantile),
+            ..Snapshot::default()
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Probes: questions to a replica, off the query's path or, in synchronous mode, on it.
+
+use crate::replica::ReplicaId;
+use crate::report::LoadReport;
+use crate::time::Instant;
+
+/// The name of one asynchronous probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeId {
+    pub(crate) slot: u32,
+    pub(crate) serial: u32,
+}
+
+/// A probe to send. It ends as a report, or as lost at its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Goes back with the answer.
+    pub id: ProbeId,
+    /// Whom to ask.
+    pub replica: ReplicaId,
+    /// When an answer is no longer of use. `[A4]`
+    pub deadline: Instant,
+}
+
+/// One replica that a round asks, and what it said.
+#[derive(Clone, Debug)]
+pub struct RoundTarget {
+    /// Whom to ask.
+    pub replica: ReplicaId,
+    pub(crate) state: RoundState,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum RoundState {
+    Waiting,
+    Lost,
+    Answered(LoadReport),
+}
+
+/// A synchronous probing round for one query: d replicas are asked at once, and the choice is made as soon as
+/// max(2, d − 1) have answered, or at the deadline. `[S1]` `[Prequal §4 "Synchronous mode"]`
+#[derive(Clone, Debug)]
+#[must_use = "the query waits for it"]
+pub struct ProbeRound {
+    targets: [Option<RoundTarget>; Self::MAX_PROBES],
+    pub(crate) started_at: Instant,
+    deadline: Instant,
+    quorum: u8,
+    answered: u8,
+    waiting: u8,
+}
+
+impl ProbeRound {
+    /// The most replicas that one round asks.
+    pub const MAX_PROBES: usize = 8;
+
+    pub(crate) fn new(
+        started_at: Instant,
+        deadline: Instant,
+        replicas: impl Iterator<Item = ReplicaId>,
+    ) -> Self {
+        let mut targets = [const { None }; Self::MAX_PROBES];
+        let mut waiting = 0_u8;
+        for (target, replica) in targets.iter_mut().zip(replicas) {
+            *target = Some(RoundTarget {
+                replica,
+                state: RoundState::Waiting,
+            });
+            waiting += 1;
+        }
+        let quorum = waiting.saturating_sub(1).max(2);
+        Self {
+            targets,
+            started_at,
+            deadline,
+            quorum,
+            answered: 0,
+            waiting,
+        }
+    }
+
+    /// The replicas to ask, all distinct.
+    pub fn targets(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        self.targets.iter().flatten().map(|target| target.replica)
+    }
+
+    /// When to decide with what there is.
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// An answer; one from a replica that was not asked, or has answered, changes nothing.
+    pub fn handle_report(&mut self, replica: ReplicaId, report: LoadReport) {
+        if self.settle(replica, RoundState::Answered(report)) {
+            self.answered += 1;
+        }
+    }
+
+    /// A probe that will not be answered; the round need not wait for it.
+    pub fn handle_lost(&mut self, replica: ReplicaId) {
+        self.settle(replica, RoundState::Lost);
+    }
+
+    /// Enough have answered, or nobody is left who could.
+    pub const fn is_ready(&self) -> bool {
+        self.answered >= self.quorum || self.waiting == 0
+    }
+
+    pub(crate) fn reports(&self) -> impl Iterator<Item = (ReplicaId, &LoadReport)> {
+        self.targets
+            .iter()
+            .flatten()
+            .filter_map(|target| match &target.state {
+                RoundState::Answered(report) => Some((target.replica, report)),
+                RoundState::Waiting | RoundState::Lost => None,
+            })
+    }
+
+    /// Probes that were not answered in time for the choice.
+    pub(crate) const fn unanswered(&self) -> u8 {
+        self.waiting
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.targets
+            .iter()
+            .flatten()
+            .filter(|t| matches!(t.state, RoundState::Lost))
+            .count() as u64
+    }
+
+    fn settle(&mut self, replica: ReplicaId, state: RoundState) -> bool {
+        let target = self
+            .targets
+            .iter_mut()
+            .flatten()
+            .find(|target| target.replica == replica);
+        match target {
+            Some(target) if matches!(target.state, RoundState::Waiting) => {
+                target.state = state;
+                self.waiting -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
+
+use crate::policy::observe::PooledView;
+use crate::policy::prequal::LocalArrival;
+use crate::policy::probe::ProbeRound;
+use crate::replica::ReplicaId;
+use crate::report::Rif;
+use crate::time::Instant;
+use core::fmt;
+use core::time::Duration;
+
+/// Which try of a query this is. Only first tries trigger probes and removals. `[A2]` `[A10]`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attempt {
+    /// The first.
+    #[default]
+    First,
+    /// Another one after a failure.
+    Retry,
+    /// Another one while the first is still out.
+    Hedge,
+}
+
+/// A query that needs a replica.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Query<'a> {
+    /// Which try this is.
+    pub attempt: Attempt,
+    /// Replicas that have had the query already and are not chosen again.
+    pub avoid: &'a [ReplicaId],
+}
+
+impl<'a> Query<'a> {
+    /// A query's first try.
+    pub const fn first() -> Self {
+        Self {
+            attempt: Attempt::First,
+            avoid: &[],
+        }
+    }
+
+    /// A further try on a replica that is none of `avoid`.
+    pub const fn retry(avoid: &'a [ReplicaId]) -> Self {
+        Self {
+            attempt: Attempt::Retry,
+            avoid,
+        }
+    }
+
+    /// A second copy on a replica that is none of `avoid`.
+    pub const fn hedge(avoid: &'a [ReplicaId]) -> Self {
+        Self {
+            attempt: Attempt::Hedge,
+            avoid,
+        }
+    }
+
+    pub(crate) fn allows(&self, replica: ReplicaId) -> bool {
+        !self.avoid.contains(&replica)
+    }
+}
+
+/// What a policy says to a query.
+#[derive(Debug)]
+#[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost an allocation in a pick"
+)]
+pub enum Decision {
+    /// Send it there.
+    Pick(Pick),
+    /// Ask these replicas first, then call [`Policy::finish_round`](crate::policy::Policy::finish_round).
+    Probe(ProbeRound),
+    /// No replica is known, or the query has been at all of them.
+    NoReplica,
+}
+
+/// A choice that has been made and charged.
+#[derive(Debug)]
+#[must_use]
+pub struct Pick {
+    /// To be handed back when the query ends.
+    pub ticket: Ticket,
+    /// The rule that decided.
+    pub reason: PickReason,
+    /// Reports with this RIF or more were hot; `None` where nothing was. `[A6]`
+    pub rif_limit: Option<Rif>,
+    /// How many reports there were to choose from.
+    pub candidates: u16,
+    /// The report that was chosen, as it was at the choice: before this query was charged to it.
+    pub chosen: Option<PooledView>,
+    /// The replica that came second.
+    pub runner_up: Option<ReplicaId>,
+    /// Time spent probing for this query; zero unless the policy probes synchronously. `[S4]`
+    pub probing: Duration,
+}
+
+impl Pick {
+    pub(crate) const fn without_reports(ticket: Ticket, reason: PickReason) -> Self {
+        Self {
+            ticket,
+            reason,
+            rif_limit: None,
+            candidates: 0,
+            chosen: None,
+            runner_up: None,
+            probing: Duration::ZERO,
+        }
+    }
+}
+
+/// Why a replica was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PickReason {
+    /// It had the lowest latency among the cold. `[A7]`
+    Cold,
+    /// All were hot, and it had the lowest RIF. `[A7]`
+    Hot,
+    /// Fewer than two reports were usable: a random replica. `[A8]`
+    Fallback,
+    /// No replica may be chosen, so all may be: a random one. `[A8]`
+    Panic,
+    /// It was the only one that answered a synchronous probe. `[S2]`
+    SoleAnswer,
+    /// Chance, which is the policy.
+    Random,
+    /// It was its turn.
+    Turn,
+    /// It had the fewest queries of this client's in flight.
+    LeastLoaded,
+}
+
+impl PickReason {
+    /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
+    pub const ALL: [Self; 8] = [
+        Self::Cold,
+        Self::Hot,
+        Self::Fallback,
+        Self::Panic,
+        Self::SoleAnswer,
+        Self::Random,
+        Self::Turn,
+        Self::LeastLoaded,
+    ];
+
+    /// The reason in one word, as metrics and logs have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+            Self::Fallback => "fallback",
+            Self::Panic => "panic",
+            Self::SoleAnswer => "sole_answer",
+            Self::Random => "random",
+            Self::Turn => "turn",
+            Self::LeastLoaded => "least_loaded",
+        }
+    }
+}
+
+impl fmt::Display for PickReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A query that is out. Hand it back by [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done); it can
+/// neither be copied nor made up, so each query that was handed out ends at most once.
+#[derive(Debug)]
+#[must_use = "a query that never ends stays in flight for ever"]
+pub struct Ticket {
+    replica: ReplicaId,
+    sent_at: Instant,
+    /// The query as this client's own tracker of a silent replica saw it. `[A13]`
+    pub(in crate::policy) local: Option<LocalArrival>,
+    pub(in crate::policy) head_at: Option<Instant>,
+}
+
+impl Ticket {
+    pub(crate) const fn new(replica: ReplicaId, sent_at: Instant) -> Self {
+        Self {
+            replica,
+            sent_at,
+            local: None,
+            head_at: None,
+        }
+    }
+
+    /// Where the query goes.
+    pub const fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+
+    /// When it was picked.
+    pub const fn sent_at(&self) -> Instant {
+        self.sent_at
+    }
+
+    /// Notes that the response's head is here: latency ends now, while the query stays in flight to its last byte.
+    /// Only the first call counts; without one, latency ends with the query. `[T1]`
+    pub fn head_ready(&mut self, now: Instant) {
+        self.head_at.get_or_insert(now);
+    }
+}
+
+/// How a query ended, as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The replica answered it.
+    Success,
+    /// The replica answered with an error, or broke off.
+    Failed,
+    /// The replica could not be reached, and never saw the query.
+    Unreachable,
+    /// The client gave up, or dropped the ticket.
+    Dropped,
+}

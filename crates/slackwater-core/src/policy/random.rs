@@ -1,0 +1,22 @@
+//! Random: each query to a uniformly random available replica. The yardstick below which no policy may fall.
+
+use crate::draw::Draw;
+use crate::policy::query::PickReason;
+use crate::policy::unprobed::{Candidates, Choose, Unprobed};
+use crate::replica::ReplicaId;
+
+/// Chooses uniformly at random.
+pub type Random = Unprobed<RandomChoice>;
+
+/// The rule of [`Random`].
+#[derive(Clone, Debug, Default)]
+pub struct RandomChoice;
+
+impl Choose for RandomChoice {
+    const NAME: &'static str = "random";
+    const REASON: PickReason = PickReason::Random;
+
+    fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        from.random(draw)
+    }
+}

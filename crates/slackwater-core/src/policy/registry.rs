@@ -1,0 +1,72 @@
+//! The list of all policies, by name. A new policy is one file and one line here.
+
+use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
+use crate::policy::{LeastLoaded, Policy, Random, RoundRobin};
+use alloc::boxed::Box;
+
+/// The settings that policies read; each takes what concerns it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PolicySettings {
+    /// For `prequal` and `prequal_sync`.
+    pub prequal: PrequalConfig,
+}
+
+/// A policy that users can select.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyEntry {
+    /// The name to select it by.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Makes one with an empty fleet.
+    pub build: fn(&PolicySettings) -> Box<dyn Policy>,
+}
+
+/// Every policy.
+pub const POLICIES: &[PolicyEntry] = &[
+    entry("prequal", "probes for load, hot-cold rule", |s| {
+        Box::new(Prequal::new(s.prequal.clone()))
+    }),
+    entry("prequal_sync", "asks a few replicas for each query", |s| {
+        Box::new(PrequalSync::new(s.prequal.clone()))
+    }),
+    entry("least_loaded", "fewest of its own in flight", |_| {
+        Box::new(LeastLoaded::new())
+    }),
+    entry("round_robin", "each in turn", |_| {
+        Box::new(RoundRobin::new())
+    }),
+    entry("random", "uniformly at random", |_| Box::new(Random::new())),
+];
+
+const fn entry(
+    name: &'static str,
+    about: &'static str,
+    build: fn(&PolicySettings) -> Box<dyn Policy>,
+) -> PolicyEntry {
+    PolicyEntry { name, about, build }
+}
+
+/// The policy of that name, if there is one.
+pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
+    POLICIES.iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_goes_by_the_name_it_is_listed_under() {
+        for entry in POLICIES {
+            let policy = (entry.build)(&PolicySettings::default());
+            assert_eq!(policy.name(), entry.name);
+            assert_eq!(
+                policy_named(entry.name).map(|found| found.about),
+                Some(entry.about)
+            );
+        }
+        assert!(policy_named("no such policy").is_none());
+    }
+}

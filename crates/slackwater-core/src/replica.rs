@@ -1,0 +1,237 @@
+//! Replicas: their names, sets of them that can be sampled, and tables keyed by them.
+//!
+//! A [`ReplicaId`] is a slot and a generation, handed out by [`ReplicaIds`]. It stays the same from the moment a replica
+//! joins until it leaves, and is never used again, so a late event about a replica that is gone cannot be mistaken for
+//! one about its successor. Because slots are dense, sets and tables are plain vectors: constant time at any fleet size,
+//! and an order of iteration that depends on nothing but the history of calls.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The name of one replica, stable for as long as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId {
+    slot: u32,
+    generation: u32,
+}
+
+impl ReplicaId {
+    const fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+impl fmt::Display for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.generation == 0 {
+            write!(f, "r{}", self.slot)
+        } else {
+            write!(f, "r{}.{}", self.slot, self.generation)
+        }
+    }
+}
+
+/// Hands out replica names; one for each fleet. Policies that serve the same fleet share its names.
+#[derive(Clone, Debug, Default)]
+pub struct ReplicaIds {
+    /// The generation that each slot is in, and whether it is taken.
+    slots: Vec<(u32, bool)>,
+    free: Vec<u32>,
+}
+
+impl ReplicaIds {
+    /// The most replicas that a fleet can have at once.
+    pub const MAX: usize = 1 << 20;
+
+    /// Names for an empty fleet.
+    pub const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// A name for a replica that joins; `None` when [`ReplicaIds::MAX`] are in use.
+    pub fn allocate(&mut self) -> Option<ReplicaId> {
+        if let Some(slot) = self.free.pop() {
+            let (generation, taken) = self.slots.get_mut(slot as usize)?;
+            *taken = true;
+            return Some(ReplicaId {
+                slot,
+                generation: *generation,
+            });
+        }
+        if self.slots.len() >= Self::MAX {
+            return None;
+        }
+        let slot = u32::try_from(self.slots.len()).ok()?;
+        self.slots.push((0, true));
+        Some(ReplicaId {
+            slot,
+            generation: 0,
+        })
+    }
+
+    /// Takes back the name of a replica that left; `false` if it was not in use.
+    pub fn release(&mut self, replica: ReplicaId) -> bool {
+        match self.slots.get_mut(replica.index()) {
+            Some((generation, taken)) if *taken && *generation == replica.generation => {
+                *taken = false;
+                *generation = generation.wrapping_add(1);
+                self.free.push(replica.slot);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A table keyed by replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaMap<T> {
+    slots: Vec<Option<(u32, T)>>,
+}
+
+impl<T> Default for ReplicaMap<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new() }
+    }
+}
+
+impl<T> ReplicaMap<T> {
+    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
+    pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
+        if self.slots.len() <= replica.index() {
+            self.slots.resize_with(replica.index() + 1, || None);
+        }
+        self.slots[replica.index()] = Some((replica.generation, value));
+    }
+
+    pub(crate) fn remove(&mut self, replica: ReplicaId) -> Option<T> {
+        let slot = self.slots.get_mut(replica.index())?;
+        match slot {
+            Some((generation, _)) if *generation == replica.generation => {
+                slot.take().map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn find(&self, replica: ReplicaId) -> Option<&T> {
+        match self.slots.get(replica.index()) {
+            Some(Some((generation, value))) if *generation == replica.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn find_mut(&mut self, replica: ReplicaId) -> Option<&mut T> {
+        match self.slots.get_mut(replica.index()) {
+            Some(Some((generation, value))) if *generation == replica.generation => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// A set of replicas with constant-time insertion, removal and uniform sampling.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicaSet {
+    /// In order of insertion, until a removal moves the last one into the gap.
+    members: Vec<ReplicaId>,
+    positions: ReplicaMap<u32>,
+}
+
+impl ReplicaSet {
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(crate) fn contains(&self, replica: ReplicaId) -> bool {
+        self.positions.find(replica).is_some()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[ReplicaId] {
+        &self.members
+    }
+
+    /// `true` if it was not a member before.
+    pub(crate) fn insert(&mut self, replica: ReplicaId) -> bool {
+        if self.contains(replica) {
+            return false;
+        }
+        let Ok(position) = u32::try_from(self.members.len()) else {
+            return false;
+        };
+        self.positions.insert(replica, position);
+        self.members.push(replica);
+        true
+    }
+
+    /// `true` if it was a member.
+    pub(crate) fn remove(&mut self, replica: ReplicaId) -> bool {
+        let Some(position) = self.positions.remove(replica) else {
+            return false;
+        };
+        self.members.swap_remove(position as usize);
+        if let Some(&moved) = self.members.get(position as usize) {
+            self.positions.insert(moved, position);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_never_used_again() {
+        let mut ids = ReplicaIds::new();
+        let first = ids.allocate().expect("room");
+        assert!(ids.release(first));
+        assert!(!ids.release(first), "already taken back");
+        let second = ids.allocate().expect("room");
+        assert_ne!(first, second);
+        assert!(
+            !ids.release(first),
+            "the old name does not release the new owner of its slot"
+        );
+
+        let mut map = ReplicaMap::default();
+        map.insert(second, 'x');
+        assert_eq!(map.find(first), None);
+        assert_eq!(map.remove(first), None);
+        assert_eq!(map.find(second), Some(&'x'));
+    }
+
+    #[test]
+    fn names_run_out_at_the_limit() {
+        let mut ids = ReplicaIds::new();
+        let last = (0..ReplicaIds::MAX)
+            .map(|_| ids.allocate())
+            .last()
+            .flatten()
+            .expect("room");
+        assert_eq!(ids.allocate(), None);
+        assert!(ids.release(last));
+        assert!(ids.allocate().is_some());
+    }
+
+    #[test]
+    fn a_set_survives_removal_in_the_middle() {
+        let mut ids = ReplicaIds::new();
+        let mut set = ReplicaSet::default();
+        let replicas: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();
+        for &replica in &replicas {
+            assert!(set.insert(replica));
+            assert!(!set.insert(replica));
+        }
+        assert!(set.remove(replicas[1]));
+        assert!(!set.remove(replicas[1]));
+        assert_eq!(set.len(), 4);
+        for index in [0, 2, 3, 4] {
+            assert!(set.contains(replicas[index]));
+            assert!(set.remove(replicas[index]));
+        }
+        assert_eq!(set.len(), 0);
+    }
+}

@@ -1,0 +1,107 @@
+//! What a replica says of its own load.
+//!
+//! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything else is optional, and
+//! absent from replicas that do not know it. How a report travels is the adapters' business (`docs/probe-protocol.md`).
+
+use core::fmt;
+use core::time::Duration;
+
+/// Requests in flight: queries that a replica has received and not yet finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rif(u32);
+
+impl Rif {
+    /// Nothing in flight.
+    pub const ZERO: Self = Self(0);
+
+    /// `count` queries in flight.
+    pub const fn new(count: u32) -> Self {
+        Self(count)
+    }
+
+    /// How many queries are in flight.
+    pub const fn count(self) -> u32 {
+        self.0
+    }
+
+    /// One more query in flight; stays at 2^32 − 1 once there.
+    pub(crate) const fn plus_one(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Rif {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// By how much a replica scales its load for one query, in 1/1024: 1024 is its true load, 102 looks ten times less
+/// loaded, 2048 twice as loaded. `[S3]` `[Prequal §4 "Synchronous mode"]`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoadScale(u16);
+
+impl LoadScale {
+    /// The true load.
+    pub const ONE: Self = Self(1024);
+
+    /// A scale of `parts` / 1024, from 1 up; 0 would say "never busy", which no replica is, and counts as 1.
+    pub const fn from_1024ths(parts: u16) -> Self {
+        Self(if parts == 0 { 1 } else { parts })
+    }
+
+    /// The scale in 1/1024.
+    pub const fn in_1024ths(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for LoadScale {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// A replica's answer to a probe. `[T6]` `[Prequal §4 "Load signals"]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// Requests in flight at this instant.
+    pub rif: Rif,
+    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown is never zero.
+    pub latency: Option<Duration>,
+    /// The replica's wish for this one query; the true load by default. Only synchronous probing looks at it. `[S3]`
+    pub load_scale: LoadScale,
+    /// The replica wants no new queries: it shuts down, or the server behind its agent is gone.
+    pub draining: bool,
+    /// Changes whenever the replica restarts; any value, compared for equality only.
+    pub incarnation: Option<u64>,
+    /// Share of recent queries that failed, in millionths.
+    pub error_millionths: Option<u32>,
+    /// CPU in use, in millionths of what the replica is allocated; may exceed one.
+    pub cpu_millionths: Option<u32>,
+    /// Finished queries, in thousandths of a query each second.
+    pub query_rate_millis: Option<u32>,
+    /// How much the replica can carry, in thousandths of a request in flight.
+    pub capacity_millirif: Option<u32>,
+    /// CPU time for each query.
+    pub cost: Option<Duration>,
+}
+
+impl LoadReport {
+    /// A report of the two signals that decide; all else absent.
+    pub const fn new(rif: Rif, latency: Option<Duration>) -> Self {
+        Self {
+            rif,
+            latency,
+            load_scale: LoadScale::ONE,
+            draining: false,
+            incarnation: None,
+            error_millionths: None,
+            cpu_millionths: None,
+            query_rate_millis: None,
+            capacity_millirif: None,
+            cost: None,
+        }
+    }
+}

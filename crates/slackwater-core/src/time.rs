@@ -1,0 +1,85 @@
+//! Points in time, as the core sees them.
+//!
+//! The core never reads a clock. Whoever drives it (a proxy, a simulator, a test) says what time it is, in nanoseconds
+//! since an epoch of the driver's own choosing. Spans are [`core::time::Duration`].
+
+use core::fmt;
+use core::ops::{Add, AddAssign};
+use core::time::Duration;
+
+/// A point on the driver's clock: nanoseconds since the driver's epoch, from 0 to 2^64 − 1 (584 years).
+///
+/// Arithmetic saturates: a time beyond the end is the end, and the span from a later time to an earlier one is zero.
+/// A clock that steps back is therefore a harmless event, not an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The driver's epoch, time zero.
+    pub const EPOCH: Self = Self(0);
+
+    /// The point `ns` nanoseconds after the epoch.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since the epoch.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The span since `earlier`; zero if `earlier` is not earlier.
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A span in whole nanoseconds; one of more than 584 years counts as 2^64 − 1 ns.
+pub(crate) const fn span_ns(span: Duration) -> u64 {
+    let ns = span.as_nanos();
+    if ns > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        #[expect(clippy::cast_possible_truncation, reason = "the line above checked it")]
+        let ns = ns as u64;
+        ns
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span_ns(span)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let late = Instant::from_nanos(u64::MAX - 1);
+        assert_eq!(late + Duration::from_secs(1), Instant::from_nanos(u64::MAX));
+        assert_eq!(late + Duration::MAX, Instant::from_nanos(u64::MAX));
+        assert_eq!(Instant::EPOCH.saturating_since(late), Duration::ZERO);
+        assert_eq!(
+            late.saturating_since(Instant::from_nanos(u64::MAX - 5))
+                .as_nanos(),
+            4
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! What a replica knows of itself: its requests in flight and how long the next query would take. `[T1]`–`[T5]`
+//!
+//! A [`LoadTracker`] is shared by all threads of a server and takes no lock: counts are atomic, and latencies go into a
+//! ring of slots that are each written by at most one thread at a time. It reads no clock; `now` comes with each call.
+//! Queries that this tracker counts are those that the application has; reports are for [`LoadReport`].
+
+mod samples;
+
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use samples::Samples;
+
+/// Settings of a [`LoadTracker`].
+#[derive(Clone, Debug)]
+pub struct TrackerConfig {
+    /// Completions as old as this or newer make up the estimate. Default 20 ms, the paper's "O(1–10) milliseconds" with
+    /// room for slower services; 0 leaves only the two newest. `[T3]`
+    pub sample_window: Duration,
+    /// No sample is believed beyond this age. Default 10 s; 0 makes latency always unknown. `[T3]`
+    pub sample_age_max: Duration,
+    /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier replica bases its
+    /// estimate on fewer milliseconds.
+    pub sample_capacity: usize,
+}
+
+impl Default for TrackerConfig {
+    fn default() -> Self {
+        Self {
+            sample_window: Duration::from_millis(20),
+            sample_age_max: Duration::from_secs(10),
+            sample_capacity: 256,
+        }
+    }
+}
+
+/// How a query ended, as the replica sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was answered. Its latency is a sample.
+    Success,
+    /// It was answered with an error, or the application panicked. No sample, but a sign of life.
+    Failed,
+    /// The client gave it up before it had an answer. Neither sample nor sign of life.
+    Cancelled,
+}
+
+/// A query that is in flight; hand it back to the same tracker by [`LoadTracker::finish`].
+#[derive(Debug)]
+#[must_use = "a query that never finishes stays in flight for ever"]
+pub struct Arrival {
+    at: Instant,
+    /// The *other* queries in flight at arrival: the tag that predicts what the next one meets. `[T2]`
+    others: Rif,
+    head_ready: bool,
+}
+
+/// Counts a replica's queries and estimates its latency.
+#[derive(Debug)]
+pub struct LoadTracker {
+    rif: AtomicU32,
+    /// Queries whose response's head is not yet ready.
+    waiting: AtomicU32,
+    /// When a query was last answered, or the replica last began to wait for one: nanoseconds.
+    progress_at_ns: AtomicU64,
+    /// How long a query had seen no progress when its client gave it up; zero once a query succeeds.
+    stalled_ns: AtomicU64,
+    /// When that was.
+    stalled_at_ns: AtomicU64,
+    samples: Samples,
+    sample_age_max_ns: u64,
+}
+
+impl Default for LoadTracker {
+    fn default() -> Self {
+        Self::new(&TrackerConfig::default())
+    }
+}
+
+impl LoadTracker {
+    /// A tracker with nothing in flight and nothing known. Values out of range are brought to the nearest in range.
+    pub fn new(config: &TrackerConfig) -> Self {
+        let sample_age_max_ns = span_ns(config.sample_age_max);
+        Self {
+            rif: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            progress_at_ns: AtomicU64::new(0),
+            stalled_ns: AtomicU64::new(0),
+            stalled_at_ns: AtomicU64::new(0),
+            samples: Samples::new(
+                config.sample_capacity,
+                span_ns(config.sample_window).min(sample_age_max_ns),
+                sample_age_max_ns,
+            ),
+            sample_age_max_ns,
+        }
+    }
+
+    /// The application receives a query. `[T1]`
+    pub fn arrive(&self, now: Instant) -> Arrival {
+        let others = self.rif.fetch_add(1, Relaxed);
+        if self.waiting.fetch_add(1, Relaxed) == 0 {
+            // An idle replica makes no progress and is not stalled for it.
+            self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
+        }
+        Arrival {
+            at: now,
+            others: Rif::new(others),
+            head_ready: false,
+        }
+    }
+
+    /// The response's head is ready: latency ends here, though the query stays in flight to the last byte. Only the
+    /// first call counts. `[T1]`
+    pub fn head_ready(&self, now: Instant, arrival: &mut Arrival, end: End) {
+        if !core::mem::replace(&mut arrival.head_ready, true) {
+            self.answered(now, arrival, end);
+        }
+    }
+
+    /// The application has handed back the response, or the query is over for another reason. `[T1]`
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "taking it makes a second end impossible"
+    )]
+    pub fn finish(&self, now: Instant, arrival: Arrival, end: End) {
+        if !arrival.head_ready {
+            self.answered(now, &arrival, end);
+        }
+        self.rif.fetch_sub(1, Relaxed);
+    }
+
+    fn answered(&self, now: Instant, arrival: &Arrival, end: End) {
+        self.waiting.fetch_sub(1, Relaxed);
+        match end {
+            End::Success => {
+                self.samples
+                    .record(now, arrival.others, now.saturating_since(arrival.at));
+                self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
+                self.stalled_ns.store(0, Relaxed);
+            }
+            End::Failed => {
+                self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
+            }
+            End::Cancelled => {
+                // A query given up is one that takes at least this long: without this, a stopped replica would look
+                // fast again as soon as its clients' deadlines have emptied it. [T4]
+                let stalled_ns = self
+                    .without_progress_ns(now)
+                    .min(span_ns(now.saturating_since(arrival.at)));
+                self.stalled_ns.fetch_max(stalled_ns, Relaxed);
+                self.stalled_at_ns.store(now.as_nanos(), Relaxed);
+            }
+        }
+    }
+
+    /// Requests in flight.
+    pub fn rif(&self) -> Rif {
+        Rif::new(self.rif.load(Relaxed))
+    }
+
+    /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]`
+    pub fn report(&self, now: Instant) -> LoadReport {
+        let rif = self.rif();
+        let floor_ns = self.stall_floor_ns(now);
+        let latency_ns = match self.samples.median_near_ns(now, rif) {
+            Some(median_ns) => Some(median_ns.max(floor_ns)),
+            // A lower bound alone is no estimate: a query that has just begun would make an unknown replica look fast.
+            // It counts once it is as old as the samples that it outlived.
+            None => (floor_ns > 0 && floor_ns >= self.sample_age_max_ns).then_some(floor_ns),
+        };
+        LoadReport::new(rif, latency_ns.map(Duration::from_nanos))
+    }
+
+    /// What the estimate may not fall below because the replica seems to have stopped; 0 where it does not. `[T4]`
+    fn stall_floor_ns(&self, now: Instant) -> u64 {
+        let waiting = self.waiting.load(Relaxed) > 0;
+        let current_ns = if waiting {
+            self.without_progress_ns(now)
+        } else {
+            0
+        };
+        let stalled_age_ns = now
+            .as_nanos()
+            .saturating_sub(self.stalled_at_ns.load(Relaxed));
+        let recent = stalled_age_ns <= self.sample_age_max_ns;
+        let past_ns = if recent {
+            self.stalled_ns.load(Relaxed)
+        } else {
+            0
+        };
+        current_ns.max(past_ns)
+    }
+
+    fn without_progress_ns(&self, now: Instant) -> u64 {
+        now.as_nanos()
+            .saturating_sub(self.progress_at_ns.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at_ms(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    /// One query from `from_ms` to `to_ms`.
+    fn serve(tracker: &LoadTracker, from_ms: u64, to_ms: u64, end: End) {
+        let arrival = tracker.arrive(at_ms(from_ms));
+        tracker.finish(at_ms(to_ms), arrival, end);
+    }
+
+    #[test]
+    fn rif_rises_on_arrival_and_falls_at_the_last_byte() {
+        let tracker = LoadTracker::default();
+        let mut stream = tracker.arrive(at_ms(0));
+        let other = tracker.arrive(at_ms(0));
+        assert_eq!(tracker.rif(), Rif::new(2));
+        tracker.head_ready(at_ms(3), &mut stream, End::Success);
+        assert_eq!(
+            tracker.rif(),
+            Rif::new(2),
+            "a stream counts until its last byte"
+        );
+        tracker.finish(at_ms(5), other, End::Cancelled);
+        tracker.finish(at_ms(900), stream, End::Success);
+        assert_eq!(tracker.rif(), Rif::ZERO);
+        assert_eq!(
+            tracker.report(at_ms(900)).latency,
+            Some(3 * MS),
+            "latency ended with the head"
+        );
+    }
+
+    #[test]
+    fn the_tag_is_the_number_of_others() {
+        let tracker = LoadTracker::default();
+        for _ in 0..9 {
+            serve(&tracker, 0, 10, End::Success);
+        }
+        let other = tracker.arrive(at_ms(0));
+        for _ in 0..9 {
+            serve(&tracker, 0, 25, End::Success);
+        }
+        assert_eq!(
+            tracker.report(at_ms(25)).latency,
+            Some(25 * MS),
+            "the next one meets one other"
+        );
+        tracker.finish(at_ms(25), other, End::Cancelled);
+        assert_eq!(
+            tracker.report(at_ms(25)).latency,
+            Some(10 * MS),
+            "the next one is alone"
+        );
+    }
+
+    #[test]
+    fn only_successes_are_samples() {
+        let tracker = LoadTracker::default();
+        serve(&tracker, 0, 1, End::Failed);
+        serve(&tracker, 1, 2, End::Cancelled);
+        assert_eq!(tracker.report(at_ms(2)).latency, None, "unknown, not zero");
+        serve(&tracker, 2, 9, End::Success);
+        assert_eq!(tracker.report(at_ms(9)).latency, Some(7 * MS));
+    }
+
+    #[test]
+    fn a_replica_that_stops_does_not_look_fast() {
+        let tracker = LoadTracker::default();
+        serve(&tracker, 0, 5, End::Success);
+        assert_eq!(
+            tracker.report(at_ms(4_000)).latency,
+            Some(5 * MS),
+            "idle is not stopped"
+        );
+        let stuck = tracker.arrive(at_ms(4_000));
+        assert_eq!(
+            tracker.report(at_ms(4_003)).latency,
+            Some(5 * MS),
+            "the median is higher"
+        );
+        assert_eq!(tracker.report(at_ms(4_300)).latency, Some(300 * MS));
+        tracker.finish(at_ms(5_000), stuck, End::Cancelled);
+        assert_eq!(
+            tracker.report(at_ms(5_001)).latency,
+            Some(1_000 * MS),
+            "its client gave up"
+        );
+        serve(&tracker, 5_001, 5_007, End::Success);
+        assert_eq!(
+            tracker.report(at_ms(5_007)).latency,
+            Some(5 * MS),
+            "it lives: of 5 and 6, the lower"
+        );
+    }
+
+    #[test]
+    fn a_stream_whose_head_is_out_is_not_a_stop() {
+        let tracker = LoadTracker::default();
+        let mut stream = tracker.arrive(at_ms(0));
+        tracker.head_ready(at_ms(2), &mut stream, End::Success);
+        assert_eq!(tracker.report(at_ms(5_000)).latency, Some(2 * MS));
+        assert_eq!(tracker.report(at_ms(5_000)).rif, Rif::new(1));
+        tracker.finish(at_ms(6_000), stream, End::Cancelled);
+        assert_eq!(
+            tracker.report(at_ms(6_000)).latency,
+            Some(2 * MS),
+            "the reader left, not the replica"
+        );
+    }
+
+    #[test]
+    fn with_nothing_known_a_lower_bound_is_no_estimate_until_it_is_old() {
+        let tracker = LoadTracker::default();
+        let stuck = tracker.arrive(at_ms(0));
+        assert_eq!(tracker.report(at_ms(1)).latency, None);
+        assert_eq!(tracker.report(at_ms(9_999)).latency, None);
+        assert_eq!(tracker.report(at_ms(10_000)).latency, Some(10_000 * MS));
+        tracker.finish(at_ms(10_000), stuck, End::Cancelled);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_no_harm() {
+        let tracker = LoadTracker::default();
+        let arrival = tracker.arrive(at_ms(50));
+        tracker.finish(at_ms(10), arrival, End::Success);
+        assert_eq!(tracker.report(at_ms(5)).latency, Some(Duration::ZERO));
+        assert_eq!(tracker.rif(), Rif::ZERO);
+    }
+}
