@@ -5,25 +5,12 @@
 
 use super::plan::Arrivals;
 use core::time::Duration;
+use slackwater_core::{Draw, SplitMix64};
 
-/// `SplitMix64` [Steele, Lea, Flood 2014]: one addition and a mix for each draw; any seed will do, 0 included.
-#[derive(Debug, Clone)]
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform over [0, 1), with all 53 bits that a double holds.
-    fn next_fraction(&mut self) -> f64 {
-        const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
-        (self.next() >> 11) as f64 * SCALE
-    }
+/// Uniform over [0, 1), with all 53 bits that a double holds.
+fn fraction(draw: &mut impl Draw) -> f64 {
+    const SCALE: f64 = 1.0 / (1_u64 << 53) as f64;
+    (draw.draw() >> 11) as f64 * SCALE
 }
 
 /// Iterator over the arrivals' offsets from the start of the run: never decreasing, all below the schedule's length.
@@ -54,7 +41,7 @@ impl Schedule {
             arrivals,
             rate_per_second,
             length,
-            draws: SplitMix64(seed),
+            draws: SplitMix64::new(seed),
             count: 0,
             last_ns: 0.0,
         }
@@ -70,7 +57,7 @@ impl Iterator for Schedule {
             Arrivals::Constant => self.count as f64 * NS_PER_SECOND / self.rate_per_second,
             // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm is finite.
             Arrivals::Poisson => {
-                let mean_gaps = -(1.0 - self.draws.next_fraction()).ln();
+                let mean_gaps = -(1.0 - fraction(&mut self.draws)).ln();
                 self.last_ns + mean_gaps * NS_PER_SECOND / self.rate_per_second
             }
         };
@@ -95,11 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn splitmix64_gives_the_published_sequence() {
-        let mut draws = SplitMix64(1_234_567);
-        assert_eq!(draws.next(), 6_457_827_717_110_365_317);
-        assert_eq!(draws.next(), 3_203_168_211_198_807_973);
-        assert_eq!(draws.next(), 9_817_491_932_198_370_423);
+    fn a_fraction_spans_zero_to_just_below_one() {
+        assert!(fraction(&mut || 0) <= 0.0);
+        let highest = fraction(&mut || u64::MAX);
+        assert!(highest < 1.0 && (1.0 - highest).ln().is_finite());
     }
 
     #[test]

@@ -140,38 +140,47 @@ async fn answers_are_counted_with_their_bodies_over_both_protocols() {
 }
 
 /// The whole point of the open loop: one stall must show in the latency of every arrival due during it.
+async fn stall(protocol: Protocol, connections: usize) -> Summary {
+    const STALL: Duration = Duration::from_millis(300);
+    // Whoever comes fortieth holds the lock, and with it everybody, for the length of the stall.
+    let count = Arc::new(Mutex::new(0));
+    let address = http(move |_| {
+        let count = Arc::clone(&count);
+        async move {
+            let mut count = count.lock().await;
+            *count += 1;
+            if *count == 40 {
+                tokio::time::sleep(STALL).await;
+            }
+            ok()
+        }
+    })
+    .await;
+    let mut plan = plan(address, 200, Duration::from_secs(1));
+    plan.protocol = protocol;
+    plan.connections = NonZeroUsize::new(connections).unwrap();
+    let summary = drive(plan).await;
+    assert_eq!((summary.requests, summary.errors), (200, 0), "{summary}");
+    // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for the second.
+    // A generator that waits for its answers would see one slow request, and a p90 of next to nothing.
+    assert!(summary.latency.p90_ms >= 150.0, "{summary}");
+    assert!(summary.latency.max_ms >= 295.0, "{summary}");
+    summary
+}
+
 #[tokio::test]
 async fn a_stall_shows_in_every_arrival_due_during_it() {
-    const STALL: Duration = Duration::from_millis(300);
-    for (protocol, connections) in [(Protocol::Http1, 1), (Protocol::Http1, 200), (H2, 1)] {
-        // Whoever comes fortieth holds the lock, and with it everybody, for the length of the stall.
-        let count = Arc::new(Mutex::new(0));
-        let address = http(move |_| {
-            let count = Arc::clone(&count);
-            async move {
-                let mut count = count.lock().await;
-                *count += 1;
-                if *count == 40 {
-                    tokio::time::sleep(STALL).await;
-                }
-                ok()
-            }
-        })
-        .await;
-        let mut plan = plan(address, 200, Duration::from_secs(1));
-        plan.protocol = protocol;
-        plan.connections = NonZeroUsize::new(connections).unwrap();
-        let summary = drive(plan).await;
-        assert_eq!((summary.requests, summary.errors), (200, 0), "{summary}");
-        // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for the second.
-        // A generator that waits for its answers would see one slow request, and a p90 of next to nothing.
-        assert!(summary.latency.p90_ms >= 150.0, "{summary}");
-        assert!(summary.latency.max_ms >= 295.0, "{summary}");
-        assert_eq!(
-            summary.waited_for_connection > 0,
-            connections == 1 && protocol != H2
-        );
-    }
+    assert_eq!(stall(Protocol::Http1, 200).await.waited_for_connection, 0);
+}
+
+#[tokio::test]
+async fn a_stall_shows_in_arrivals_that_wait_for_the_only_connection() {
+    assert!(stall(Protocol::Http1, 1).await.waited_for_connection > 0);
+}
+
+#[tokio::test]
+async fn a_stall_shows_in_every_arrival_over_http2() {
+    assert_eq!(stall(H2, 2).await.waited_for_connection, 0);
 }
 
 #[tokio::test]
@@ -285,16 +294,14 @@ async fn statuses_from_500_are_errors_and_others_are_not() {
 
 #[tokio::test]
 async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
-    let (address, gate, held) = gated().await;
-    let two = NonZeroUsize::new(2).unwrap();
     let one_stream = Protocol::Http2 {
         streams_per_connection: NonZeroUsize::MIN,
     };
     for protocol in [Protocol::Http1, one_stream] {
-        gate.send_replace(false);
-        let mut plan = plan(address, 20, Duration::from_millis(100));
+        let (address, gate, held) = gated().await;
+        let mut plan = plan(address, 20, Duration::from_millis(400));
         plan.protocol = protocol;
-        plan.connections = two;
+        plan.connections = NonZeroUsize::new(2).unwrap();
         plan.queue_capacity = NonZeroUsize::new(3).unwrap();
         let run = Run::prepare(plan, 1).await.unwrap();
         let live = run.live();
