@@ -1,12 +1,11 @@
 //! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before anything is sent.
 
-use super::{Arrivals, LATENCY_MAX, Plan, Protocol};
+use super::{Arrivals, Plan, Protocol, parse};
 use crate::fault::Fault;
 use bytes::Bytes;
 use core::num::NonZeroUsize;
 use core::time::Duration;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::Method;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -116,7 +115,6 @@ enum HttpVersion {
 }
 
 const RATE_MAX: f64 = 1e6;
-const SECONDS_MAX: f64 = 604_800.0;
 const COUNT_MAX: usize = 65_536;
 const QUEUE_MAX: usize = 16_777_216;
 const BODY_BYTES_MAX: usize = 1 << 30;
@@ -125,25 +123,25 @@ const CONNECTIONS_HTTP2: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
 impl Args {
     /// Checks the arguments and makes a plan of them. Reads the body's file.
     pub(super) fn plan(&self) -> Result<Plan, Fault> {
-        let target = parse_url(&self.url)?;
+        let target = parse::url(&self.url)?;
         let mut plan = Plan::new(target, self.rate()?, self.duration()?);
-        plan.warmup = seconds("--warmup", self.warmup)?;
+        plan.warmup = parse::seconds("--warmup", self.warmup)?;
         plan.arrivals = self.arrivals;
         if self.http == HttpVersion::Two {
             plan.protocol = Protocol::Http2 {
-                streams_per_connection: count("--streams", self.streams, COUNT_MAX)?,
+                streams_per_connection: parse::count("--streams", self.streams, COUNT_MAX)?,
             };
             plan.connections = CONNECTIONS_HTTP2;
         }
         if let Some(connections) = self.connections {
-            plan.connections = count("--connections", connections, COUNT_MAX)?;
+            plan.connections = parse::count("--connections", connections, COUNT_MAX)?;
         }
-        plan.queue_capacity = count("--queue", self.queue, QUEUE_MAX)?;
-        plan.timeout = parse_timeout(&self.timeout)?;
+        plan.queue_capacity = parse::count("--queue", self.queue, QUEUE_MAX)?;
+        plan.timeout = parse::timeout(&self.timeout)?;
         plan.seed = self.seed;
         plan.body = self.body()?;
         plan.method = self.method()?;
-        plan.headers = parse_headers(&self.headers)?;
+        plan.headers = parse::headers(&self.headers)?;
         Ok(plan)
     }
 
@@ -159,7 +157,7 @@ impl Args {
     }
 
     fn duration(&self) -> Result<Duration, Fault> {
-        let duration = seconds("--seconds", self.seconds)?;
+        let duration = parse::seconds("--seconds", self.seconds)?;
         if duration.is_zero() {
             return Err(Fault::usage("--seconds 0: must be above 0"));
         }
@@ -199,93 +197,6 @@ impl Args {
             ))),
         }
     }
-}
-
-fn parse_url(text: &str) -> Result<Uri, Fault> {
-    let fault = |why: &str| Fault::usage(format!("URL {text:?}: {why}"));
-    let url: Uri = text.parse().map_err(|error| fault(&format!("{error}")))?;
-    match url.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(fault("https is not supported yet; use http")),
-        Some(scheme) => return Err(fault(&format!("the scheme {scheme} is not http"))),
-        None => return Err(fault("must begin with http://")),
-    }
-    let authority = url.authority().map_or("", |authority| authority.as_str());
-    if authority.contains('@') {
-        return Err(fault(
-            "user and password are not supported here; use --header 'authorization: ...'",
-        ));
-    }
-    if url.host().is_none_or(str::is_empty) {
-        return Err(fault("has no host"));
-    }
-    // `http` takes a port that is too large for no port at all.
-    let bare_host = authority.len() == url.host().map_or(0, str::len);
-    if !bare_host && url.port_u16().is_none_or(|port| port == 0) {
-        return Err(fault("the port must be a number from 1 to 65535"));
-    }
-    Ok(url)
-}
-
-fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
-    let duration = Duration::try_from_secs_f64(value).ok();
-    duration.filter(|_| value <= SECONDS_MAX).ok_or_else(|| {
-        Fault::usage(format!(
-            "{name} {value}: must be from 0 to {SECONDS_MAX} seconds"
-        ))
-    })
-}
-
-fn count(name: &str, value: usize, max: usize) -> Result<NonZeroUsize, Fault> {
-    NonZeroUsize::new(value)
-        .filter(|_| value <= max)
-        .ok_or_else(|| Fault::usage(format!("{name} {value}: must be from 1 to {max}")))
-}
-
-/// A number with a unit: `ms`, `s`, `m` or `h`; a bare number is seconds.
-fn parse_timeout(text: &str) -> Result<Duration, Fault> {
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds_per_unit = match unit.trim() {
-        "ms" => Some(1e-3),
-        "s" | "" => Some(1.0),
-        "m" => Some(60.0),
-        "h" => Some(3_600.0),
-        _ => None,
-    };
-    let number: Option<f64> = number.trim().parse().ok();
-    number
-        .zip(seconds_per_unit)
-        .and_then(|(number, unit)| Duration::try_from_secs_f64(number * unit).ok())
-        .filter(|timeout| !timeout.is_zero() && *timeout <= LATENCY_MAX)
-        .ok_or_else(|| {
-            Fault::usage(format!(
-                "--timeout {text:?}: must be a time above 0 and at most 1h, such as 250ms or 5s"
-            ))
-        })
-}
-
-fn parse_headers(lines: &[String]) -> Result<HeaderMap, Fault> {
-    let mut headers = HeaderMap::new();
-    for line in lines {
-        let fault = |why: &str| Fault::usage(format!("--header {line:?}: {why}"));
-        let Some((name, value)) = line.split_once(':') else {
-            return Err(fault("must be NAME: VALUE"));
-        };
-        let name: HeaderName = name
-            .trim()
-            .parse()
-            .map_err(|_| fault("the name is not a valid header name"))?;
-        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-            return Err(fault("set by the generator from the body; leave it out"));
-        }
-        let value = HeaderValue::from_str(value.trim())
-            .map_err(|_| fault("the value has characters that a header cannot hold"))?;
-        headers.append(name, value);
-    }
-    Ok(headers)
 }
 
 #[cfg(test)]
@@ -412,29 +323,5 @@ mod tests {
             let message = plan(line).unwrap_err();
             assert!(message.contains(expected), "{line}: {message}");
         }
-    }
-
-    #[test]
-    fn timeouts_are_read_with_their_units() {
-        for (text, ms) in [
-            ("250ms", 250),
-            ("5s", 5_000),
-            ("2", 2_000),
-            ("1.5m", 90_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(
-                parse_timeout(text).unwrap(),
-                Duration::from_millis(ms),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn headers_are_trimmed_and_may_repeat() {
-        let headers = parse_headers(&["a: b:c ".into(), "a:d".into()]).unwrap();
-        let values: Vec<_> = headers.get_all("a").iter().collect();
-        assert_eq!(values, ["b:c", "d"]);
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! To run it in-process: [`Run::prepare`] with a [`Plan`], [`Run::live`] for figures while it runs, [`Run::drive`].
 //! The way of a request: `schedule` says when, `pacer` waits until then, `generator` gives it a slot, `transport`
-//! carries it, `record` counts what came of it, `summary` tells. `args` and `command` are the command line.
+//! carries it, `record` counts what came of it, `summary` and `table` tell. `args`, `parse` and `command`
+//! are the command line.
 
 mod args;
 mod command;
@@ -15,10 +16,12 @@ mod latency;
 mod live;
 mod outcome;
 mod pacer;
+mod parse;
 mod plan;
 mod record;
 mod schedule;
 mod summary;
+mod table;
 mod transport;
 mod window;
 

@@ -1,7 +1,7 @@
 //! What one run of the generator is asked to do: target, rate, length, protocol, request.
 //!
 //! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), the demo builds it in
-//! code; [`super::generate`] carries it out. Nothing here opens a socket or reads a clock.
+//! code; [`super::Run`] carries it out. Nothing here opens a socket or reads a clock.
 
 use bytes::Bytes;
 use core::num::NonZeroUsize;

@@ -1,22 +1,22 @@
-//! The generator against real sockets on loopback: what stalls, refuses, hangs, closes early or answers nonsense, and
-//! what each of these comes to in the summary. Every wait is for a condition; whatever never happens ends at a limit.
+//! The generator against real sockets on loopback: stalls, caps, stops, and what arrives at the target. What refuses,
+//! hangs, closes early or answers nonsense is in `errors`. Every wait is for a condition; whatever never happens ends at
+//! a limit.
+
+mod errors;
+mod targets;
 
 use super::{Live, Plan, Protocol, Run, Summary};
 use bytes::Bytes;
-use core::convert::Infallible;
 use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, watch};
+use targets::{gated, http, ok, raw};
+use tokio::io::AsyncReadExt;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Far longer than any of these runs takes; reached only when something is broken.
@@ -51,78 +51,6 @@ async fn until(condition: impl Fn() -> bool) {
     tokio::time::timeout(LIMIT, looking)
         .await
         .expect("the condition never held");
-}
-
-async fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
-/// A server that gives each connection to `serve`.
-async fn raw<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let (listener, address) = listen().await;
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream));
-        }
-    });
-    address
-}
-
-/// A server that reads one request's head on each connection, answers with these bytes and closes.
-async fn answering(bytes: &'static [u8]) -> SocketAddr {
-    raw(move |mut stream| async move {
-        let mut head = [0; 4_096];
-        if stream.read(&mut head).await.is_ok() {
-            let _ = stream.write_all(bytes).await;
-        }
-    })
-    .await
-}
-
-/// A server that speaks HTTP/1.1 and h2c and answers by `answer`.
-async fn http<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> SocketAddr
-where
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    raw(move |stream| {
-        let answer = answer.clone();
-        async move {
-            let service = service_fn(move |request| {
-                let answer = answer(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        }
-    })
-    .await
-}
-
-fn ok() -> Response<Full<Bytes>> {
-    Response::new(Full::from("hello"))
-}
-
-/// A server that answers only while `open` says so, and counts what it holds.
-async fn gated() -> (SocketAddr, watch::Sender<bool>, Arc<AtomicUsize>) {
-    let (gate, open) = watch::channel(false);
-    let held = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&held);
-    let address = http(move |_| {
-        let (mut open, counter) = (open.clone(), Arc::clone(&counter));
-        async move {
-            counter.fetch_add(1, Ordering::SeqCst);
-            let _ = open.wait_for(|is_open| *is_open).await;
-            counter.fetch_sub(1, Ordering::SeqCst);
-            ok()
-        }
-    })
-    .await;
-    (address, gate, held)
 }
 
 #[tokio::test]
@@ -181,115 +109,6 @@ async fn a_stall_shows_in_arrivals_that_wait_for_the_only_connection() {
 #[tokio::test]
 async fn a_stall_shows_in_every_arrival_over_http2() {
     assert_eq!(stall(H2, 2).await.waited_for_connection, 0);
-}
-
-#[tokio::test]
-async fn a_refused_connection_is_a_connect_error() {
-    let (listener, address) = listen().await;
-    drop(listener);
-    for protocol in [Protocol::Http1, H2] {
-        let mut plan = plan(address, 5, Duration::from_millis(50));
-        plan.protocol = protocol;
-        let summary = drive(plan).await;
-        assert_eq!(
-            (summary.requests, summary.errors_by_kind.connect),
-            (5, 5),
-            "{summary}"
-        );
-        assert!(
-            summary.first_failures["connect"].contains("refused"),
-            "{summary}"
-        );
-        assert!((summary.without_errors.max_ms, summary.connections_opened) == (0.0, 0));
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_closes_before_the_whole_answer_is_a_closed_error() {
-    let at_once = raw(|stream| async move { drop(stream) }).await;
-    let after_the_request = answering(b"").await;
-    let in_the_head = answering(b"HTTP/1.1 200 OK\r\ncontent-le").await;
-    let in_the_body = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;
-    for address in [at_once, after_the_request, in_the_head, in_the_body] {
-        let summary = drive(plan(address, 5, Duration::from_millis(50))).await;
-        assert_eq!(
-            (summary.requests, summary.errors_by_kind.closed),
-            (5, 5),
-            "{summary}"
-        );
-        assert_eq!(summary.statuses.success, 0, "half an answer is none");
-    }
-}
-
-#[tokio::test]
-async fn an_answer_that_is_not_http_is_another_error() {
-    let address = answering(b"SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
-    let summary = drive(plan(address, 3, Duration::from_millis(30))).await;
-    assert_eq!(
-        (summary.requests, summary.errors_by_kind.other),
-        (3, 3),
-        "{summary}"
-    );
-}
-
-#[tokio::test]
-async fn no_answer_in_time_is_a_timeout_that_counts_as_the_whole_timeout() {
-    let silent = raw(|mut stream| async move {
-        let mut sink = Vec::new();
-        let _ = stream.read_to_end(&mut sink).await;
-    })
-    .await;
-    let half_a_body = raw(|mut stream| async move {
-        let mut sink = vec![0; 4_096];
-        let _ = stream.read(&mut sink).await;
-        let half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf";
-        let _ = stream.write_all(half).await;
-        let _ = stream.read_to_end(&mut sink).await;
-    })
-    .await;
-    let (h2_without_answers, _gate, _) = gated().await;
-    for (address, protocol) in [
-        (silent, Protocol::Http1),
-        (silent, H2),
-        (half_a_body, Protocol::Http1),
-        (h2_without_answers, H2),
-    ] {
-        let mut plan = plan(address, 5, Duration::from_millis(50));
-        plan.protocol = protocol;
-        plan.timeout = Duration::from_millis(60);
-        let summary = drive(plan).await;
-        assert_eq!(
-            (summary.requests, summary.errors_by_kind.timeout),
-            (5, 5),
-            "{summary}"
-        );
-        assert_eq!(summary.latency.p50_ms.to_bits(), 60_f64.to_bits());
-        assert_eq!(summary.latency.max_ms.to_bits(), 60_f64.to_bits());
-    }
-}
-
-#[tokio::test]
-async fn statuses_from_500_are_errors_and_others_are_not() {
-    for (status, errors) in [
-        (StatusCode::SERVICE_UNAVAILABLE, 4),
-        (StatusCode::NOT_FOUND, 0),
-    ] {
-        let address = http(move |_| async move {
-            let mut response = ok();
-            *response.status_mut() = status;
-            response
-        })
-        .await;
-        let summary = drive(plan(address, 4, Duration::from_millis(40))).await;
-        assert_eq!((summary.requests, summary.errors), (4, errors), "{summary}");
-        assert_eq!(summary.errors_by_kind.status_5xx, errors);
-        assert_eq!(summary.statuses.server_error, errors);
-        assert_eq!(summary.statuses.client_error, 4 - errors);
-        assert_eq!(
-            summary.body_bytes, 20,
-            "an error's body is read to its end, too"
-        );
-    }
 }
 
 #[tokio::test]
