@@ -119,15 +119,15 @@ fn show(live: &Live, bar: &ProgressBar, is_stopping: bool) {
     let latency = &figures.window.latency;
     bar.set_position(u64::try_from(figures.elapsed.as_millis()).unwrap_or(u64::MAX));
     bar.set_message(format!(
-        "{}{} requests, {} errors, {} in flight, {} waiting; p50 {:.1} p99 {:.1} p99.9 {:.1} ms",
+        "{}p50 {:.1} p99 {:.1} p99.9 {:.1} ms; {} errors, {} requests, {} in flight, {} waiting",
         if is_stopping { "stopping: " } else { "" },
-        figures.requests,
-        figures.errors,
-        figures.in_flight,
-        figures.waiting,
         latency.p50_ms,
         latency.p99_ms,
         latency.p999_ms,
+        figures.errors,
+        figures.requests,
+        figures.in_flight,
+        figures.waiting,
     ));
 }
 
