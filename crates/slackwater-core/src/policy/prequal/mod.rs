@@ -340,7 +340,7 @@ impl Policy for Prequal {
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         self.expire(now);
         let rif_limit = self.rif_limit();
-        let candidates = u16::try_from(self.pool.len()).unwrap_or(u16::MAX);
+        let candidates = u16::try_from(self.pool.usable(query)).unwrap_or(u16::MAX);
         let Some(choice) = self.choose(rif_limit, query, draw) else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
