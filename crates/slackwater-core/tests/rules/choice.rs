@@ -202,20 +202,18 @@ fn a8_a_fallback_pick_probes_like_any_other() {
 
 #[test]
 fn a8_a_fallback_pick_removes_like_any_other() {
-    // Three reports, two of which this query has been at: chance decides, and removal takes the oldest.
-    let mut world = World::new(
-        4,
-        PrequalSettings {
-            remove_rate: rate(1_000_000),
-            ..quiet()
-        },
-    );
-    world.reports(&[(1, 1), (2, 2), (3, 3)]);
-    let avoid = [world.replicas[0], world.replicas[1]];
+    // Five reports, all but one of which this query cannot use: chance decides, and removal takes the oldest.
+    let settings = PrequalSettings {
+        remove_rate: rate(1_000_000),
+        ..quiet()
+    };
+    let mut world = World::new(6, settings);
+    world.reports(&[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]);
+    let avoid = [0, 1, 2, 3].map(|index| world.replicas[index]);
     let mut query = Query::first();
     query.avoid = &avoid;
     assert_eq!(world.pick_for(query).reason, PickReason::Fallback);
-    assert_eq!(world.pooled(), [1, 2]);
+    assert_eq!(world.pooled(), [1, 2, 3, 4]);
 }
 
 #[test]
