@@ -1,1 +1,4 @@
 //! The core among sockets.
+
+pub mod clock;
+pub mod wire;
