@@ -1,1 +1,5 @@
 //! The core among sockets.
+
+pub mod client;
+pub mod clock;
+pub mod wire;
