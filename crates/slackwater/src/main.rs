@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod demo;
 mod fault;
+mod forward;
 mod load;
 mod serve;
 
