@@ -9,6 +9,7 @@ mod demo;
 mod fault;
 mod forward;
 mod load;
+mod process;
 mod serve;
 
 use std::process::ExitCode;
