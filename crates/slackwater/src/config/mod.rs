@@ -5,6 +5,7 @@
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
 mod address;
+mod agent;
 mod assemble;
 mod fleet;
 mod mistake;
@@ -19,6 +20,7 @@ mod source;
 mod suggest;
 mod values;
 
+pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeKey, ProbeSettings, ProbeTransport, ReplicaConfig,
