@@ -13,11 +13,12 @@ use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, listen, reach};
 use crate::process::{Signals, log_remark, log_to_stderr};
+use core::net::SocketAddr;
 use futures_util::future::select_all;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -51,7 +52,8 @@ pub(crate) struct Args {
 
 /// Runs `slackwater agent`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
-    let loaded = AgentConfig::load(args.config.as_deref(), &args.overrides)?;
+    let Args { config, overrides } = args;
+    let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -2,9 +2,9 @@
 //! reply must leave by the socket that was asked.
 
 use crate::fault::Fault;
+use core::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
 /// A socket at `address`, on the current runtime. An IPv6 wildcard takes IPv4, too.
