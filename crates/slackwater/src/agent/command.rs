@@ -1,28 +1,26 @@
-//! `slackwater agent` itself: opens its sockets, runs its workers, and ends in order.
+//! `slackwater agent` itself: opens its sockets, starts its workers, and ends in order.
 //!
 //! The main thread answers UDP probes, looks after the server and waits for signals, so that probes are answered in time
 //! however busy the workers are. On a signal the agent first only *says* that it stops; balancers hear it by their next
 //! probes, and then the listeners close.
 
+use super::checker;
 use super::presence::Presence;
+use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::worker::{self, WorkerParts};
-use super::{checker, probes};
-use crate::admin::{self, AdminServer, AdminThread, Lifecycle};
+use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
-use crate::forward::{Phase, ReplicaCounts, listen, reach};
+use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, log_remark, log_to_stderr};
-use core::net::SocketAddr;
 use futures_util::future::select_all;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
-use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::net::UdpSocket;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 const EXAMPLES: &str = "\
@@ -132,63 +130,11 @@ fn serve_admin(
     config: &AgentConfig,
 ) -> Result<AdminThread, Fault> {
     let connections_max = config.admin.connections_max;
-    AdminServer::new(Arc::new(status), lifecycle.clone(), connections_max)
+    let thread = AdminServer::new(Arc::new(status), lifecycle.clone(), connections_max)
         .spawn(listener)
-        .map_err(|error| Fault::runtime(format!("admin server: cannot start: {error}")))
-}
-
-/// Everything that listens.
-struct Sockets {
-    /// For each worker, one for each address.
-    listeners: Vec<Vec<TcpListener>>,
-    probes: Vec<UdpSocket>,
-    admin: Option<TcpListener>,
-    /// Each address, and where its probes go; port 0 has become the port that the system chose.
-    addresses: Vec<(SocketAddr, SocketAddr)>,
-}
-
-impl Sockets {
-    fn open(config: &AgentConfig) -> Result<Self, Fault> {
-        let workers = usize::from(config.workers.get());
-        let mut sockets = Self {
-            listeners: (0..workers).map(|_| Vec::new()).collect(),
-            probes: Vec::new(),
-            admin: config.admin.listen.map(admin::bind).transpose()?,
-            addresses: Vec::new(),
-        };
-        let mut probes_at = None;
-        if let Some(address) = config.probe_listen {
-            probes_at = Some(sockets.open_probes(address)?);
-        }
-        for &address in &config.listen {
-            let fault = |error: io::Error| {
-                let advice = match error.kind() {
-                    io::ErrorKind::AddrInUse => "; free the port, or choose another with --listen",
-                    _ => "",
-                };
-                Fault::runtime(format!("cannot listen at TCP {address}: {error}{advice}"))
-            };
-            let opened = listen(address, workers).map_err(fault)?;
-            let bound = opened.first().map_or(Ok(address), TcpListener::local_addr);
-            let bound = bound.map_err(fault)?;
-            for (mine, listener) in sockets.listeners.iter_mut().zip(opened) {
-                mine.push(listener);
-            }
-            let probes = match probes_at {
-                Some(probes) => probes,
-                None => sockets.open_probes(bound)?,
-            };
-            sockets.addresses.push((bound, probes));
-        }
-        Ok(sockets)
-    }
-
-    fn open_probes(&mut self, address: SocketAddr) -> Result<SocketAddr, Fault> {
-        let socket = probes::bind(address)?;
-        let bound = socket.local_addr().unwrap_or(address);
-        self.probes.push(socket);
-        Ok(bound)
-    }
+        .map_err(|error| Fault::runtime(format!("admin server: cannot start: {error}")))?;
+    tracing::info!(address = %thread.address(), "status and metrics");
+    Ok(thread)
 }
 
 /// The threads that carry requests.

@@ -5,19 +5,19 @@
 //!
 //! | | file |
 //! |---|---|
-//! | the command: sockets, threads, signals, the order of its end | `command` |
+//! | the command: threads, signals, the order of its end | `command` |
+//! | everything that listens | `sockets` |
 //! | one thread that carries requests | `worker` |
 //! | what becomes of a request | `door` |
 //! | whether the server is there, and who is told | `presence` |
 //! | going to look | `checker` |
-//! | UDP sockets for probes | `probes` |
 //! | for the admin server | `status` |
 
 mod checker;
 mod command;
 mod door;
 mod presence;
-mod probes;
+mod sockets;
 mod status;
 mod worker;
 
