@@ -118,7 +118,8 @@ async fn http2_streams_in_both_directions_at_once() {
         assert_eq!(frame.into_data().unwrap(), word);
     }
     drop(say);
-    assert!(timeout(PATIENCE, echo.frame()).await.unwrap().is_none());
+    let rest = timeout(PATIENCE, echo.collect()).await.unwrap().unwrap();
+    assert!(rest.to_bytes().is_empty());
     proxy.settled().await;
 }
 
