@@ -207,24 +207,26 @@ impl AdminServer {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Reply {
-        let path = request.uri().path();
+        if request.body().is_end_stream() {
+            self.answer_to(request.method(), request.uri().path()).await
+        } else {
+            let text = "no request here takes a body\n";
+            reply(StatusCode::BAD_REQUEST, TEXT, text)
+        }
+    }
+
+    /// The answer to a request, which has no body.
+    pub(super) async fn answer_to(&self, method: &Method, path: &str) -> Reply {
         if !self.paths().contains(&path) {
             let text = format!("there is no {path} here; there are {}\n", self.listing());
             return reply(StatusCode::NOT_FOUND, TEXT, text);
         }
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
+        if ![Method::GET, Method::HEAD].contains(method) {
             let text = format!("only GET and HEAD are answered here: {}\n", self.listing());
             let mut refusal = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal;
-        }
-        if !request.body().is_end_stream() {
-            return reply(
-                StatusCode::BAD_REQUEST,
-                TEXT,
-                "no request here takes a body\n",
-            );
         }
         match path {
             "/healthz" => reply(StatusCode::OK, TEXT, "ok\n"),
