@@ -4,6 +4,11 @@
 //! the file's name, in order. Files in `bad` have mistakes, those in `good` have at most remarks. `BLESS=1` writes what is
 //! found into the fixtures, to be read before it is committed.
 
+#![expect(
+    clippy::expect_used,
+    reason = "what helpers of a test cannot do ends the test"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -35,10 +40,10 @@ fn stderr(output: &Output) -> String {
 /// The fixtures of a directory, as their names from the fixtures' root.
 fn names(directory: &str) -> Vec<String> {
     let entries = fs::read_dir(fixtures().join(directory)).expect("a directory of fixtures");
-    let names = entries.map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<_> = names
-        .map(|name| format!("{directory}/{}", name.to_string_lossy()))
-        .filter(|name| name.ends_with(".toml"))
+    let files = entries.map(|entry| PathBuf::from(entry.expect("an entry").file_name()));
+    let mut names: Vec<_> = files
+        .filter(|file| file.extension().is_some_and(|end| end == "toml"))
+        .map(|file| format!("{directory}/{}", file.display()))
         .collect();
     names.sort();
     names

@@ -1,6 +1,7 @@
 //! The admin server over real sockets on loopback, and what it says of a policy that has really worked.
 
 use super::*;
+use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
@@ -8,7 +9,7 @@ use slackwater_core::policy::{Decision, Outcome, PolicySettings, Query, policy_n
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
