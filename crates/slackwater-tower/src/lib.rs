@@ -2,4 +2,5 @@
 
 pub mod client;
 pub mod clock;
+pub mod server;
 pub mod wire;
