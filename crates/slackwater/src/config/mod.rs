@@ -18,17 +18,19 @@ mod remarks;
 mod show;
 mod source;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod values;
 
-pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
-pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
+pub(crate) use agent::{AgentConfig, AgentOverrides};
+pub(crate) use mistake::{Mistakes, Remark, Severity};
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeKey, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, Timeouts,
+    Config, Limits, ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 
 use assemble::assemble;
+use mistake::Mistake;
 use reader::Reader;
 use source::Source;
 use std::path::Path;

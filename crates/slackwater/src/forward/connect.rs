@@ -1,9 +1,9 @@
 //! New connections to a replica.
 
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpStream, UnixStream};
 
