@@ -38,7 +38,7 @@ use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use hot_cold::Best;
-use local::{LocalLoads, SILENT_PROBE_INTERVAL};
+use local::{LocalLoads, SILENT_PROBE_INTERVAL_NS};
 use pool::{Inserted, Pool, PooledReport};
 use probing::{Probing, Skipped};
 use reuse::{Balance, ReportYield, draw_uses};
@@ -51,6 +51,7 @@ const POOL_MIN: usize = 2;
 #[derive(Debug)]
 pub struct Prequal {
     config: PrequalConfig,
+    spans: SpansNs,
     fleet: Fleet,
     pool: Pool,
     /// RIF as replicas report it.
@@ -67,6 +68,14 @@ pub struct Prequal {
     /// Whether the next removal by rate takes the oldest or the worst.
     next_removal: Removal,
     counters: Counters,
+}
+
+/// The configured spans that are looked at for each query or probe, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SpansNs {
+    report_age_max: u64,
+    probe_interval_min: u64,
+    probe_deadline: u64,
 }
 
 /// What a removal by rate takes; they alternate. `[A10]`
@@ -89,6 +98,11 @@ impl Prequal {
     /// Prequal with an empty fleet.
     pub fn new(config: PrequalConfig) -> Self {
         let mut prequal = Self {
+            spans: SpansNs {
+                report_age_max: span_ns(config.report_age_max),
+                probe_interval_min: span_ns(config.probe_interval_min),
+                probe_deadline: span_ns(config.probe_deadline),
+            },
             fleet: Fleet::default(),
             pool: Pool::new(config.pool_capacity),
             reported: RifDistribution::new(),
@@ -134,7 +148,7 @@ impl Prequal {
     }
 
     fn expire(&mut self, now: Instant) {
-        let expired = self.pool.expire(now, self.config.report_age_max);
+        let expired = self.pool.expire(now, self.spans.report_age_max);
         self.counters.removed_expired += expired as u64;
     }
 
@@ -148,13 +162,13 @@ impl Prequal {
         if self.pool.usable(query) >= POOL_MIN
             && let Some(Best {
                 index,
-                rank,
+                hot,
                 runner_up,
             }) = self.pool.best(limit, query, draw)
         {
             return Some(Choice {
                 replica: self.pool.at(index).replica,
-                reason: if rank.is_hot() {
+                reason: if hot {
                     PickReason::Hot
                 } else {
                     PickReason::Cold
@@ -281,17 +295,17 @@ impl Prequal {
             return None;
         }
         // What does not go to a silent replica was not skipped: it has been answered.
-        let interval = self.config.probe_interval_min.max(SILENT_PROBE_INTERVAL);
+        let interval_ns = self.spans.probe_interval_min.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
             .ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval = self.config.probe_interval_min;
+        let interval_ns = self.spans.probe_interval_min;
         match self
             .probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
         {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
@@ -318,7 +332,10 @@ impl Policy for Prequal {
         if self.fleet.add(replica) {
             self.probing.add(replica);
             self.probing.begin_rest(now);
-            self.locals.add(replica, self.config.local_only);
+            self.locals.add(replica);
+            if self.config.local_only {
+                self.locals.begin_silence(replica);
+            }
             self.fleet_changed(replica);
         }
     }
@@ -403,7 +420,7 @@ impl Policy for Prequal {
             };
             if probe.is_some() {
                 self.counters.probes_sent += 1;
-                self.probing.rest(now, self.config.probe_idle_max, draw);
+                self.probing.rest(now);
                 return probe;
             }
         }
@@ -429,7 +446,9 @@ impl Policy for Prequal {
         }
         self.locals
             .answered(now, replica, report.rif, self.fleet.in_flight(replica));
-        if self.fleet.set_draining(replica, report.draining) {
+        if self.fleet.is_draining(replica) != report.draining
+            && self.fleet.set_draining(replica, report.draining)
+        {
             self.fleet_changed(replica);
         }
         self.reported.record(report.rif);
@@ -453,7 +472,8 @@ impl Policy for Prequal {
     fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
         self.expire_probes(now);
         if self.probing.is_idle(now) {
-            self.probing.rest(now, self.config.probe_idle_max, draw);
+            self.probing.jitter(self.config.probe_idle_max, draw);
+            self.probing.rest(now);
             let probes = u32::from(self.config.idle_probes);
             self.counters.probes_idle += u64::from(probes);
             self.want_probes(probes);
