@@ -68,6 +68,8 @@ pub struct Prequal {
     /// Whether the next removal by rate takes the oldest or the worst.
     next_removal: Removal,
     counters: Counters,
+    /// The latest time seen. The pool's order, and every age, rely on time that does not step back.
+    latest: Instant,
 }
 
 /// The configured spans that are looked at for each query or probe, in nanoseconds.
@@ -115,6 +117,7 @@ impl Prequal {
             removals_owed: Accumulator::default(),
             next_removal: Removal::Oldest,
             counters: Counters::default(),
+            latest: Instant::EPOCH,
             config,
         };
         prequal.balance_reuse();
@@ -124,6 +127,12 @@ impl Prequal {
     /// The configuration it was made with.
     pub const fn config(&self) -> &PrequalConfig {
         &self.config
+    }
+
+    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    fn tick(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     fn balance_reuse(&mut self) {
@@ -329,6 +338,7 @@ impl Policy for Prequal {
     }
 
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.tick(now);
         if self.fleet.add(replica) {
             self.probing.add(replica);
             self.probing.begin_rest(now);
@@ -340,7 +350,8 @@ impl Policy for Prequal {
         }
     }
 
-    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.tick(now);
         if self.fleet.remove(replica) {
             self.probing.remove(replica);
             self.locals.remove(replica);
@@ -348,16 +359,18 @@ impl Policy for Prequal {
         }
     }
 
-    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.tick(now);
         if self.fleet.set_ejected(replica, !available) {
             self.fleet_changed(replica);
         }
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        let now = self.tick(now);
         self.expire(now);
         let rif_limit = self.rif_limit();
-        let candidates = u16::try_from(self.pool.len()).unwrap_or(u16::MAX);
+        let candidates = u16::try_from(self.pool.usable(query)).unwrap_or(u16::MAX);
         let Some(choice) = self.choose(rif_limit, query, draw) else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
@@ -388,6 +401,7 @@ impl Policy for Prequal {
     }
 
     fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
+        let now = self.tick(now);
         let replica = ticket.replica();
         self.fleet.query_done(replica);
         self.locals.query_done(now, &mut ticket, outcome);
@@ -411,6 +425,7 @@ impl Policy for Prequal {
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let now = self.tick(now);
         self.expire_probes(now);
         while let Some(replica) = self.probing.next_target(self.fleet.known(), draw) {
             let probe = if self.locals.is_silent(replica) {
@@ -434,6 +449,7 @@ impl Policy for Prequal {
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {
+        let now = self.tick(now);
         self.expire_probes(now);
         let Some(replica) = self.probing.end(probe) else {
             self.counters.reports_late += 1;
@@ -456,6 +472,7 @@ impl Policy for Prequal {
     }
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        let now = self.tick(now);
         if let Some(replica) = self.probing.end(probe) {
             self.probe_lost(now, replica);
         }
@@ -470,6 +487,7 @@ impl Policy for Prequal {
     }
 
     fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        let now = self.tick(now);
         self.expire_probes(now);
         if self.probing.is_idle(now) {
             self.probing.jitter(self.config.probe_idle_max, draw);
@@ -485,6 +503,7 @@ impl Policy for Prequal {
     }
 
     fn snapshot(&self, now: Instant) -> Snapshot {
+        let now = self.latest.max(now);
         let rif_limit = self.rif_limit();
         let fresh = |view: &PooledView| view.age < self.config.report_age_max;
         Snapshot {
