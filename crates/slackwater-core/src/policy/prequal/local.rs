@@ -38,6 +38,8 @@ pub(in crate::policy) struct LocalArrival {
 struct Hearing {
     answered_at: Option<Instant>,
     lost_in_a_row: u8,
+    /// A silent replica is not offered before this.
+    unreachable_until: Instant,
 }
 
 /// What this client knows itself of a replica that is silent.
@@ -46,7 +48,6 @@ struct Silent {
     /// Which silence this is: queries sent during an earlier one do not belong to its tracker.
     silence: u32,
     tracker: LoadTracker,
-    unreachable_until: Instant,
 }
 
 /// What this client hears, or does not hear, from each replica.
@@ -88,7 +89,6 @@ impl LocalLoads {
         let silent = Silent {
             silence: self.silences,
             tracker: LoadTracker::new(&config),
-            unreachable_until: Instant::EPOCH,
         };
         self.silent.insert(replica, Box::new(silent));
     }
@@ -110,7 +110,7 @@ impl LocalLoads {
         if let Some(hearing) = self.hearings.find_mut(replica) {
             *hearing = Hearing {
                 answered_at: Some(now),
-                lost_in_a_row: 0,
+                ..Hearing::default()
             };
             self.others
                 .record(rif.count().saturating_sub(own_in_flight));
@@ -147,14 +147,11 @@ impl LocalLoads {
 
     /// A query that went there is over.
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
-        if self.silent_now == 0 {
-            return;
-        }
-        let Some(silent) = self.silent.find_mut(ticket.replica()) else {
-            return;
-        };
-        if outcome == Outcome::Unreachable {
-            silent.unreachable_until = now + UNREACHABLE_PAUSE;
+        let replica = ticket.replica();
+        if outcome == Outcome::Unreachable
+            && let Some(hearing) = self.hearings.find_mut(replica)
+        {
+            hearing.unreachable_until = now + UNREACHABLE_PAUSE;
         }
         let Some(LocalArrival {
             silence,
@@ -163,9 +160,11 @@ impl LocalLoads {
         else {
             return;
         };
-        if silence != silent.silence {
-            return;
-        }
+        let current = self
+            .silent
+            .find(replica)
+            .filter(|silent| silent.silence == silence);
+        let Some(silent) = current else { return };
         let end = match outcome {
             Outcome::Success => End::Success,
             Outcome::Failed | Outcome::Unreachable => End::Failed,
@@ -181,7 +180,8 @@ impl LocalLoads {
     /// reached just now.
     pub(super) fn report(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
         let silent = self.silent.find(replica)?;
-        if now < silent.unreachable_until {
+        let hearing = self.hearings.find(replica)?;
+        if now < hearing.unreachable_until {
             return None;
         }
         let mut report = silent.tracker.report(now);
