@@ -98,7 +98,7 @@ mod tests {
             }
         }
 
-        async fn connect(&self) -> io::Result<()> {
+        fn connect(&self) -> io::Result<()> {
             self.tries_ms
                 .borrow_mut()
                 .push(self.began.elapsed().as_millis());
@@ -118,7 +118,7 @@ mod tests {
     /// Lets the checker run beside `script`, in paused time.
     async fn run(presence: &Presence, server: &Server, script: impl Future<Output = ()>) {
         tokio::select! {
-            () = keep_looking(presence, Duration::from_secs(1), || server.connect()) => (),
+            () = keep_looking(presence, Duration::from_secs(1), async || server.connect()) => (),
             () = script => (),
         }
     }

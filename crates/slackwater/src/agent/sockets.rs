@@ -46,17 +46,17 @@ impl Sockets {
             probes_at = Some(sockets.keep(bind_probes(address)?, address));
         }
         for &address in &config.listen {
-            let (opened, probes) = match probes_at {
-                Some(_) => (open_listeners(address, workers)?, None),
-                None => open_both(address, workers)?,
+            let (opened, probes) = if let Some(probes) = probes_at {
+                (open_listeners(address, workers)?, probes)
+            } else {
+                let (opened, socket) = open_both(address, workers)?;
+                let probes = sockets.keep(socket, opened.address);
+                (opened, probes)
             };
-            let bound = opened.address;
             for (mine, listener) in sockets.listeners.iter_mut().zip(opened.listeners) {
                 mine.push(listener);
             }
-            let own = probes.map(|socket| sockets.keep(socket, bound));
-            let probes = own.or(probes_at).unwrap_or(bound);
-            sockets.addresses.push((bound, probes));
+            sockets.addresses.push((opened.address, probes));
         }
         Ok(sockets)
     }
@@ -75,12 +75,12 @@ struct Opened {
 
 /// Listeners and a socket for probes at one port. A port that the system chose may be in use for UDP; then it is asked
 /// for another one.
-fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, Option<UdpSocket>), Fault> {
+fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, UdpSocket), Fault> {
     let mut tries_left = if address.port() == 0 { PORT_TRIES } else { 1 };
     loop {
         tries_left -= 1;
         let both = open_listeners(address, workers)
-            .and_then(|opened| bind_probes(opened.address).map(|probes| (opened, Some(probes))));
+            .and_then(|opened| bind_probes(opened.address).map(|probes| (opened, probes)));
         if both.is_ok() || tries_left == 0 {
             return both;
         }
@@ -139,7 +139,7 @@ mod tests {
             .collect();
         for workers in [1, 2] {
             let (opened, probes) = open_both(any, workers).expect("a port free for both");
-            let probes = probes.expect("a socket").local_addr().expect("bound");
+            let probes = probes.local_addr().expect("bound");
             assert_eq!(opened.address, probes);
             assert_eq!(opened.listeners.len(), workers);
         }

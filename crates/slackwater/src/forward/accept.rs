@@ -4,13 +4,13 @@
 //! the drain is over, and cuts off the rest.
 
 use super::client::{Clients, Handler, Phase};
+use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use http::uri::Authority;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};

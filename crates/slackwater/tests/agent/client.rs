@@ -15,30 +15,30 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 /// A response read to its end.
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         core::str::from_utf8(&self.body).unwrap()
     }
 }
 
 /// A client's connection that has sent a request.
-pub struct Client {
-    pub stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
 }
 
 impl Client {
     /// Connects and sends a request without a body.
-    pub async fn send(address: SocketAddr, method: &str, path: &str) -> Self {
+    pub(crate) async fn send(address: SocketAddr, method: &str, path: &str) -> Self {
         let mut client = Self::connect(address).await;
         client
             .write(format!("{method} {path} HTTP/1.1\r\nhost: a\r\n\r\n"))
@@ -46,19 +46,19 @@ impl Client {
         client
     }
 
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = soon("a connection", TcpStream::connect(address))
             .await
             .unwrap();
         Self { stream }
     }
 
-    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
     /// The head of the response.
-    pub async fn head(&mut self) -> Answer {
+    pub(crate) async fn head(&mut self) -> Answer {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             head.push(char::from(
@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// The whole response, which must have a content length; an error if it breaks off.
-    pub async fn answer(&mut self) -> std::io::Result<Answer> {
+    pub(crate) async fn answer(&mut self) -> std::io::Result<Answer> {
         let mut answer = self.head().await;
         let length = answer.header("content-length").unwrap().parse().unwrap();
         answer.body.resize(length, 0);
@@ -92,7 +92,7 @@ impl Client {
 }
 
 /// One request and its response.
-pub async fn fetch(address: SocketAddr, path: &str) -> Answer {
+pub(crate) async fn fetch(address: SocketAddr, path: &str) -> Answer {
     Client::send(address, "GET", path)
         .await
         .answer()
@@ -102,11 +102,11 @@ pub async fn fetch(address: SocketAddr, path: &str) -> Answer {
 
 impl Agent {
     /// What it says of its load over UDP.
-    pub async fn report(&self) -> LoadReport {
+    pub(crate) async fn report(&self) -> LoadReport {
         self.report_with(None).await
     }
 
-    pub async fn report_with(&self, key: Option<&ProbeKey>) -> LoadReport {
+    pub(crate) async fn report_with(&self, key: Option<&ProbeKey>) -> LoadReport {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         socket.connect(self.probes).await.unwrap();
         for nonce in 0_u64.. {
@@ -124,34 +124,34 @@ impl Agent {
         unreachable!("the loop has no end")
     }
 
-    pub async fn rif(&self) -> u32 {
+    pub(crate) async fn rif(&self) -> u32 {
         self.report().await.rif.count()
     }
 
     /// What it says of its load over HTTP.
-    pub async fn http_report(&self) -> LoadReport {
+    pub(crate) async fn http_report(&self) -> LoadReport {
         let answer = fetch(self.address, "/prequal/probe").await;
         assert_eq!(answer.status, 200);
         headers::read_report(&answer.headers).unwrap()
     }
 
-    pub async fn fetch(&self, path: &str) -> Answer {
+    pub(crate) async fn fetch(&self, path: &str) -> Answer {
         fetch(self.address, path).await
     }
 
-    pub async fn status(&self) -> Value {
+    pub(crate) async fn status(&self) -> Value {
         serde_json::from_slice(&fetch(self.admin, "/status").await.body).unwrap()
     }
 
     /// One of the counts in the status.
-    pub async fn count(&self, name: &str) -> u64 {
+    pub(crate) async fn count(&self, name: &str) -> u64 {
         let status = self.status().await;
         status["replicas"][0]["requests"][name].as_u64().unwrap()
     }
 }
 
 /// A probe's datagram.
-pub fn probe(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
+pub(crate) fn probe(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     let request = ProbeRequest { nonce, hint: b"" };
     let bytes = encode_request(&request, key, &mut datagram).unwrap();

@@ -3,12 +3,7 @@
 //! Servers are scripted byte by byte by the test itself (`server`), so what the agent has seen is known at each step.
 //! Every wait is for a condition and ends with a failure after [`process::PATIENCE`].
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod arguments;
 mod client;

@@ -7,10 +7,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 /// For a condition that a test waits for; far beyond what any takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `slackwater agent` with these arguments.
-pub fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
     command.arg("agent").args(arguments);
     command.stdin(Stdio::null()).env_remove("RUST_LOG");
@@ -18,7 +18,7 @@ pub fn command(arguments: &[&str]) -> Command {
 }
 
 /// Waits until the condition holds.
-pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -29,28 +29,26 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 }
 
 /// What must come soon.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited in vain for {what}"),
-    }
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// A running agent.
-pub struct Agent {
+pub(crate) struct Agent {
     child: Child,
     log: Arc<Mutex<String>>,
     /// Where it takes requests.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Where it answers UDP probes.
-    pub probes: SocketAddr,
+    pub(crate) probes: SocketAddr,
     /// Where its admin server is.
-    pub admin: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 impl Agent {
     /// An agent before `server` that serves.
-    pub async fn start(server: &str, more: &[&str]) -> Self {
+    pub(crate) async fn start(server: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["--to", server, "--listen", "127.0.0.1:0"];
         arguments.extend(["--admin", "127.0.0.1:0"]);
         arguments.extend(more);
@@ -81,7 +79,7 @@ impl Agent {
     }
 
     /// All that it has logged.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
@@ -90,23 +88,23 @@ impl Agent {
     }
 
     /// How often it has logged that.
-    pub fn times_said(&self, text: &str) -> usize {
+    pub(crate) fn times_said(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends SIGTERM.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let id = self.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Waits until it has ended.
-    pub async fn ended(&mut self) -> ExitStatus {
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
         let mut status = None;
         until("the agent has ended", async || {
             status = self.child.try_wait().unwrap();

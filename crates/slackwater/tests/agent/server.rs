@@ -15,32 +15,32 @@ enum Listener {
 }
 
 /// A listening server.
-pub struct Server {
+pub(crate) struct Server {
     listener: Listener,
     /// As `--to` wants it.
-    pub to: String,
+    pub(crate) to: String,
 }
 
 /// A request that has arrived, and the connection that it came on.
-pub struct Exchange {
+pub(crate) struct Exchange {
     stream: Box<dyn Io>,
     /// The head as it came, up to the empty line.
-    pub head: String,
+    pub(crate) head: String,
 }
 
 impl Server {
-    pub async fn tcp() -> Self {
+    pub(crate) async fn tcp() -> Self {
         Self::tcp_at(([127, 0, 0, 1], 0).into()).await
     }
 
-    pub async fn tcp_at(address: SocketAddr) -> Self {
+    pub(crate) async fn tcp_at(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let to = listener.local_addr().unwrap().to_string();
         let listener = Listener::Tcp(listener);
         Self { listener, to }
     }
 
-    pub fn unix(path: &Path) -> Self {
+    pub(crate) fn unix(path: &Path) -> Self {
         let _ = std::fs::remove_file(path);
         let listener = Listener::Unix(UnixListener::bind(path).unwrap());
         let to = format!("unix:{}", path.display());
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// The next request on a new connection. Connections that were only opened to look are passed over.
-    pub async fn request(&self) -> Exchange {
+    pub(crate) async fn request(&self) -> Exchange {
         loop {
             let stream: Box<dyn Io> = match &self.listener {
                 Listener::Tcp(listener) => {
@@ -71,25 +71,25 @@ impl Server {
 
 impl Exchange {
     /// The next request on the same connection.
-    pub async fn next(mut self) -> Self {
+    pub(crate) async fn next(mut self) -> Self {
         assert!(self.read_head().await, "the connection is kept");
         self
     }
 
-    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
         self.stream.flush().await.unwrap();
     }
 
     /// Answers with 200 and this body.
-    pub async fn answer(&mut self, body: &str) {
+    pub(crate) async fn answer(&mut self, body: &str) {
         let length = body.len();
         let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
         self.write(response).await;
     }
 
     /// What there is to read, at most what fits; 0 at the end.
-    pub async fn read(&mut self, into: &mut [u8]) -> usize {
+    pub(crate) async fn read(&mut self, into: &mut [u8]) -> usize {
         soon("bytes", self.stream.read(into)).await.unwrap_or(0)
     }
 
@@ -109,7 +109,7 @@ impl Exchange {
 }
 
 /// An address that nobody listens at, on a host of the test's own, so that no other test takes it by chance.
-pub async fn vacant(host: [u8; 4]) -> SocketAddr {
+pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from((host, 0)))
         .await
         .unwrap();
@@ -117,7 +117,7 @@ pub async fn vacant(host: [u8; 4]) -> SocketAddr {
 }
 
 /// A path for a socket of this test alone, with nothing at it. Short: the path of a socket may have about 100 bytes.
-pub fn socket_path(name: &str) -> PathBuf {
+pub(crate) fn socket_path(name: &str) -> PathBuf {
     let id = std::process::id();
     let path = std::env::temp_dir().join(format!("slackwater-agent-{id}-{name}.sock"));
     let _ = std::fs::remove_file(&path);
