@@ -47,6 +47,7 @@
 //! The core takes `now` as an argument; a [`Clock`](clock::Clock) reads it. It follows tokio's paused time, so tests of
 //! services behind these layers need not sleep.
 
+pub mod client;
 pub mod clock;
 pub mod server;
 pub mod wire;
