@@ -7,7 +7,9 @@ mod cli;
 mod config;
 mod demo;
 mod fault;
+mod forward;
 mod load;
+mod process;
 mod serve;
 
 use std::process::ExitCode;

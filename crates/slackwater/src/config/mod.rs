@@ -5,6 +5,7 @@
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
 mod address;
+mod agent;
 mod assemble;
 mod fleet;
 mod mistake;
@@ -21,8 +22,11 @@ mod suggest;
 mod tests;
 mod values;
 
+pub(crate) use agent::{AgentConfig, AgentOverrides};
 pub(crate) use mistake::{Mistakes, Remark, Severity};
-pub(crate) use model::{Config, ProbeTransport, ReplicaConfig, ReplicaProtocol};
+pub(crate) use model::{
+    Config, Limits, ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, Timeouts,
+};
 pub(crate) use overrides::Overrides;
 
 use assemble::assemble;
