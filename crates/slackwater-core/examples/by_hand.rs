@@ -14,60 +14,60 @@
 //!   → r0 by chance: two reports are needed to choose
 //! query 3 at 20 ms; a RIF of 3 or more is hot
 //!     r3: hot   RIF 3   latency 15 ms    19.7 ms old  uses left: 4
-//!     r1: cold  RIF 1   latency 9 ms      9.7 ms old  uses left: 3
-//!   → r1 has the lowest latency of the cold; r3 would have been next
+//!     r0: cold  RIF 2   latency 12 ms     9.7 ms old  uses left: 3
+//!   → r0 has the lowest latency of the cold; r3 would have been next
 //! query 4 at 30 ms; a RIF of 3 or more is hot
 //!     r3: hot   RIF 3   latency 15 ms    29.7 ms old  uses left: 4
-//!     r1: cold  RIF 2   latency 9 ms     19.7 ms old  uses left: 2
-//!     r2: cold  RIF 1   latency 7 ms      9.7 ms old  uses left: 3
-//!   → r2 has the lowest latency of the cold; r1 would have been next
+//!     r0: hot   RIF 3   latency 12 ms    19.7 ms old  uses left: 2
+//!     r4: cold  RIF 2   latency unknown   9.7 ms old  uses left: 3
+//!   → r4 is cold, and its unknown latency counts as the median of the others'; r0 would have been next
 //! query 5 at 40 ms; a RIF of 3 or more is hot
 //!     r3: hot   RIF 3   latency 15 ms    39.7 ms old  uses left: 4
-//!     r1: cold  RIF 2   latency 9 ms     29.7 ms old  uses left: 2
-//!     r2: cold  RIF 2   latency 7 ms     19.7 ms old  uses left: 2
-//!     r0: cold  RIF 2   latency 12 ms     9.7 ms old  uses left: 3
-//!   → r2 has the lowest latency of the cold; r1 would have been next
+//!     r0: hot   RIF 3   latency 12 ms    29.7 ms old  uses left: 2
+//!     r4: hot   RIF 3   latency unknown  19.7 ms old  uses left: 2
+//!     r2: cold  RIF 1   latency 7 ms      9.7 ms old  uses left: 3
+//!   → r2 has the lowest latency of the cold; r0 would have been next
 //! — r2 begins to struggle
 //! query 6 at 50 ms; a RIF of 3 or more is hot
 //!     r3: hot   RIF 3   latency 15 ms    49.7 ms old  uses left: 4
-//!     r1: cold  RIF 2   latency 9 ms     39.7 ms old  uses left: 2
-//!     r2: hot   RIF 3   latency 7 ms     29.7 ms old  uses left: 1
-//!     r0: cold  RIF 2   latency 12 ms    19.7 ms old  uses left: 3
-//!     r4: cold  RIF 2   latency unknown   9.7 ms old  uses left: 3
-//!   → r4 is cold, and its unknown latency counts as the median of the others'; r1 would have been next
+//!     r0: hot   RIF 3   latency 12 ms    39.7 ms old  uses left: 2
+//!     r4: hot   RIF 3   latency unknown  29.7 ms old  uses left: 2
+//!     r2: cold  RIF 1   latency 7 ms      9.7 ms old  uses left: 4
+//!   → r2 has the lowest latency of the cold; r0 would have been next
 //! query 7 at 60 ms; a RIF of 3 or more is hot
-//!     r1: cold  RIF 2   latency 9 ms     49.7 ms old  uses left: 2
-//!     r2: hot   RIF 3   latency 7 ms     39.7 ms old  uses left: 1
-//!     r4: hot   RIF 3   latency unknown  19.7 ms old  uses left: 2
-//!     r0: cold  RIF 2   latency 12 ms     9.7 ms old  uses left: 4
-//!   → r1 has the lowest latency of the cold; r0 would have been next
+//!     r3: hot   RIF 3   latency 15 ms    59.7 ms old  uses left: 4
+//!     r0: hot   RIF 3   latency 12 ms    49.7 ms old  uses left: 2
+//!     r2: cold  RIF 2   latency 7 ms     19.7 ms old  uses left: 3
+//!     r4: cold  RIF 2   latency 10 ms     9.7 ms old  uses left: 3
+//!   → r2 has the lowest latency of the cold; r4 would have been next
 //! query 8 at 70 ms; a RIF of 2 or more is hot
-//!     r1: hot   RIF 3   latency 9 ms     59.7 ms old  uses left: 1
-//!     r2: hot   RIF 3   latency 7 ms     49.7 ms old  uses left: 1
-//!     r0: hot   RIF 2   latency 12 ms    19.7 ms old  uses left: 4
+//!     r3: hot   RIF 3   latency 15 ms    69.7 ms old  uses left: 4
+//!     r0: hot   RIF 3   latency 12 ms    59.7 ms old  uses left: 2
+//!     r2: hot   RIF 3   latency 7 ms     29.7 ms old  uses left: 2
 //!     r4: hot   RIF 2   latency 10 ms     9.7 ms old  uses left: 3
-//!   → r4 has the lowest RIF, and all are hot; r0 would have been next
+//!   → r4 has the lowest RIF, and all are hot; r2 would have been next
 //! — everyone is busy
 //! query 9 at 75 ms; a RIF of 2 or more is hot
-//!     r1: hot   RIF 3   latency 9 ms     64.7 ms old  uses left: 1
-//!     r2: hot   RIF 3   latency 7 ms     54.7 ms old  uses left: 1
-//!     r4: hot   RIF 3   latency 10 ms    14.7 ms old  uses left: 2
-//!     r0: hot   RIF 2   latency 12 ms     4.7 ms old  uses left: 3
-//!   → r0 has the lowest RIF, and all are hot; r2 would have been next
+//!     r3: hot   RIF 3   latency 15 ms    74.7 ms old  uses left: 4
+//!     r0: hot   RIF 3   latency 12 ms    64.7 ms old  uses left: 2
+//!     r2: hot   RIF 3   latency 7 ms     34.7 ms old  uses left: 2
+//!     r4: hot   RIF 2   latency 10 ms     4.7 ms old  uses left: 3
+//!   → r4 has the lowest RIF, and all are hot; r2 would have been next
 //! query 10 at 76 ms; a RIF of 3 or more is hot
-//!     r1: hot   RIF 3   latency 9 ms     65.7 ms old  uses left: 1
-//!     r2: hot   RIF 3   latency 7 ms     55.7 ms old  uses left: 1
-//!     r4: hot   RIF 3   latency 10 ms    15.7 ms old  uses left: 2
+//!     r3: hot   RIF 3   latency 15 ms    75.7 ms old  uses left: 4
+//!     r2: hot   RIF 3   latency 7 ms     35.7 ms old  uses left: 2
+//!     r4: hot   RIF 3   latency 10 ms     5.7 ms old  uses left: 2
 //!     r0: hot   RIF 9   latency 30 ms     0.7 ms old  uses left: 3
-//!   → r2 has the lowest RIF, and all are hot; r1 would have been next
-//! query 11 at 77 ms; a RIF of 8 or more is hot
-//!     r4: cold  RIF 3   latency 10 ms    16.7 ms old  uses left: 2
-//!     r0: hot   RIF 9   latency 30 ms     1.7 ms old  uses left: 3
-//!     r1: hot   RIF 8   latency 28 ms     0.7 ms old  uses left: 3
-//!   → r4 has the lowest latency of the cold; r1 would have been next
+//!   → r2 has the lowest RIF, and all are hot; r4 would have been next
+//! query 11 at 77 ms; a RIF of 9 or more is hot
+//!     r3: cold  RIF 3   latency 15 ms    76.7 ms old  uses left: 4
+//!     r2: cold  RIF 4   latency 7 ms     36.7 ms old  uses left: 1
+//!     r4: cold  RIF 3   latency 10 ms     6.7 ms old  uses left: 2
+//!     r0: hot   RIF 9   latency 30 ms     0.7 ms old  uses left: 3
+//!   → r2 has the lowest latency of the cold; r4 would have been next
 //! — three seconds later, after a pause
-//! query 12 at 3000 ms; a RIF of 8 or more is hot
-//!   → r1 by chance: two reports are needed to choose
+//! query 12 at 3000 ms; a RIF of 9 or more is hot
+//!   → r0 by chance: two reports are needed to choose
 //! ```
 
 use core::error::Error;

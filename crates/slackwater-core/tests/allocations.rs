@@ -106,7 +106,7 @@ fn pick(
         Decision::NoReplica => panic!("replicas are known"),
     };
     for target in round.clone().targets() {
-        round.handle_report(target, LoadReport::new(Rif::new(below(draw, 9)), None));
+        round.handle_report(target, &LoadReport::new(Rif::new(below(draw, 9)), None));
     }
     let Some(pick) = policy.finish_round(now, round, query, draw) else {
         panic!("replicas are known")

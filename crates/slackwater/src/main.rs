@@ -1,12 +1,15 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
 
+mod admin;
 mod agent;
 mod check;
 mod cli;
 mod config;
 mod demo;
 mod fault;
+mod forward;
 mod load;
+mod process;
 mod serve;
 
 use std::process::ExitCode;

@@ -59,7 +59,7 @@ impl Round {
     fn play(&mut self, answers: &[(usize, LoadReport)]) -> Pick {
         let mut round = self.begin(Query::first());
         for (index, report) in answers {
-            round.handle_report(self.replicas[*index], report.clone());
+            round.handle_report(self.replicas[*index], report);
         }
         self.finish(round)
     }
@@ -123,8 +123,8 @@ fn s1_the_choice_waits_for_all_but_one_and_at_least_two() {
         assert_eq!(targets.len(), asked, "at most the fleet");
         for (answers, &target) in targets.iter().enumerate() {
             assert_eq!(round.is_ready(), answers >= quorum, "{answers} of {asked}");
-            round.handle_report(target, load(1, 1));
-            round.handle_report(target, load(1, 1)); // only the first counts
+            round.handle_report(target, &load(1, 1));
+            round.handle_report(target, &load(1, 1)); // only the first counts
         }
         assert!(round.is_ready());
     }
@@ -137,8 +137,8 @@ fn s1_a_lost_probe_is_not_waited_for() {
     let targets: Vec<_> = round.targets().collect();
     assert_eq!(round.deadline(), rounds.now + 3 * MS);
     round.handle_lost(targets[0]);
-    round.handle_report(targets[0], load(0, 0)); // too late
-    round.handle_report(targets[1], load(5, 5));
+    round.handle_report(targets[0], &load(0, 0)); // too late
+    round.handle_report(targets[1], &load(5, 5));
     assert!(!round.is_ready());
     round.handle_lost(targets[2]);
     assert!(round.is_ready(), "nobody is left who could answer");
@@ -218,8 +218,8 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
     );
 
     let mut round = rounds.begin(Query::first());
-    round.handle_report(rounds.replicas[0], load(0, 1));
-    round.handle_report(rounds.replicas[1], load(9, 9));
+    round.handle_report(rounds.replicas[0], &load(0, 1));
+    round.handle_report(rounds.replicas[1], &load(9, 9));
     rounds.policy.remove_replica(rounds.now, rounds.replicas[0]);
     assert_eq!(rounds.finish(round).ticket.replica(), rounds.replicas[1]);
     assert_eq!(rounds.policy.counters().reports_unknown, 1);

@@ -38,7 +38,7 @@ use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use hot_cold::Best;
-use local::{LocalLoads, SILENT_PROBE_INTERVAL};
+use local::{LocalLoads, SILENT_PROBE_INTERVAL_NS};
 use pool::{Inserted, Pool, PooledReport};
 use probing::{Probing, Skipped};
 use reuse::{Balance, ReportYield, draw_uses};
@@ -55,6 +55,7 @@ const REMOVAL_FLOOR: usize = 4;
 #[derive(Debug)]
 pub struct Prequal {
     config: PrequalConfig,
+    spans: SpansNs,
     fleet: Fleet,
     pool: Pool,
     /// RIF as replicas report it.
@@ -73,6 +74,14 @@ pub struct Prequal {
     counters: Counters,
     /// The latest time seen. The pool's order, and every age, rely on time that does not step back.
     latest: Instant,
+}
+
+/// The configured spans that are looked at for each query or probe, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SpansNs {
+    report_age_max: u64,
+    probe_interval_min: u64,
+    probe_deadline: u64,
 }
 
 /// What a removal by rate takes; they alternate. `[A10]`
@@ -95,6 +104,11 @@ impl Prequal {
     /// Prequal with an empty fleet.
     pub fn new(config: PrequalConfig) -> Self {
         let mut prequal = Self {
+            spans: SpansNs {
+                report_age_max: span_ns(config.report_age_max),
+                probe_interval_min: span_ns(config.probe_interval_min),
+                probe_deadline: span_ns(config.probe_deadline),
+            },
             fleet: Fleet::default(),
             pool: Pool::new(config.pool_capacity),
             reported: RifDistribution::new(),
@@ -147,7 +161,7 @@ impl Prequal {
     }
 
     fn expire(&mut self, now: Instant) {
-        let expired = self.pool.expire(now, self.config.report_age_max);
+        let expired = self.pool.expire(now, self.spans.report_age_max);
         self.counters.removed_expired += expired as u64;
     }
 
@@ -161,13 +175,13 @@ impl Prequal {
         if self.pool.usable(query) >= POOL_MIN
             && let Some(Best {
                 index,
-                rank,
+                hot,
                 runner_up,
             }) = self.pool.best(limit, query, draw)
         {
             return Some(Choice {
                 replica: self.pool.at(index).replica,
-                reason: if rank.is_hot() {
+                reason: if hot {
                     PickReason::Hot
                 } else {
                     PickReason::Cold
@@ -294,17 +308,17 @@ impl Prequal {
             return None;
         }
         // What does not go to a silent replica was not skipped: it has been answered.
-        let interval = self.config.probe_interval_min.max(SILENT_PROBE_INTERVAL);
+        let interval_ns = self.spans.probe_interval_min.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
             .ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval = self.config.probe_interval_min;
+        let interval_ns = self.spans.probe_interval_min;
         match self
             .probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
         {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
@@ -332,7 +346,10 @@ impl Policy for Prequal {
         if self.fleet.add(replica) {
             self.probing.add(replica);
             self.probing.begin_rest(now);
-            self.locals.add(replica, self.config.local_only);
+            self.locals.add(replica);
+            if self.config.local_only {
+                self.locals.begin_silence(replica);
+            }
             self.fleet_changed(replica);
         }
     }
@@ -422,7 +439,7 @@ impl Policy for Prequal {
             };
             if probe.is_some() {
                 self.counters.probes_sent += 1;
-                self.probing.rest(now, self.config.probe_idle_max, draw);
+                self.probing.rest(now);
                 return probe;
             }
         }
@@ -449,7 +466,9 @@ impl Policy for Prequal {
         }
         self.locals
             .answered(now, replica, report.rif, self.fleet.in_flight(replica));
-        if self.fleet.set_draining(replica, report.draining) {
+        if self.fleet.is_draining(replica) != report.draining
+            && self.fleet.set_draining(replica, report.draining)
+        {
             self.fleet_changed(replica);
         }
         self.reported.record(report.rif);
@@ -475,7 +494,8 @@ impl Policy for Prequal {
         let now = self.tick(now);
         self.expire_probes(now);
         if self.probing.is_idle(now) {
-            self.probing.rest(now, self.config.probe_idle_max, draw);
+            self.probing.jitter(self.config.probe_idle_max, draw);
+            self.probing.rest(now);
             let probes = u32::from(self.config.idle_probes);
             self.counters.probes_idle += u64::from(probes);
             self.want_probes(probes);

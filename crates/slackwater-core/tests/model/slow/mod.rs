@@ -6,11 +6,10 @@
 //!
 //! # Which draw decides what
 //!
-//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws once for each report
-//! that ties with the best so far (a draw of 0 among as many as tie takes it), or once for a random replica; then once
-//! for each tie for the worst if something is removed as the worst. A target batch draws once a target (Floyd), and is
-//! sent last drawn first. A probe sent, and an idle timeout, draw the next idle span. A report draws if its uses are
-//! fractional.
+//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws once if several reports
+//! tie for the best, or once for a random replica; then once if several tie for the worst that is removed. A target batch
+//! draws once a target (Floyd), and is sent last drawn first. An idle timeout draws the next idle span. A report draws if
+//! its uses are fractional.
 
 mod picking;
 mod probing;
@@ -104,6 +103,7 @@ pub(crate) struct SlowPrequal {
     targets: Vec<ReplicaId>,
     outstanding: Vec<Outstanding>,
     idle_at: Option<Instant>,
+    idle_span: Duration,
     pub(crate) counters: Counters,
     pub(crate) picks: BTreeMap<PickReason, u64>,
 }
@@ -124,6 +124,7 @@ impl SlowPrequal {
     pub(crate) fn new(settings: PrequalSettings) -> Self {
         Self {
             measured: i128::from(settings.probe_rate.millionths()),
+            idle_span: settings.probe_idle_max,
             settings,
             replicas: BTreeMap::new(),
             known: Vec::new(),

@@ -141,22 +141,12 @@ impl SlowPrequal {
             .map(|&i| ranks[i])
             .min()
             .expect("at least two");
-        let mut best: Option<usize> = None;
-        let mut equals = 0;
-        for (seen, &i) in usable.iter().enumerate() {
-            // Ties are drawn as they are met, also those for a lead that is lost again later.
-            let lead = usable[..seen].iter().map(|&j| ranks[j]).min();
-            if lead.is_none_or(|lead| ranks[i] < lead) {
-                (best, equals) = (Some(i), 1);
-            } else if lead == Some(ranks[i]) {
-                equals += 1;
-                if below(draw, equals) == 0 {
-                    best = Some(i);
-                }
-            }
-        }
-        let best = best.expect("at least two");
-        assert_eq!(ranks[best], lowest);
+        let equals: Vec<usize> = usable
+            .iter()
+            .copied()
+            .filter(|&i| ranks[i] == lowest)
+            .collect();
+        let best = one_of(&equals, draw);
         let others: Vec<usize> = usable.iter().copied().filter(|&i| i != best).collect();
         let second = others.iter().map(|&i| ranks[i]).min();
         let seconds = others.iter().filter(|&&i| Some(ranks[i]) == second);
@@ -214,17 +204,16 @@ impl SlowPrequal {
 
     fn worst(&self, draw: &mut dyn Draw) -> usize {
         let ranks = self.ranks();
-        let (mut worst, mut equals) = (0, 1);
-        for i in 1..ranks.len() {
-            if ranks[i] > ranks[worst] {
-                (worst, equals) = (i, 1);
-            } else if ranks[i] == ranks[worst] {
-                equals += 1;
-                if below(draw, equals) == 0 {
-                    worst = i;
-                }
-            }
-        }
-        worst
+        let highest = ranks.iter().max().expect("at least three");
+        let equals: Vec<usize> = (0..ranks.len()).filter(|&i| ranks[i] == *highest).collect();
+        one_of(&equals, draw)
+    }
+}
+
+/// One of some equals; a draw only where there is a choice.
+fn one_of(equals: &[usize], draw: &mut dyn Draw) -> usize {
+    match *equals {
+        [only] => only,
+        _ => equals[below(draw, u32::try_from(equals.len()).expect("few")) as usize],
     }
 }

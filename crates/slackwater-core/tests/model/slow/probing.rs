@@ -34,7 +34,7 @@ impl SlowPrequal {
             }
             let target = self.targets.pop().expect("not empty");
             if self.may_send(now, target, draw) {
-                self.rest(now, draw);
+                self.rest(now);
                 self.counters.probes_sent += 1;
                 self.replicas.get_mut(&target).expect("known").probed_at = Some(now);
                 return Some((target, now + self.settings.probe_deadline));
@@ -108,16 +108,17 @@ impl SlowPrequal {
         self.pool_report(now, target, &report, true, draw);
     }
 
-    /// The next idle probes fall due after 3/4 to 4/4 of the span. `[A3]`
-    fn rest(&mut self, now: Instant, draw: &mut dyn Draw) {
-        let span_us = u32::try_from(self.settings.probe_idle_max.as_micros()).expect("an hour");
-        let early_us = below(draw, span_us / 4 + 1);
-        self.idle_at = Some(
-            now + self
-                .settings
-                .probe_idle_max
-                .saturating_sub(Duration::from_micros(u64::from(early_us))),
-        );
+    /// The idle span begins anew. `[A3]`
+    fn rest(&mut self, now: Instant) {
+        self.idle_at = Some(now + self.idle_span);
+    }
+
+    /// The next idle span lasts from 3/4 to 4/4 of the longest. `[A3]`
+    fn jitter(&mut self, draw: &mut dyn Draw) {
+        let longest = self.settings.probe_idle_max;
+        let longest_us = u32::try_from(longest.as_micros()).expect("an hour");
+        let early_us = below(draw, longest_us / 4 + 1);
+        self.idle_span = longest.saturating_sub(Duration::from_micros(u64::from(early_us)));
     }
 
     fn expire_probes(&mut self, now: Instant) {
@@ -184,7 +185,8 @@ impl SlowPrequal {
     pub(crate) fn timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
         self.expire_probes(now);
         if self.idle_at.is_some_and(|at| at <= now) {
-            self.rest(now, draw);
+            self.jitter(draw);
+            self.rest(now);
             let probes = u32::from(self.settings.idle_probes);
             self.counters.probes_idle += u64::from(probes);
             self.want(probes);

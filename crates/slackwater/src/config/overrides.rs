@@ -1,0 +1,75 @@
+//! What the command line says beside, or in place of, a configuration file.
+//!
+//! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given wins over the file's key
+//! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
+
+use super::reader::Flag;
+use slackwater_core::policy::POLICIES;
+use toml::de::DeValue;
+
+/// Flags that stand for configuration keys.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Overrides {
+    /// Where clients connect [key: listen]
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    pub(crate) listen: Vec<String>,
+    /// The replicas, separated by commas [key: replicas]
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    pub(crate) replicas: Vec<String>,
+    /// Who chooses.
+    #[arg(long, value_name = "NAME", help = policy_help())]
+    pub(crate) policy: Option<String>,
+    /// Threads that carry requests [key: workers; default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<String>,
+    /// What carries probes: udp, http or none [key: probe.transport; default: udp]
+    #[arg(long, value_name = "TRANSPORT")]
+    pub(crate) probe: Option<String>,
+    /// Where status and metrics are served, or "none" [key: admin.listen; default: 127.0.0.1:9900]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<String>,
+}
+
+fn policy_help() -> String {
+    let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+    let names = names.join(", ");
+    format!("Who chooses: {names} [key: policy; default: prequal]")
+}
+
+impl Overrides {
+    pub(super) fn flags(&self) -> Vec<Flag<'_>> {
+        let flag = |field, name, values| Flag {
+            field,
+            name,
+            values,
+        };
+        vec![
+            flag("listen", "--listen", texts(&self.listen)),
+            flag("replicas", "--replicas", texts(&self.replicas)),
+            flag("policy", "--policy", texts(&self.policy)),
+            flag(
+                "workers",
+                "--workers",
+                self.workers.iter().map(|number| scalar(number)).collect(),
+            ),
+            flag("probe.transport", "--probe", texts(&self.probe)),
+            flag("admin.listen", "--admin", texts(&self.admin)),
+        ]
+    }
+}
+
+pub(super) fn texts<'v>(written: impl IntoIterator<Item = &'v String>) -> Vec<DeValue<'v>> {
+    written.into_iter().map(|one| text(one)).collect()
+}
+
+fn text(written: &str) -> DeValue<'_> {
+    DeValue::String(written.into())
+}
+
+/// A number if it is one, else the text, which the key's own parser then refuses.
+pub(super) fn scalar(written: &str) -> DeValue<'_> {
+    match DeValue::parse(written) {
+        Ok(value) if value.get_ref().is_integer() => value.into_inner(),
+        _ => text(written),
+    }
+}

@@ -1,0 +1,153 @@
+//! A worker: one thread with a runtime, listeners, a balancer and connections of its own.
+//!
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from each
+//! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
+
+use super::balancing::Balancing;
+use crate::config::{Config, ProbeTransport};
+use crate::fault::Fault;
+use crate::forward::{
+    ClientSettings, Clients, Deadlines, Intake, Phase, ReplicaCounts, ReplicaOptions,
+};
+use slackwater_core::ReplicaId;
+use slackwater_tower::client::{
+    Balancer, HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
+};
+use slackwater_tower::wire::ProbeKey;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Semaphore, watch};
+
+/// What the admin server may look at.
+#[derive(Debug)]
+pub(super) struct WorkerView {
+    pub(super) balancer: Balancer,
+    pub(super) ids: Vec<ReplicaId>,
+    pub(super) counts: Arc<[ReplicaCounts]>,
+}
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(super) struct WorkerParts {
+    pub(super) config: Arc<Config>,
+    pub(super) listeners: Vec<std::net::TcpListener>,
+    pub(super) connections: Arc<Semaphore>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Runs a worker on this thread until it has stopped. `ready` hears once whether it could begin.
+pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Fault>)) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => runtime.block_on(async {
+            match begin(parts) {
+                Ok((worker, view)) => {
+                    ready(Ok(view));
+                    worker.serve().await;
+                }
+                Err(fault) => ready(Err(fault)),
+            }
+        }),
+        Err(error) => ready(Err(Fault::runtime(format!(
+            "no runtime for a worker: {error}"
+        )))),
+    }
+}
+
+struct Worker {
+    parts: WorkerParts,
+    listeners: Vec<TcpListener>,
+    balancer: Balancer,
+    balancing: Rc<Balancing>,
+    clients: Rc<Clients>,
+    deadlines: Rc<Deadlines>,
+}
+
+fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
+    let config = Arc::clone(&parts.config);
+    let listeners = core::mem::take(&mut parts.listeners)
+        .into_iter()
+        .map(TcpListener::from_std)
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
+    let timeouts = &config.timeouts;
+    let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
+    let deadlines = Deadlines::new(shortest);
+    let policy = (config.policy.build)(&config.policy_settings);
+    let balancer = Balancer::new(policy, prober(&config)?);
+    let counts: Arc<[ReplicaCounts]> = config
+        .replicas
+        .iter()
+        .map(|_| ReplicaCounts::default())
+        .collect();
+    let options = Rc::new(ReplicaOptions::new(
+        &config.replica,
+        &config.timeouts,
+        &config.limits,
+    ));
+    let balancing = Balancing::new(&config, &options, balancer.clone(), &deadlines, &counts)
+        .map_err(|error| Fault::usage(error.to_string()))?;
+    let view = WorkerView {
+        balancer: balancer.clone(),
+        ids: balancing.ids(),
+        counts,
+    };
+    let worker = Worker {
+        clients: Clients::new(
+            &ClientSettings::new(&config.timeouts, &config.limits),
+            &deadlines,
+        ),
+        parts,
+        listeners,
+        balancer,
+        balancing: Rc::new(balancing),
+        deadlines,
+    };
+    Ok((worker, view))
+}
+
+fn prober(config: &Config) -> Result<Box<dyn Prober>, Fault> {
+    let needs_probes = config.policy.name.starts_with("prequal");
+    Ok(match config.probe.transport {
+        ProbeTransport::Udp if needs_probes => {
+            let mut options = UdpProberConfig::default();
+            options.key = match &config.probe.key {
+                Some(key) => Some(ProbeKey::from_bytes(key.as_bytes()).map_err(|error| {
+                    Fault::usage(format!("the key for probes cannot be used: {error}"))
+                })?),
+                None => None,
+            };
+            let prober = UdpProber::bind(&options)
+                .map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;
+            Box::new(prober)
+        }
+        ProbeTransport::Http if needs_probes => {
+            let mut options = HttpProberConfig::default();
+            options.path = config.probe.path.clone();
+            Box::new(HttpProber::new(options))
+        }
+        _ => Box::new(NoProber),
+    })
+}
+
+impl Worker {
+    async fn serve(self) {
+        let _drive = self.balancer.spawn_drive();
+        let (deadlines, balancing) = (Rc::clone(&self.deadlines), Rc::clone(&self.balancing));
+        tokio::task::spawn_local(async move { deadlines.run(|| balancing.sweep()).await });
+
+        let intake = Intake {
+            clients: self.clients,
+            handler: self.balancing,
+            connections: self.parts.connections,
+            phase: self.parts.phase,
+            drain: self.parts.config.timeouts.drain,
+        };
+        intake.serve(self.listeners).await;
+    }
+}
