@@ -74,6 +74,42 @@ fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
 }
 
 #[test]
+fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
+    const SLOW: Duration = Duration::from_millis(8);
+    const FAST: Duration = Duration::from_millis(1);
+    // Slow queries of now beside fast ones of an hour ago, which are too old to be believed: a slot read while it is
+    // being written would make a fast one of now.
+    let tracker = LoadTracker::new(&TrackerConfig {
+        sample_capacity: 2,
+        ..TrackerConfig::default()
+    });
+    let now = Instant::EPOCH + Duration::from_hours(1);
+    let serve = |at: Instant, latency| {
+        let arrival = tracker.arrive(at);
+        tracker.finish(at + latency, arrival, End::Success);
+    };
+    serve(now, SLOW);
+    let running = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for _ in 0..500_000 {
+                serve(Instant::EPOCH, FAST);
+                serve(now, SLOW);
+                serve(now, SLOW);
+            }
+        });
+        scope.spawn(|| {
+            while running.load(Ordering::Relaxed) {
+                let latency = tracker.report(now + SLOW).latency;
+                assert!(latency.is_none_or(|latency| latency == SLOW), "{latency:?}");
+            }
+        });
+        writer.join().expect("the writer panicked");
+        running.store(false, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn t4_a_probe_that_meets_the_first_query_after_a_pause_sees_no_stall() {
     const PAUSE: Duration = Duration::from_hours(1);
     const SERVICE: Duration = Duration::from_millis(5);
