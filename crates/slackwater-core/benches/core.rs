@@ -62,10 +62,14 @@ impl Bench {
 
     fn answer(&mut self) {
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
-            let report = self.report();
-            self.policy
-                .handle_report(self.now, probe.id, &report, &mut self.draw);
+            self.receive(&probe);
         }
+    }
+
+    fn receive(&mut self, probe: &Probe) {
+        let report = self.report();
+        self.policy
+            .handle_report(self.now, probe.id, &report, &mut self.draw);
     }
 
     fn report(&mut self) -> LoadReport {
@@ -171,15 +175,22 @@ fn whole_query(c: &mut Criterion) {
     }
 }
 
-/// The probes that are due, drawn and sent: 64 of them, in batches of 16.
+/// Reports in a chunk.
+const REPORTS: u64 = 32;
+
+/// Probes that are due, drawn and sent: exactly as many as a chunk answers, and none other is left out.
 fn send(bench: &mut Bench) -> Vec<Probe> {
     let mut probes = Vec::with_capacity(64);
-    for _ in 0..4 {
+    while (probes.len() as u64) < REPORTS {
         bench.now += Duration::from_millis(2);
         bench.policy.handle_timeout(bench.now, &mut bench.draw);
-        probes.extend(core::iter::from_fn(|| {
-            bench.policy.poll_probe(bench.now, &mut bench.draw)
-        }));
+        while let Some(probe) = bench.policy.poll_probe(bench.now, &mut bench.draw) {
+            if (probes.len() as u64) < REPORTS {
+                probes.push(probe);
+            } else {
+                bench.receive(&probe);
+            }
+        }
     }
     probes
 }
@@ -195,13 +206,9 @@ fn report(c: &mut Criterion) {
         let mut bench = Bench::new(fleet, settings);
         group.bench_function(BenchmarkId::from_parameter(fleet), |b| {
             b.iter_custom(|iterations| {
-                time_chunks(iterations, 32, &mut bench, send, |bench, probes| {
-                    for probe in &probes[..32] {
-                        let report = bench.report();
-                        let Bench {
-                            policy, now, draw, ..
-                        } = bench;
-                        policy.handle_report(*now, probe.id, &report, draw);
+                time_chunks(iterations, REPORTS, &mut bench, send, |bench, probes| {
+                    for probe in probes {
+                        bench.receive(probe);
                     }
                 })
             });
