@@ -112,3 +112,19 @@ async fn a_file_says_the_same_and_flags_win_over_it() {
     assert_fails(&["--config", name], 2, ":3:1: replicas: unknown key");
     std::fs::remove_file(&file).unwrap();
 }
+
+#[test]
+fn every_flag_is_documented() {
+    let help = command(&["--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let flags: Vec<&str> = (help.lines())
+        .filter_map(|line| line.trim_start().strip_prefix("--"))
+        .map(|flag| flag.split([' ', ',']).next().unwrap())
+        .collect();
+    assert!(flags.len() > 10, "{help}");
+    for flag in flags {
+        assert!(document.contains(&format!("`--{flag} ")), "--{flag}");
+    }
+}
