@@ -1,8 +1,9 @@
 //! What was found: a line for each check as it is made, and all of them as a table in the end.
 
 use super::tools::root;
+use core::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -76,7 +77,7 @@ impl Report {
             };
             // A cell is one line, and a bar would end it.
             let numbers = numbers.replace('\n', " / ").replace('|', "\\|");
-            text.push_str(&format!("| {step} | {what} | {mark} | {numbers} |\n"));
+            let _ = writeln!(text, "| {step} | {what} | {mark} | {numbers} |");
         }
         text
     }

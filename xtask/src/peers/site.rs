@@ -4,11 +4,11 @@
 use super::http::{self, Answer};
 use super::processes::{Process, Processes, wait_for};
 use super::tools::{Tools, root};
-use core::net::SocketAddr;
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! curl through `serve`: methods and protocols, and what `/status` says afterwards.
 
-use super::judge;
+use super::{judge, replica_is_heard};
 use crate::peers::processes::wait_for;
 use crate::peers::report::Report;
 use crate::peers::site::{REPLICAS, Site};
@@ -86,21 +86,11 @@ fn ask(site: &Site<'_>, path: &str, arguments: &[&str]) -> Result<Answer, String
     })
 }
 
-/// Each replica has a report in some worker's pool, or has spent one, and none is silent.
+/// Each replica has a report of its own in a pool, and none is silent.
 fn is_probed(status: &Value) -> bool {
     let replicas = status["replicas"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_pooled = |name: &Value| {
-        let workers = status["workers"].as_array().into_iter().flatten();
-        workers
-            .flat_map(|worker| worker["pool"].as_array().into_iter().flatten())
-            .any(|pooled| pooled["replica"] == *name && pooled["local"] == false)
-    };
-    replicas.len() == REPLICAS
-        && replicas.iter().all(|replica| {
-            replica["probe_address"].is_string()
-                && replica["silent"] == false
-                && is_pooled(&replica["name"])
-        })
+    let is_probed = |replica| replica_is_heard(status, replica);
+    replicas.len() == REPLICAS && replicas.iter().all(is_probed)
 }
 
 fn probing(status: &Value) -> String {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 const WRK_SECONDS: &str = "5";
 const H2LOAD_REQUESTS: &str = "50000";
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
     report.add("wrk", "64 connections, 5 s, keep-alive: all 2xx", wrk(site));

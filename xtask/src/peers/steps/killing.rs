@@ -4,9 +4,13 @@
 //! moment when the dead no longer listens some milliseconds pass; at a constant rate no more requests than rate times that
 //! time (and one) can have arrived there meanwhile. So the bound is RIF + rate × time + 1. Once with a page that takes no
 //! time, once with one of a tenth of a second, so that there is something in flight to lose.
+//!
+//! A replica is back when serve has a report of it that it may choose it by, and nothing against it. With the slow page it
+//! also has to get requests. With the other it need not: where nothing is ever in flight, Prequal goes by latency alone
+//! and may well leave it alone.
 
-use super::judge;
 use super::load::{Load, RATE};
+use super::{judge, replica_is_heard};
 use crate::peers::http::is_refused;
 use crate::peers::options::Options;
 use crate::peers::processes::wait_for;
@@ -26,8 +30,8 @@ const NOTICE_MAX: Duration = Duration::from_secs(5);
 /// From the kill until the loss has to be over.
 const LOSS_MAX: Duration = Duration::from_millis(500);
 
-/// A replica is back when it has got so many requests again.
-const BACK: u64 = 20;
+/// What a replica that is back has to get where there is always something in flight elsewhere.
+const SLOW_BACK: u64 = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Victim {
@@ -88,11 +92,9 @@ impl Run<'_, '_> {
         std::thread::sleep(third.saturating_sub(killed_at.elapsed()));
 
         self.revive()?;
-        report.add(
-            self.step,
-            "started again, the replica returns",
-            self.await_return(),
-        );
+        let requests = if path == SLOW.0 { SLOW_BACK } else { 0 };
+        let returned = self.await_return(requests);
+        report.add(self.step, "started again, the replica returns", returned);
         let figures = load.finish()?;
 
         let arrived = u64::try_from(window.as_micros()).unwrap_or(u64::MAX) * RATE / 1_000_000;
@@ -149,15 +151,20 @@ impl Run<'_, '_> {
         })
     }
 
-    fn await_return(&self) -> Result<String, String> {
+    fn await_return(&self, requests: u64) -> Result<String, String> {
         let begun = Instant::now();
         let sent_before = sent(&self.site.replica_status(self.index)?);
         wait_for("the replica to return", NOTICE_MAX, || {
-            let replica = self.site.replica_status(self.index)?;
-            let sent = sent(&replica) - sent_before;
-            let is_back =
-                sent >= BACK && replica["available"] == true && replica["draining"] == false;
-            Ok(is_back.then(|| format!("{sent} requests in {} ms", begun.elapsed().as_millis())))
+            let status = self.site.status()?;
+            let replica = &status["replicas"][self.index];
+            let sent = sent(replica) - sent_before;
+            let is_back = sent >= requests && replica_is_heard(&status, replica);
+            Ok(is_back.then(|| {
+                format!(
+                    "after {} ms, with {sent} requests",
+                    begun.elapsed().as_millis()
+                )
+            }))
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::peers::options::Options;
 use crate::peers::processes::Process;
 use crate::peers::report::Report;
 use crate::peers::site::{Site, about};
+use core::fmt::Write as _;
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
@@ -104,13 +105,13 @@ impl Figures {
         let mut text = format!("{} requests, {} errors", self.requests, self.errors);
         let kinds = self.all["errors_by_kind"].as_object().into_iter().flatten();
         for (kind, count) in kinds.filter(|(_, count)| count.as_u64() != Some(0)) {
-            text.push_str(&format!(", {kind} {count}"));
+            let _ = write!(text, ", {kind} {count}");
         }
         for failure in self.all["first_failures"].as_object().into_iter().flatten() {
-            text.push_str(&format!(" ({})", failure.1));
+            let _ = write!(text, " ({})", failure.1);
         }
         let (p50, p99) = (&self.all["p50_ms"], &self.all["p99_ms"]);
-        text.push_str(&format!("; p50 {p50} ms, p99 {p99} ms"));
+        let _ = write!(text, "; p50 {p50} ms, p99 {p99} ms");
         text
     }
 }

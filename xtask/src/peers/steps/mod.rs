@@ -11,6 +11,7 @@ mod transfers;
 use super::options::Options;
 use super::report::Report;
 use super::site::Site;
+use serde_json::Value;
 
 /// Makes every check. An error is a step that could not be taken.
 pub(super) fn run(
@@ -45,4 +46,15 @@ pub(super) fn run(
 /// The numbers with which a check passes, or fails.
 fn judge(passed: bool, numbers: String) -> Result<String, String> {
     if passed { Ok(numbers) } else { Err(numbers) }
+}
+
+/// Whether some worker may choose the replica by a report that it gave itself.
+fn replica_is_heard(status: &Value, replica: &Value) -> bool {
+    let workers = status["workers"].as_array().into_iter().flatten();
+    let mut pooled = workers.flat_map(|worker| worker["pool"].as_array().into_iter().flatten());
+    replica["probe_address"].is_string()
+        && replica["available"] == true
+        && replica["silent"] == false
+        && replica["draining"] == false
+        && pooled.any(|pooled| pooled["replica"] == replica["name"] && pooled["local"] == false)
 }
