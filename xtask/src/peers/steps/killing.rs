@@ -1,9 +1,10 @@
 //! Load while a server, or an agent, is killed with SIGKILL and comes back.
 //!
 //! Lost may be what was in flight there. How much that was, the agent says just before: its RIF. Between that and the
-//! moment when the dead no longer listens some milliseconds pass; at a constant rate no more requests than rate times that
-//! time (and one) can have arrived there meanwhile. So the bound is RIF + rate × time + 1. Once with a page that takes no
-//! time, once with one of a tenth of a second, so that there is something in flight to lose.
+//! moment when the dead no longer listens some milliseconds pass, in which more arrive: at a constant rate at most rate
+//! times that time, and one; and, all at once, those that a busy machine has sent late, by the generator's own 99th
+//! percentile. So the bound is RIF + rate x (time + lateness) + 1. Once with a page that takes no time, once with one of a
+//! tenth of a second, so that there is something in flight to lose.
 //!
 //! A replica is back when serve has a report of it that it may choose it by, and nothing against it. With the slow page it
 //! also has to get requests. With the other it need not: where nothing is ever in flight, Prequal goes by latency alone
@@ -97,13 +98,16 @@ impl Run<'_, '_> {
         report.add(self.step, "started again, the replica returns", returned);
         let figures = load.finish()?;
 
-        let arrived = u64::try_from(window.as_micros()).unwrap_or(u64::MAX) * RATE / 1_000_000;
+        let late = figures.late();
+        let span_us = u64::try_from((window + late).as_micros()).unwrap_or(u64::MAX);
+        let arrived = span_us.saturating_mul(RATE) / 1_000_000;
         let bound = rif + arrived + 1;
         let after = self.site.replica_status(self.index)?;
         let numbers = format!(
-            "{}; bound {bound} = RIF {rif} + {RATE}/s x {:.1} ms + 1; there: {}",
+            "{}; bound {bound} = RIF {rif} + {RATE}/s x ({:.1} + {:.1}) ms + 1; there: {}",
             figures.describe(),
             window.as_secs_f64() * 1e3,
+            late.as_secs_f64() * 1e3,
             differences(&before["requests"], &after["requests"]),
         );
         let what = "errors at most what was in flight there";

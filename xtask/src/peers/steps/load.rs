@@ -101,6 +101,12 @@ impl Load {
 }
 
 impl Figures {
+    /// How late requests were sent: the 99th percentile.
+    pub(super) fn late(&self) -> Duration {
+        let late_ms = self.all["sent_late"]["p99_ms"].as_f64().unwrap_or_default();
+        Duration::try_from_secs_f64(late_ms / 1e3).unwrap_or_default()
+    }
+
     pub(super) fn describe(&self) -> String {
         let mut text = format!("{} requests, {} errors", self.requests, self.errors);
         let kinds = self.all["errors_by_kind"].as_object().into_iter().flatten();
