@@ -6,6 +6,7 @@
 
 mod balancing;
 mod counts;
+mod silence;
 mod status;
 mod worker;
 
@@ -69,6 +70,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
                 "serving"
             );
         }
+        tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
         tokio::select! {
             () = signals.next() => (),
             () = running.ended() => return Err(Fault::runtime("every worker ended unasked")),
