@@ -60,7 +60,7 @@ impl Door {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
         };
-        let request = request.map(|incoming| RequestBody::new(incoming, &self.deadlines));
+        let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
         match self.server.exchange(request).await {
             Ok(reply) => {
                 self.presence.hear();
