@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod demo;
 mod fault;
+mod json_output;
 mod load;
 mod serve;
 
