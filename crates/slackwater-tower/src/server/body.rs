@@ -1,0 +1,124 @@
+//! The response body that keeps its query in flight to the last byte.
+//!
+//! Servers stop polling a body in many ways: at its end, at the announced length, when `is_end_stream` says so, at an
+//! error, when the client has left. All of them end the query here, once. `[T1]`
+
+use super::QueryInFlight;
+use bytes::Buf;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::{HeaderMap, HeaderValue};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use slackwater_core::tracker::End;
+
+pin_project! {
+    /// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty body of a probe's
+    /// answer.
+    #[derive(Debug)]
+    pub struct TrackedBody<B> {
+        #[pin]
+        inner: Option<B>,
+        query: Option<QueryInFlight>,
+        // Bytes until the body is complete, where that is known from the head.
+        remaining_bytes: Option<u64>,
+    }
+}
+
+impl<B: Body> TrackedBody<B> {
+    /// `length` is what the head tells of the body's size in bytes, if anything.
+    pub(super) fn new(inner: B, query: QueryInFlight, length: Option<u64>) -> Self {
+        let complete = inner.is_end_stream() || length == Some(0);
+        let query = if complete {
+            query.finish(End::Success);
+            None
+        } else {
+            Some(query)
+        };
+        Self {
+            inner: Some(inner),
+            query,
+            remaining_bytes: length,
+        }
+    }
+
+    pub(super) const fn empty() -> Self {
+        Self {
+            inner: None,
+            query: None,
+            remaining_bytes: None,
+        }
+    }
+}
+
+impl<B: Body> Body for TrackedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let mut this = self.project();
+        let Some(mut inner) = this.inner.as_mut().as_pin_mut() else {
+            return Poll::Ready(None);
+        };
+        let mut poll = || inner.as_mut().poll_frame(cx);
+        let polled = match this.query {
+            Some(query) => query.run(poll),
+            None => poll(),
+        };
+        let end = match &polled {
+            Poll::Pending => None,
+            Poll::Ready(None) => Some(End::Success),
+            Poll::Ready(Some(Err(_))) => Some(End::Failed),
+            Poll::Ready(Some(Ok(frame))) => {
+                end_after(frame, this.remaining_bytes, inner.is_end_stream())
+            }
+        };
+        if let Some(end) = end
+            && let Some(query) = this.query.take()
+        {
+            query.finish(end);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// How a query ends with this frame; `None` if more is to come.
+fn end_after<D: Buf>(
+    frame: &Frame<D>,
+    remaining_bytes: &mut Option<u64>,
+    is_end_stream: bool,
+) -> Option<End> {
+    if let Some(trailers) = frame.trailers_ref() {
+        return Some(if grpc_failed(trailers) {
+            End::Failed
+        } else {
+            End::Success
+        });
+    }
+    if let (Some(remaining_bytes), Some(data)) = (remaining_bytes.as_mut(), frame.data_ref()) {
+        let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
+        *remaining_bytes = remaining_bytes.saturating_sub(bytes);
+    }
+    (is_end_stream || *remaining_bytes == Some(0)).then_some(End::Success)
+}
+
+/// Whether these headers or trailers carry a gRPC status other than OK.
+pub(super) fn grpc_failed(headers: &HeaderMap) -> bool {
+    headers
+        .get("grpc-status")
+        .map(HeaderValue::as_bytes)
+        .is_some_and(|status| status != b"0")
+}

@@ -1,0 +1,255 @@
+//! The tower layer that counts HTTP requests and answers probes among them.
+//!
+//! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by an adapter, axum's and
+//! tonic's as they are. What a query's end means for the load is the core's; the body's half of it is in `body`.
+
+use super::body::{TrackedBody, grpc_failed};
+use super::counts::add_one;
+use super::{Load, QueryInFlight};
+use crate::wire::{PROBE_PATH, headers};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use slackwater_core::tracker::End;
+use std::sync::Arc;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Counts the queries of a service, and answers `GET /prequal/probe`.
+///
+/// Put it outside of everything that makes requests wait in the replica (queues, concurrency limits), so that those count
+/// as in flight; but outside of it nothing should answer in the service's place.
+#[derive(Clone, Debug)]
+pub struct LoadLayer {
+    load: Load,
+    probe_path: Option<Arc<str>>,
+}
+
+impl LoadLayer {
+    /// Counts into `load`, answers probes at [`PROBE_PATH`].
+    pub fn new(load: Load) -> Self {
+        Self {
+            load,
+            probe_path: Some(PROBE_PATH.into()),
+        }
+    }
+
+    /// Answers probes at `path` instead. It is compared with a request's path as it stands, byte by byte.
+    pub fn probe_path(self, path: &str) -> Result<Self, BadProbePath> {
+        let is_path = path.starts_with('/')
+            && path
+                .parse::<http::uri::PathAndQuery>()
+                .is_ok_and(|parsed| parsed.path() == path);
+        if !is_path {
+            return Err(BadProbePath { path: path.into() });
+        }
+        Ok(Self {
+            probe_path: Some(path.into()),
+            ..self
+        })
+    }
+
+    /// Answers no probes over HTTP: every request is the service's.
+    #[must_use]
+    pub fn without_probe_path(self) -> Self {
+        Self {
+            probe_path: None,
+            ..self
+        }
+    }
+}
+
+/// A probe path does not begin with a slash, or holds what no path can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadProbePath {
+    /// What was given.
+    pub path: Box<str>,
+}
+
+impl fmt::Display for BadProbePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the probe path {:?} is not a plain URL path such as {PROBE_PATH}",
+            self.path
+        )
+    }
+}
+
+impl core::error::Error for BadProbePath {}
+
+impl<S> Layer<S> for LoadLayer {
+    type Service = LoadService<S>;
+
+    fn layer(&self, inner: S) -> LoadService<S> {
+        LoadService {
+            inner,
+            load: self.load.clone(),
+            probe_path: self.probe_path.clone(),
+        }
+    }
+}
+
+/// A service whose queries are counted; made by [`LoadLayer`].
+///
+/// Readiness is the inner service's. While that is not ready, this one takes neither queries nor probes: a service that
+/// makes its callers wait in `poll_ready` should answer probes over UDP.
+#[derive(Clone, Debug)]
+pub struct LoadService<S> {
+    inner: S,
+    load: Load,
+    probe_path: Option<Arc<str>>,
+}
+
+impl<S> LoadService<S> {
+    fn is_probe<B>(&self, request: &Request<B>) -> bool {
+        let path = self.probe_path.as_deref();
+        path == Some(request.uri().path()) && request.method() == Method::GET
+    }
+
+    fn answer<B: Body>(&self, probe: &http::HeaderMap) -> Response<TrackedBody<B>> {
+        let counts = &self.load.live_counts().probes;
+        let mut response = Response::new(TrackedBody::empty());
+        match headers::read_hint(probe) {
+            Ok(hint) => {
+                add_one(&counts.http_answered);
+                headers::write_report(&self.load.report(Some(&hint)), response.headers_mut());
+            }
+            Err(headers::BadHint) => {
+                add_one(&counts.http_refused);
+                *response.status_mut() = StatusCode::BAD_REQUEST;
+            }
+        }
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(CACHE_CONTROL, no_store);
+        response
+    }
+}
+
+impl<S, B, RB> Service<Request<B>> for LoadService<S>
+where
+    S: Service<Request<B>, Response = Response<RB>>,
+    RB: Body,
+{
+    type Response = Response<TrackedBody<RB>>;
+    type Error = S::Error;
+    type Future = LoadFuture<S::Future, RB>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if self.is_probe(&request) {
+            let response = Some(self.answer(request.headers()));
+            return LoadFuture {
+                state: State::Probe { response },
+            };
+        }
+        let asks_head_only = request.method() == Method::HEAD;
+        let mut query = self.load.arrive();
+        // The very service that was polled ready, not a clone of it.
+        let inner = query.run(|| self.inner.call(request));
+        LoadFuture {
+            state: State::Query {
+                inner,
+                query: Some(query),
+                asks_head_only,
+            },
+        }
+    }
+}
+
+pin_project! {
+    /// The response of a [`LoadService`]. Dropped before it is ready, its query is cancelled.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct LoadFuture<F, RB> {
+        #[pin]
+        state: State<F, RB>,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = StateProjection]
+    enum State<F, RB> {
+        Probe {
+            response: Option<Response<TrackedBody<RB>>>,
+        },
+        Query {
+            #[pin]
+            inner: F,
+            query: Option<QueryInFlight>,
+            asks_head_only: bool,
+        },
+    }
+}
+
+impl<F, RB, E> Future for LoadFuture<F, RB>
+where
+    F: Future<Output = Result<Response<RB>, E>>,
+    RB: Body,
+{
+    type Output = Result<Response<TrackedBody<RB>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            StateProjection::Probe { response } => match response.take() {
+                Some(response) => Poll::Ready(Ok(response)),
+                None => Poll::Pending, // polled again after its end
+            },
+            StateProjection::Query {
+                inner,
+                query,
+                asks_head_only,
+            } => {
+                let Some(running) = query else {
+                    return Poll::Pending; // polled again after its end
+                };
+                let result = ready!(running.run(|| inner.poll(cx)));
+                let Some(query) = query.take() else {
+                    return Poll::Pending;
+                };
+                Poll::Ready(match result {
+                    Ok(response) => Ok(track(response, query, *asks_head_only)),
+                    Err(error) => {
+                        query.finish(End::Failed);
+                        Err(error)
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Records the latency, and hands the query on to the response's body.
+fn track<RB: Body>(
+    response: Response<RB>,
+    mut query: QueryInFlight,
+    asks_head_only: bool,
+) -> Response<TrackedBody<RB>> {
+    let status = response.status();
+    let failed = status.is_server_error() || grpc_failed(response.headers());
+    query.head_ready(if failed { End::Failed } else { End::Success });
+    let has_no_body = asks_head_only
+        || status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let length = if has_no_body {
+        Some(0)
+    } else {
+        let exact = response.body().size_hint().exact();
+        exact.or_else(|| announced_length(&response))
+    };
+    response.map(|body| TrackedBody::new(body, query, length))
+}
+
+/// The content length, for bodies that do not know their size. A server stops reading them there.
+fn announced_length<RB>(response: &Response<RB>) -> Option<u64> {
+    let value = response.headers().get(CONTENT_LENGTH)?;
+    value.to_str().ok()?.parse().ok()
+}

@@ -1,0 +1,224 @@
+//! One replica's state, shared by its query path, its probe responders and its operator.
+//!
+//! A [`Load`] joins the core's tracker to a clock and adds what only a process knows: its incarnation, whether it drains,
+//! and how it scales its load for a query hint.
+
+use super::QueryInFlight;
+use super::counts::{Counts, LoadCounts};
+use crate::clock::Clock;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use slackwater_core::tracker::{LoadTracker, TrackerConfig};
+use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A handle to one replica's state; clones share it. One for each thing that clients pick: usually one in a process.
+#[derive(Clone, Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tracker: LoadTracker,
+    clock: Clock,
+    /// Absent only where the operating system has no entropy to give.
+    incarnation: Option<u64>,
+    draining: AtomicBool,
+    hint_scale: Option<Box<HintScale>>,
+    counts: Counts,
+}
+
+type HintScale = dyn Fn(&[u8]) -> LoadScale + Send + Sync;
+
+impl Load {
+    /// A replica with nothing in flight, the default estimator and no use for hints.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// For other settings.
+    pub fn builder() -> LoadBuilder {
+        LoadBuilder::default()
+    }
+
+    /// A query begins; it is in flight until the guard ends. [`LoadLayer`](super::LoadLayer) calls this for HTTP
+    /// services. `[T1]`
+    ///
+    /// ```
+    /// use slackwater_tower::server::{End, Load};
+    ///
+    /// let load = Load::new();
+    /// let mut query = load.arrive();
+    /// assert_eq!(load.rif().count(), 1);
+    /// query.head_ready(End::Success); // the first byte of the answer is there
+    /// query.finish(End::Success); // and the last
+    /// assert_eq!(load.rif().count(), 0);
+    /// ```
+    pub fn arrive(&self) -> QueryInFlight {
+        let arrival = self.shared.tracker.arrive(self.now());
+        QueryInFlight::new(self.clone(), arrival)
+    }
+
+    /// What the replica says of itself now; with a hint that is not empty, scaled for it. `[T3]` `[S3]`
+    pub fn report(&self, hint: Option<&[u8]>) -> LoadReport {
+        let mut report = self.shared.tracker.report(self.now());
+        report.draining = self.is_draining();
+        report.incarnation = self.shared.incarnation;
+        if let (Some(scale), Some(hint)) = (&self.shared.hint_scale, hint)
+            && !hint.is_empty()
+        {
+            // A probe responder must outlive a mistake in it.
+            report.load_scale =
+                catch_unwind(AssertUnwindSafe(|| scale(hint))).unwrap_or(LoadScale::ONE);
+        }
+        report
+    }
+
+    /// Requests in flight.
+    pub fn rif(&self) -> Rif {
+        self.shared.tracker.rif()
+    }
+
+    /// Tells clients, by the reports, to send no new queries (`true`) or to send them again. Queries that come all the
+    /// same are served. Set it some probe intervals before the listener closes.
+    pub fn set_draining(&self, draining: bool) {
+        self.shared.draining.store(draining, Relaxed);
+    }
+
+    /// Whether the replica drains.
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.load(Relaxed)
+    }
+
+    /// Counts since the start.
+    pub fn counts(&self) -> LoadCounts {
+        self.shared.counts.read()
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    pub(super) fn tracker(&self) -> &LoadTracker {
+        &self.shared.tracker
+    }
+
+    pub(super) fn live_counts(&self) -> &Counts {
+        &self.shared.counts
+    }
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("rif", &self.tracker.rif())
+            .field("incarnation", &self.incarnation)
+            .field("draining", &self.draining)
+            .field("scales_by_hint", &self.hint_scale.is_some())
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`Load`].
+#[derive(Default)]
+pub struct LoadBuilder {
+    tracker: TrackerConfig,
+    hint_scale: Option<Box<HintScale>>,
+}
+
+impl LoadBuilder {
+    /// How the latency estimate is made. Default: [`TrackerConfig::default`].
+    #[must_use]
+    pub fn tracker(mut self, config: TrackerConfig) -> Self {
+        self.tracker = config;
+        self
+    }
+
+    /// Scales the reported load by the probe's hint, so that a replica with the query's data at hand attracts it. `scale`
+    /// runs for each probe with a hint, on the thread that answers probes: it should take microseconds at most. If it
+    /// panics, the load is not scaled. Default: hints are ignored. `[S3]` `[Prequal §4 "Synchronous mode"]`
+    ///
+    /// ```
+    /// use slackwater_tower::server::Load;
+    /// use slackwater_core::LoadScale;
+    ///
+    /// let load = Load::builder()
+    ///     .hint_scale(|hint| match hint {
+    ///         b"user-17" => LoadScale::from_1024ths(102), // in the cache: ten times less loaded
+    ///         _ => LoadScale::ONE,
+    ///     })
+    ///     .build();
+    /// assert_eq!(load.report(Some(b"user-17")).load_scale.in_1024ths(), 102);
+    /// ```
+    #[must_use]
+    pub fn hint_scale(
+        mut self,
+        scale: impl Fn(&[u8]) -> LoadScale + Send + Sync + 'static,
+    ) -> Self {
+        self.hint_scale = Some(Box::new(scale));
+        self
+    }
+
+    /// The replica, with a clock that starts now and an incarnation of its own.
+    pub fn build(self) -> Load {
+        Load {
+            shared: Arc::new(Shared {
+                tracker: LoadTracker::new(&self.tracker),
+                clock: Clock::new(),
+                incarnation: getrandom::u64().ok(),
+                draining: AtomicBool::new(false),
+                hint_scale: self.hint_scale,
+                counts: Counts::default(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for LoadBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadBuilder")
+            .field("tracker", &self.tracker)
+            .field("scales_by_hint", &self.hint_scale.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_the_process_too() {
+        let load = Load::new();
+        let report = load.report(None);
+        assert_eq!(report.rif, Rif::ZERO);
+        assert_eq!(report.latency, None, "unknown, not zero");
+        assert_eq!(report.incarnation, load.clone().report(None).incarnation);
+        assert_ne!(report.incarnation, Load::new().report(None).incarnation);
+        assert!(!report.draining);
+        load.set_draining(true);
+        assert!(load.report(None).draining);
+    }
+
+    #[test]
+    fn only_a_hint_scales_and_a_scaler_that_panics_does_not() {
+        let load = Load::builder()
+            .hint_scale(|hint| match hint {
+                b"warm" => LoadScale::from_1024ths(102),
+                _ => panic!("no such hint"),
+            })
+            .build();
+        let scale = |hint| load.report(hint).load_scale.in_1024ths();
+        assert_eq!(scale(Some(b"warm".as_slice())), 102);
+        assert_eq!(scale(Some(b"cold".as_slice())), 1024);
+        assert_eq!((scale(Some(b"".as_slice())), scale(None)), (1024, 1024));
+    }
+}

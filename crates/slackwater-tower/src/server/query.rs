@@ -1,0 +1,115 @@
+//! A query in flight, as a guard: whatever happens to its holder, it ends exactly once.
+
+use super::Load;
+use super::counts::Counts;
+use slackwater_core::tracker::{Arrival, End};
+
+/// A query that counts towards its replica's RIF until [`finish`](Self::finish) or drop. `[T1]`
+///
+/// Dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the application is told apart from
+/// that, and counts as [`End::Failed`].
+#[derive(Debug)]
+#[must_use = "dropped, it is a query that its client gave up"]
+pub struct QueryInFlight {
+    load: Load,
+    /// `None` once ended.
+    arrival: Option<Arrival>,
+    failed: bool,
+    /// The application is running on this query's behalf: a drop meanwhile is its panic passing through.
+    running: bool,
+}
+
+impl QueryInFlight {
+    pub(super) const fn new(load: Load, arrival: Arrival) -> Self {
+        Self {
+            load,
+            arrival: Some(arrival),
+            failed: false,
+            running: false,
+        }
+    }
+
+    /// The response's head is ready, and latency ends here. After [`End::Failed`] there is no sample, and the query ends
+    /// as failed however its body goes. Only the first call counts.
+    pub fn head_ready(&mut self, end: End) {
+        if let Some(arrival) = &mut self.arrival {
+            self.failed |= end == End::Failed;
+            self.load
+                .tracker()
+                .head_ready(self.load.now(), arrival, end);
+        }
+    }
+
+    /// The query is over.
+    pub fn finish(mut self, end: End) {
+        self.end(end);
+    }
+
+    /// Runs a piece of the application for this query.
+    pub(super) fn run<T>(&mut self, application: impl FnOnce() -> T) -> T {
+        self.running = true;
+        let value = application();
+        self.running = false;
+        value
+    }
+
+    fn end(&mut self, end: End) {
+        let end = if self.failed { End::Failed } else { end };
+        if let Some(arrival) = self.arrival.take() {
+            self.load.tracker().finish(self.load.now(), arrival, end);
+            Counts::query_ended(self.load.live_counts(), end);
+        }
+    }
+}
+
+impl Drop for QueryInFlight {
+    fn drop(&mut self) {
+        self.end(if self.running {
+            End::Failed
+        } else {
+            End::Cancelled
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn ends(load: &Load) -> [u64; 3] {
+        let counts = load.counts();
+        [
+            counts.queries_succeeded,
+            counts.queries_failed,
+            counts.queries_cancelled,
+        ]
+    }
+
+    #[test]
+    fn each_way_out_ends_it_once() {
+        let load = Load::new();
+        load.arrive().finish(End::Success);
+        assert_eq!(ends(&load), [1, 0, 0]);
+        drop(load.arrive());
+        assert_eq!(ends(&load), [1, 0, 1]);
+        let mut query = load.arrive();
+        let outcome = catch_unwind(AssertUnwindSafe(move || {
+            query.run(|| panic!("the application's mistake"));
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(ends(&load), [1, 1, 1]);
+        assert_eq!(load.rif().count(), 0);
+    }
+
+    #[test]
+    fn a_failed_head_decides_the_end() {
+        let load = Load::new();
+        let mut query = load.arrive();
+        query.head_ready(End::Failed);
+        assert_eq!(load.rif().count(), 1);
+        query.finish(End::Success);
+        assert_eq!(ends(&load), [0, 1, 0]);
+        assert_eq!(load.report(None).latency, None, "no sample of it");
+    }
+}

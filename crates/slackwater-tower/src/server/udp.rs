@@ -1,0 +1,132 @@
+//! Answers probes over UDP.
+//!
+//! The loop has no queue of its own: it answers what the socket holds, and what it cannot send at once it drops, because
+//! a late report is worth less than none. Nothing that arrives can end it. What it refuses it only counts: see "Rules" in
+//! `docs/probe-protocol.md`.
+
+use super::Load;
+use super::counts::add_one;
+use crate::wire::ProbeKey;
+use crate::wire::datagram::{
+    DATAGRAM_BYTES_MAX, Malformed, ProbeReply, decode_request, encode_reply,
+};
+use std::io::{Error, ErrorKind};
+use tokio::net::UdpSocket;
+
+/// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms.
+const TURN_DATAGRAMS: usize = 32;
+
+/// Errors in a row, with no datagram between them, after which the socket counts as broken.
+const ERRORS_IN_A_ROW_MAX: usize = 64;
+
+/// Answers every probe that reaches `socket` with the load of the moment, for as long as it is polled; drop it to stop.
+/// With a `key`, only datagrams made with that key are answered; without, only those without tag.
+///
+/// Returns only if the socket is broken beyond doubt, or the runtime shuts down. On a host with several addresses, bind
+/// the socket to the one that clients know: a reply from a wildcard socket leaves by the address that routing chooses, and
+/// clients ignore replies from where they did not ask.
+///
+/// ```no_run
+/// # async fn example(load: slackwater_tower::server::Load) -> std::io::Result<()> {
+/// let socket = tokio::net::UdpSocket::bind("127.0.0.1:8081").await?;
+/// tokio::spawn(slackwater_tower::server::respond_udp(socket, load, None));
+/// # Ok(())
+/// # }
+/// ```
+pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -> Error {
+    let mut errors_in_a_row = 0;
+    loop {
+        if let Err(error) = socket.readable().await {
+            return error;
+        }
+        match answer_turn(&socket, &load, key.as_ref(), &mut errors_in_a_row) {
+            Turn::Drained => {}
+            Turn::More => tokio::task::yield_now().await,
+            Turn::Broken(error) => return error,
+        }
+    }
+}
+
+enum Turn {
+    /// Nothing is left to receive.
+    Drained,
+    /// The turn is over before the datagrams are.
+    More,
+    Broken(Error),
+}
+
+/// Answers what has arrived, at most [`TURN_DATAGRAMS`].
+fn answer_turn(
+    socket: &UdpSocket,
+    load: &Load,
+    key: Option<&ProbeKey>,
+    errors_in_a_row: &mut usize,
+) -> Turn {
+    let counts = &load.live_counts().probes;
+    // One byte more than allowed tells an oversized datagram from a largest one.
+    let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
+    let mut reply = [0; DATAGRAM_BYTES_MAX];
+    for _ in 0..TURN_DATAGRAMS {
+        let (bytes, from) = match socket.try_recv_from(&mut datagram) {
+            Ok(received) => received,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Drained,
+            Err(error) if is_too_long(&error) => {
+                counts.udp_refuse(Malformed::TooLong);
+                continue;
+            }
+            Err(error) => {
+                add_one(&counts.udp_receive_errors);
+                *errors_in_a_row += usize::from(!is_about_an_earlier_reply(&error));
+                if *errors_in_a_row >= ERRORS_IN_A_ROW_MAX {
+                    return Turn::Broken(error);
+                }
+                continue;
+            }
+        };
+        *errors_in_a_row = 0;
+        match answer(&datagram[..bytes], load, key, &mut reply) {
+            Ok(bytes) => add_one(match socket.try_send_to(&reply[..bytes], from) {
+                Ok(_) => &counts.udp_answered,
+                Err(_) => &counts.udp_unsent,
+            }),
+            Err(malformed) => counts.udp_refuse(malformed),
+        }
+    }
+    Turn::More
+}
+
+/// Writes the reply to one datagram; returns its size.
+fn answer(
+    datagram: &[u8],
+    load: &Load,
+    key: Option<&ProbeKey>,
+    into: &mut [u8; DATAGRAM_BYTES_MAX],
+) -> Result<usize, Malformed> {
+    let request = decode_request(datagram, key)?;
+    let reply = ProbeReply {
+        nonce: request.nonce,
+        report: load.report(Some(request.hint)),
+    };
+    let bytes = encode_reply(&reply, key, into);
+    debug_assert!(bytes <= datagram.len(), "a reply never amplifies");
+    Ok(bytes)
+}
+
+/// Windows reports a datagram that does not fit as an error; elsewhere it is cut.
+fn is_too_long(error: &Error) -> bool {
+    const WSAEMSGSIZE: i32 = 10040;
+    cfg!(windows) && error.raw_os_error() == Some(WSAEMSGSIZE)
+}
+
+/// The network's word (ICMP) that an earlier reply did not arrive comes as an error on receiving.
+fn is_about_an_earlier_reply(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,237 @@
+//! Probes over HTTP: the report in a response's headers, the hint in a request's.
+//!
+//! `x-prequal-rif` and `x-prequal-latency-us` are the names that other implementations of Prequal use too; the rest of
+//! the report travels in `x-slackwater-*`. Values are plain decimal numbers, nothing else: no sign, no blank, no
+//! fraction. A header that is absent means "not known", except for the RIF, which every report has. Paths, status codes
+//! and caching are the server's business.
+
+use super::{HINT_BYTES_MAX, HintTooLong, hex};
+use core::fmt;
+use core::time::Duration;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use slackwater_core::{LoadReport, LoadScale, Rif};
+
+/// Requests in flight, 0 to 2^32 − 1. The one header without which there is no report.
+pub const RIF: HeaderName = HeaderName::from_static("x-prequal-rif");
+/// Estimated latency of the next query in whole microseconds, rounded down; absent when unknown.
+pub const LATENCY_US: HeaderName = HeaderName::from_static("x-prequal-latency-us");
+/// Load scale in 1/1024, 1 to 65,535; absent for 1024. `[S3]`
+pub const LOAD_SCALE: HeaderName = HeaderName::from_static("x-slackwater-load-scale");
+/// `1` where the replica wants no new queries; absent, or `0`, where it does.
+pub const DRAINING: HeaderName = HeaderName::from_static("x-slackwater-draining");
+/// A number that changes when the replica restarts.
+pub const INCARNATION: HeaderName = HeaderName::from_static("x-slackwater-incarnation");
+/// Share of recent queries that failed, in millionths.
+pub const ERROR_MILLIONTHS: HeaderName = HeaderName::from_static("x-slackwater-error-millionths");
+/// CPU in use, in millionths of the allocation.
+pub const CPU_MILLIONTHS: HeaderName = HeaderName::from_static("x-slackwater-cpu-millionths");
+/// Finished queries each second, in thousandths.
+pub const QUERY_RATE_MILLIS: HeaderName = HeaderName::from_static("x-slackwater-query-rate-millis");
+/// What the replica can carry, in thousandths of a request in flight.
+pub const CAPACITY_MILLIRIF: HeaderName = HeaderName::from_static("x-slackwater-capacity-millirif");
+/// CPU time for each query in nanoseconds.
+pub const COST_NS: HeaderName = HeaderName::from_static("x-slackwater-cost-ns");
+/// The query hint of a probe: up to 256 bytes in hexadecimal. `[S3]`
+pub const HINT: HeaderName = HeaderName::from_static("x-slackwater-hint");
+
+/// Puts `report` into `headers`, in place of any report there. Durations beyond 2^64 − 1 µs, or ns for the cost, are
+/// written as that.
+pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
+    let scale = report.load_scale;
+    let wide = |span: u128| u64::try_from(span).unwrap_or(u64::MAX);
+    let fields = [
+        (RIF, Some(report.rif.count().into())),
+        (
+            LATENCY_US,
+            report.latency.map(|span| wide(span.as_micros())),
+        ),
+        (
+            LOAD_SCALE,
+            (scale != LoadScale::ONE).then(|| scale.in_1024ths().into()),
+        ),
+        (DRAINING, report.draining.then_some(1)),
+        (INCARNATION, report.incarnation),
+        (ERROR_MILLIONTHS, report.error_millionths.map(u64::from)),
+        (CPU_MILLIONTHS, report.cpu_millionths.map(u64::from)),
+        (QUERY_RATE_MILLIS, report.query_rate_millis.map(u64::from)),
+        (CAPACITY_MILLIRIF, report.capacity_millirif.map(u64::from)),
+        (COST_NS, report.cost.map(|span| wide(span.as_nanos()))),
+    ];
+    for (name, value) in fields {
+        match value {
+            Some(value) => {
+                headers.insert(name, HeaderValue::from(value));
+            }
+            None => {
+                headers.remove(name);
+            }
+        }
+    }
+}
+
+/// Reads the report in `headers`.
+pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
+    let rif = narrow(headers, &RIF)?.ok_or(BadReport::RifAbsent)?;
+    let latency = number(headers, &LATENCY_US, u64::MAX)?.map(Duration::from_micros);
+    let mut report = LoadReport::new(Rif::new(rif), latency);
+    if let Some(parts) = number(headers, &LOAD_SCALE, u16::MAX.into())? {
+        // Never cut: `number` has checked the range.
+        report.load_scale = LoadScale::from_1024ths(u16::try_from(parts).unwrap_or(u16::MAX));
+    }
+    report.draining = number(headers, &DRAINING, 1)? == Some(1);
+    report.incarnation = number(headers, &INCARNATION, u64::MAX)?;
+    report.error_millionths = narrow(headers, &ERROR_MILLIONTHS)?;
+    report.cpu_millionths = narrow(headers, &CPU_MILLIONTHS)?;
+    report.query_rate_millis = narrow(headers, &QUERY_RATE_MILLIS)?;
+    report.capacity_millirif = narrow(headers, &CAPACITY_MILLIRIF)?;
+    report.cost = number(headers, &COST_NS, u64::MAX)?.map(Duration::from_nanos);
+    Ok(report)
+}
+
+/// Puts `hint` into `headers`, in place of any hint there; an empty one leaves none.
+pub fn write_hint(hint: &[u8], headers: &mut HeaderMap) -> Result<(), HintTooLong> {
+    let bytes = hint.len();
+    if bytes > HINT_BYTES_MAX {
+        return Err(HintTooLong { bytes });
+    }
+    headers.remove(HINT);
+    // Hexadecimal digits always make a header value.
+    if let (false, Ok(value)) = (hint.is_empty(), HeaderValue::try_from(hex::encode(hint))) {
+        headers.insert(HINT, value);
+    }
+    Ok(())
+}
+
+/// Reads the hint in `headers`: empty where there is none.
+pub fn read_hint(headers: &HeaderMap) -> Result<Hint, BadHint> {
+    let mut hint = Hint::default();
+    let mut values = headers.get_all(HINT).iter();
+    if let Some(value) = values.next() {
+        hint.length = hex::decode(value.as_bytes(), &mut hint.bytes).ok_or(BadHint)?;
+    }
+    if values.next().is_some() {
+        return Err(BadHint);
+    }
+    Ok(hint)
+}
+
+/// A query hint as it came in a header; derefs to its bytes.
+#[derive(Clone)]
+pub struct Hint {
+    bytes: [u8; HINT_BYTES_MAX],
+    length: usize,
+}
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self {
+            bytes: [0; HINT_BYTES_MAX],
+            length: 0,
+        }
+    }
+}
+
+impl core::ops::Deref for Hint {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Debug for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hint").field(&hex::encode(self)).finish()
+    }
+}
+
+/// Why headers hold no report. One bad header spoils the whole: half a report may mislead more than none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadReport {
+    /// There is no `x-prequal-rif`: what answered does not know Prequal.
+    RifAbsent,
+    /// A header is not a plain decimal number, or is above its range.
+    NotANumber {
+        /// Which header.
+        header: HeaderName,
+        /// The greatest value that it may have.
+        max: u64,
+    },
+    /// A header comes more than once, so that two replicas seem to speak.
+    Repeated {
+        /// Which header.
+        header: HeaderName,
+    },
+}
+
+impl fmt::Display for BadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RifAbsent => write!(
+                f,
+                "the header {RIF} is absent; does the probe reach a replica that reports its load?"
+            ),
+            Self::NotANumber { header, max } => {
+                write!(
+                    f,
+                    "the header {header} is not a whole number from 0 to {max}"
+                )
+            }
+            Self::Repeated { header } => write!(f, "the header {header} comes more than once"),
+        }
+    }
+}
+
+impl core::error::Error for BadReport {}
+
+/// The header `x-slackwater-hint` comes twice, or is not up to 256 bytes in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadHint;
+
+impl fmt::Display for BadHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the header {HINT} is not one text of up to {HINT_BYTES_MAX} bytes in hexadecimal digits"
+        )
+    }
+}
+
+impl core::error::Error for BadHint {}
+
+fn narrow(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u32>, BadReport> {
+    let value = number(headers, header, u32::MAX.into())?;
+    // Never cut: `number` has checked the range.
+    Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
+}
+
+/// The header as a number from 0 to `max`; `None` where it is absent.
+fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u64>, BadReport> {
+    let mut values = headers.get_all(header).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        let header = header.clone();
+        return Err(BadReport::Repeated { header });
+    }
+    match parse(value.as_bytes()) {
+        Some(number) if number <= max => Ok(Some(number)),
+        _ => {
+            let header = header.clone();
+            Err(BadReport::NotANumber { header, max })
+        }
+    }
+}
+
+/// Decimal digits and nothing else; `str::parse` would take a plus sign.
+fn parse(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |value, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(digit.into())
+    })
+}

@@ -1,0 +1,56 @@
+//! Bytes as hexadecimal text: keys in configuration files, query hints in headers.
+
+/// `bytes` in lower-case digits, two for each.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from(nibble + if nibble < 10 { b'0' } else { b'a' - 10 });
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+/// Decodes into `into` and returns how many bytes that are; `None` for an odd number of digits, anything that is no
+/// digit (either case counts as one), or more bytes than `into` holds.
+pub(super) fn decode(text: &[u8], into: &mut [u8]) -> Option<usize> {
+    let (pairs, []) = text.as_chunks::<2>() else {
+        return None;
+    };
+    let into = into.get_mut(..pairs.len())?;
+    for (byte, [high, low]) in into.iter_mut().zip(pairs) {
+        *byte = (nibble(*high)? << 4) | nibble(*low)?;
+    }
+    Some(pairs.len())
+}
+
+const fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_survive_the_way_there_and_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        let text = encode(&all);
+        assert!(text.starts_with("000102") && text.ends_with("fdfeff"));
+        let mut back = [0; 256];
+        assert_eq!(decode(text.to_uppercase().as_bytes(), &mut back), Some(256));
+        assert_eq!(back.as_slice(), all);
+    }
+
+    #[test]
+    fn what_is_not_hex_or_does_not_fit_is_none() {
+        let mut into = [0; 2];
+        for text in ["0", "0g", "0x", " 0", "é", "000000"] {
+            assert_eq!(decode(text.as_bytes(), &mut into), None, "{text}");
+        }
+        assert_eq!(decode(b"", &mut into), Some(0));
+    }
+}

@@ -1,0 +1,37 @@
+//! How probes and reports look on the wire: version 1 of the probe protocol.
+//!
+//! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP. `docs/probe-protocol.md` is the specification,
+//! written so that others can implement it; `vectors/probe/` holds the test vectors that both sides of every
+//! implementation must pass. Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
+
+pub mod datagram;
+pub mod headers;
+mod hex;
+mod key;
+
+pub use key::{BadProbeKey, ProbeKey};
+
+/// Where a replica answers probes over HTTP, by default.
+pub const PROBE_PATH: &str = "/prequal/probe";
+
+/// The longest query hint that a probe can carry, in bytes. `[S3]`
+pub const HINT_BYTES_MAX: usize = 256;
+
+/// A query hint is longer than [`HINT_BYTES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HintTooLong {
+    /// How long it is.
+    pub bytes: usize,
+}
+
+impl core::fmt::Display for HintTooLong {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "the query hint has {} bytes, at most {HINT_BYTES_MAX} fit a probe; send a hash of it",
+            self.bytes
+        )
+    }
+}
+
+impl core::error::Error for HintTooLong {}
