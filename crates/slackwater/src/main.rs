@@ -1,5 +1,6 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
 
+mod admin;
 mod agent;
 mod check;
 mod cli;

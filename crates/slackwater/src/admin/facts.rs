@@ -1,0 +1,154 @@
+//! What whoever carries requests tells the admin server: plain facts, gathered when somebody asks.
+//!
+//! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
+//! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
+
+use core::ops::AddAssign;
+use futures_util::future::BoxFuture;
+use slackwater_core::policy::{Counters, Snapshot};
+use slackwater_core::{LoadReport, ReplicaId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Somebody who carries requests and can say how that goes.
+pub(crate) trait StatusSource: Send + Sync + 'static {
+    /// The facts now. The admin server waits two seconds for them and answers 503 after that; a source whose workers are
+    /// threads of their own asks each and leaves out those that do not answer.
+    fn facts(&self) -> BoxFuture<'_, Facts>;
+}
+
+/// A source's knowledge at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// The sub-command: `serve`, `agent` or `demo`.
+    pub(crate) role: &'static str,
+    /// The policy's name; `none` where there is nothing to choose.
+    pub(crate) policy: &'static str,
+    /// The fleet, in the order of the configuration.
+    pub(crate) replicas: Vec<ReplicaFacts>,
+    /// Each worker's own knowledge of it.
+    pub(crate) workers: Vec<WorkerFacts>,
+    /// What the process answers to probes itself; `None` unless it stands before a replica.
+    pub(crate) own_load: Option<LoadReport>,
+}
+
+/// Who a replica is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicaFacts {
+    /// What users call it.
+    pub(crate) name: String,
+    /// Where its requests go.
+    pub(crate) address: String,
+    /// Where its probes go; `None` if it gets none.
+    pub(crate) probe_address: Option<String>,
+}
+
+/// What one worker knows. The two lists follow the order of [`Facts::replicas`]; a missing end counts as unknown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerFacts {
+    /// What its policy calls each replica.
+    pub(crate) ids: Vec<ReplicaId>,
+    /// How its requests to each replica ended.
+    pub(crate) requests: Vec<RequestCounts>,
+    /// What happened to its policy.
+    pub(crate) counters: Counters,
+    /// What its policy knows.
+    pub(crate) snapshot: Snapshot,
+}
+
+/// How requests to a replica ended. Every count only rises.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize,
+)]
+pub(crate) struct RequestCounts {
+    /// Requests sent there, second tries included.
+    pub(crate) sent: u64,
+    /// Of these: second tries of requests that never reached another replica's application.
+    pub(crate) retries: u64,
+    /// Responses by the first digit of their status.
+    pub(crate) responses_1xx: u64,
+    /// As above.
+    pub(crate) responses_2xx: u64,
+    /// As above.
+    pub(crate) responses_3xx: u64,
+    /// As above.
+    pub(crate) responses_4xx: u64,
+    /// As above.
+    pub(crate) responses_5xx: u64,
+    /// No connection: refused, unreachable, or not within `timeouts.connect`.
+    pub(crate) connect_failures: u64,
+    /// No response head within `timeouts.first_byte`.
+    pub(crate) timeouts: u64,
+    /// The connection broke before the response was complete.
+    pub(crate) broken: u64,
+    /// The client left before the response was complete.
+    pub(crate) client_gone: u64,
+}
+
+impl RequestCounts {
+    /// Counts a response by its status.
+    pub(crate) fn count_response(&mut self, status: http::StatusCode) {
+        let class = match status.as_u16() / 100 {
+            1 => &mut self.responses_1xx,
+            2 => &mut self.responses_2xx,
+            3 => &mut self.responses_3xx,
+            4 => &mut self.responses_4xx,
+            _ => &mut self.responses_5xx,
+        };
+        *class += 1;
+    }
+}
+
+impl AddAssign for RequestCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.retries += other.retries;
+        self.responses_1xx += other.responses_1xx;
+        self.responses_2xx += other.responses_2xx;
+        self.responses_3xx += other.responses_3xx;
+        self.responses_4xx += other.responses_4xx;
+        self.responses_5xx += other.responses_5xx;
+        self.connect_failures += other.connect_failures;
+        self.timeouts += other.timeouts;
+        self.broken += other.broken;
+        self.client_gone += other.client_gone;
+    }
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Phase {
+    /// It does not listen yet.
+    Starting,
+    /// It takes requests.
+    Serving,
+    /// It finishes what it has and takes nothing new.
+    Draining,
+}
+
+/// The phase, shared between whoever goes through it and the admin server that tells of it. Starts at
+/// [`Phase::Starting`] and never goes back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lifecycle(Arc<AtomicU8>);
+
+impl Lifecycle {
+    /// Every listener is open: `/readyz` says yes from now on.
+    pub(crate) fn set_serving(&self) {
+        self.0.fetch_max(Phase::Serving as u8, Ordering::Relaxed);
+    }
+
+    /// The process stops: `/readyz` says no from now on.
+    pub(crate) fn set_draining(&self) {
+        self.0.fetch_max(Phase::Draining as u8, Ordering::Relaxed);
+    }
+
+    /// The phase now.
+    pub(crate) fn phase(&self) -> Phase {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Phase::Starting,
+            1 => Phase::Serving,
+            _ => Phase::Draining,
+        }
+    }
+}

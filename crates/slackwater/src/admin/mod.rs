@@ -1,0 +1,11 @@
+//! The admin server: status as JSON, metrics for Prometheus, and whether the process lives and is ready.
+//!
+//! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many connections, so much
+//! time for a head, no bodies. Whoever carries requests is a [`StatusSource`]; this module knows nothing of how.
+//! The fields are documented in `docs/admin.md`.
+
+mod facts;
+
+pub(crate) use facts::{
+    Facts, Lifecycle, Phase, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts,
+};

@@ -1,0 +1,213 @@
+//! The configuration as the rest of the program sees it: every value in its range, every address resolved.
+//!
+//! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
+//! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
+
+use core::fmt;
+use core::num::NonZeroU16;
+use core::time::Duration;
+use http::uri::PathAndQuery;
+use slackwater_core::policy::{PolicyEntry, PolicySettings};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A valid configuration of `slackwater serve`.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Threads that carry requests, each with its own policy: 1 to 1,024, default one for each core.
+    pub(crate) workers: NonZeroU16,
+    /// Who chooses; default `prequal`.
+    pub(crate) policy: &'static PolicyEntry,
+    /// What [`PolicyEntry::build`] takes.
+    pub(crate) policy_settings: PolicySettings,
+    /// Whom to choose from: 1 to 65,536, no address twice.
+    pub(crate) replicas: Vec<ReplicaConfig>,
+    /// How to speak to replicas.
+    pub(crate) replica: ReplicaSettings,
+    /// How to ask replicas for their load.
+    pub(crate) probe: ProbeSettings,
+    /// How long anything may take.
+    pub(crate) timeouts: Timeouts,
+    /// How much of anything there may be.
+    pub(crate) limits: Limits,
+    /// The admin server.
+    pub(crate) admin: AdminSettings,
+}
+
+/// One replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaConfig {
+    /// What users call it: the address as they wrote it. A host name of several addresses makes as many replicas, each
+    /// with its own address as its name.
+    pub(crate) name: String,
+    /// Where its requests go.
+    pub(crate) address: SocketAddr,
+    /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
+    pub(crate) probe_address: SocketAddr,
+}
+
+/// How to speak to replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaSettings {
+    /// The protocol of every replica; default HTTP/1.1.
+    pub(crate) protocol: ReplicaProtocol,
+    /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
+    /// each request has a connection of its own. HTTP/1.1 only.
+    pub(crate) idle_connections_max: u32,
+}
+
+/// What replicas speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplicaProtocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 without TLS, known in advance.
+    H2c,
+}
+
+impl ReplicaProtocol {
+    pub(super) const NAMES: [(&'static str, Self); 2] =
+        [("http1", Self::Http1), ("h2c", Self::H2c)];
+
+    /// Its name in the configuration.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::H2c => "h2c",
+        }
+    }
+}
+
+/// How to ask replicas for their load.
+#[derive(Clone, Debug)]
+pub(crate) struct ProbeSettings {
+    /// What carries probes; default UDP.
+    pub(crate) transport: ProbeTransport,
+    /// The port that probes of every replica go to, where the replica names no address of its own for them. `None`: the
+    /// replica's port. Already part of [`ReplicaConfig::probe_address`].
+    pub(crate) port: Option<NonZeroU16>,
+    /// What HTTP probes ask for; default `/prequal/probe`.
+    pub(crate) path: PathAndQuery,
+    /// Signs UDP probes and their answers. `None`: unsigned.
+    pub(crate) key: Option<ProbeKey>,
+    /// The file that [`Self::key`] was read from.
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// What carries probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeTransport {
+    /// One datagram each way.
+    Udp,
+    /// A request on a connection that is kept.
+    Http,
+    /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal settings. `[A13]`
+    None,
+}
+
+impl ProbeTransport {
+    pub(super) const NAMES: [(&'static str, Self); 3] = [
+        ("udp", Self::Udp),
+        ("http", Self::Http),
+        ("none", Self::None),
+    ];
+
+    /// Its name in the configuration.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Http => "http",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A secret shared with the replicas: 16 to 64 bytes. Its text form says how long it is and nothing else.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ProbeKey(Box<[u8]>);
+
+impl ProbeKey {
+    pub(super) const BYTES_MIN: usize = 16;
+    pub(super) const BYTES_MAX: usize = 64;
+
+    pub(super) fn new(bytes: Vec<u8>) -> Option<Self> {
+        (Self::BYTES_MIN..=Self::BYTES_MAX)
+            .contains(&bytes.len())
+            .then(|| Self(bytes.into_boxed_slice()))
+    }
+
+    /// The secret itself.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ProbeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProbeKey({} bytes)", self.0.len())
+    }
+}
+
+/// How long anything may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// To a connection to a replica: 1 ms to 1 minute, default 1 s.
+    pub(crate) connect: Duration,
+    /// From a client's first byte to the end of its request's head: 1 ms to 1 hour, default 10 s.
+    pub(crate) head: Duration,
+    /// From a request's dispatch to the head of the replica's response: 1 ms to 24 hours, default 60 s.
+    pub(crate) first_byte: Duration,
+    /// A connection that carries nothing, to a client or to a replica, is closed after this: 1 ms to 24 hours, default
+    /// 60 s.
+    pub(crate) idle: Duration,
+    /// From the signal to stop until requests that are still running are cut off: 0 to 24 hours, default 30 s; 0 cuts
+    /// them off at once.
+    pub(crate) drain: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(1),
+            head: Duration::from_secs(10),
+            first_byte: Duration::from_mins(1),
+            idle: Duration::from_mins(1),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How much of anything there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Clients' connections at once, over all workers: 1 to 1,048,576, default 65,536. Others wait to be accepted.
+    pub(crate) connections_max: u32,
+    /// Requests at once on one HTTP/2 connection, to a client or to a replica: 1 to 65,536, default 256.
+    pub(crate) streams_max: u32,
+    /// Size of a head, of requests and of responses: 8 KiB to 1 MiB, default 64 KiB.
+    pub(crate) head_bytes_max: u32,
+    /// Fields of a head: 16 to 4,096, default 100.
+    pub(crate) head_fields_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 65_536,
+            streams_max: 256,
+            head_bytes_max: 64 << 10,
+            head_fields_max: 100,
+        }
+    }
+}
+
+/// The admin server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AdminSettings {
+    /// Where it listens; default 127.0.0.1:9900, `None` where the configuration says "none".
+    pub(crate) listen: Option<SocketAddr>,
+    /// Its connections at once: 1 to 4,096, default 64. Others wait to be accepted.
+    pub(crate) connections_max: u32,
+}
