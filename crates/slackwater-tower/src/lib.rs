@@ -1,5 +1,6 @@
 //! The core among sockets.
 
+pub mod client;
 pub mod clock;
 pub mod server;
 pub mod wire;

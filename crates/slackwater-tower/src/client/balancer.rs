@@ -1,0 +1,361 @@
+//! The handle that everyone shares: picks, completions, reports, members.
+//!
+//! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock stands around the policy; it is held
+//! for a pick, a completion or a report, never across an await and never while something is sent. The proxy has one
+//! balancer for each worker thread, so that even this lock has no contenders.
+
+use super::drive::{Drive, DriveGuard};
+use super::driver::{Driver, Outbox};
+use super::lease::Lease;
+use super::probe::{ProbeCounters, ProbeToSend, ProbeToken, Prober, Reports};
+use super::replicas::{InsertError, ReplicaAddrs};
+use super::round::Round;
+use super::rounds::{ActiveRound, RoundId};
+use crate::clock::Clock;
+use bytes::Bytes;
+use core::net::SocketAddr;
+use futures_util::task::AtomicWaker;
+use slackwater_core::policy::{
+    Counters, Decision, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
+};
+use slackwater_core::{Instant, LoadReport, ReplicaId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// Decides which replica gets the next query.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    shared: Arc<Shared>,
+}
+
+/// What every handle shares.
+#[derive(Debug)]
+pub(super) struct Shared {
+    driver: Mutex<Driver>,
+    prober: Box<dyn Prober>,
+    clock: Clock,
+    /// Wakes [`Drive`]; outlives this, so that the end of the last handle can be told.
+    drive_waker: Arc<AtomicWaker>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.drive_waker.wake();
+    }
+}
+
+/// What a balancer says to a query.
+#[derive(Debug)]
+#[must_use]
+pub enum Picked {
+    /// Send it there.
+    Ready(Lease),
+    /// The policy wants to ask a few replicas first. `[S1]`
+    Probing(Round),
+    /// No replica is known, or the query has been at all of them.
+    NoReplica,
+}
+
+impl Balancer {
+    /// A balancer with an empty fleet, seeded from the operating system's randomness. Starts the prober, which may spawn
+    /// tasks: call it within a tokio runtime unless the prober is [`NoProber`](super::NoProber).
+    pub fn new(policy: Box<dyn Policy>, prober: impl Prober) -> Self {
+        let seed = getrandom::u64().unwrap_or_else(|_| {
+            // Which replica a draw hits is no secret; it only should differ from client to client.
+            let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let nanos = since_epoch.map_or(0, |span| span.as_nanos());
+            u64::try_from(nanos & u128::from(u64::MAX)).unwrap_or(0) ^ u64::from(std::process::id())
+        });
+        Self::with_seed(policy, prober, seed)
+    }
+
+    /// A balancer whose choices repeat: the same seed and the same events give the same picks.
+    pub fn with_seed(policy: Box<dyn Policy>, prober: impl Prober, seed: u64) -> Self {
+        let balancer = Self {
+            shared: Arc::new(Shared {
+                driver: Mutex::new(Driver::new(policy, seed)),
+                prober: Box::new(prober),
+                clock: Clock::new(),
+                drive_waker: Arc::default(),
+            }),
+        };
+        let reports = Reports::new(Arc::downgrade(&balancer.shared));
+        balancer.shared.prober.start(reports);
+        balancer
+    }
+
+    pub(super) const fn from_shared(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a replica that answers
+    /// probes at the address where it takes queries.
+    pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
+        let mut driver = self.lock();
+        let replica = driver.replicas.insert(addrs.into())?;
+        let now = self.now();
+        driver.policy.add_replica(now, replica);
+        self.send_probes(now, driver);
+        Ok(replica)
+    }
+
+    /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it
+    /// was not in the fleet.
+    pub fn remove(&self, replica: ReplicaId) -> bool {
+        let mut driver = self.lock();
+        let Some(addrs) = driver.replicas.remove(replica) else {
+            return false;
+        };
+        driver.policy.remove_replica(self.now(), replica);
+        let forget = !driver.replicas.probes_at(addrs.probe);
+        drop(driver);
+        if forget {
+            self.shared.prober.forget(addrs.probe);
+        }
+        true
+    }
+
+    /// Takes a replica out of the choice (`false`) or back into it (`true`). It stays in the fleet, and probed.
+    pub fn set_available(&self, replica: ReplicaId, available: bool) {
+        let now = self.now();
+        self.lock().policy.set_available(now, replica, available);
+    }
+
+    /// A replica's address for queries; `None` once it has been removed.
+    pub fn addr(&self, replica: ReplicaId) -> Option<SocketAddr> {
+        Some(self.lock().replicas.addrs(replica)?.query)
+    }
+
+    /// Decides, without waiting.
+    pub fn pick(&self, query: Query<'_>) -> Picked {
+        let now = self.now();
+        let mut guard = self.lock();
+        let driver = &mut *guard;
+        let picked = match driver.policy.handle_query(now, query, &mut driver.draw) {
+            Decision::Pick(pick) => self.lease(driver, pick),
+            Decision::Probe(round) => self.begin_round(now, driver, round, query),
+            Decision::NoReplica => Picked::NoReplica,
+        };
+        self.send_probes(now, guard);
+        picked
+    }
+
+    /// Decides; where the policy probes for each query, sends the probes, with `hint` in them, and waits for enough
+    /// answers or the round's deadline. Other policies never look at `hint`, and the future is ready at its first poll.
+    /// `None`: no replica is known, or the query has been at all of them.
+    pub async fn choose(&self, query: Query<'_>, hint: Option<&[u8]>) -> Option<Lease> {
+        match self.pick(query) {
+            Picked::Ready(lease) => Some(lease),
+            Picked::NoReplica => None,
+            Picked::Probing(mut round) => {
+                round.send(&hint.map(Bytes::copy_from_slice).unwrap_or_default());
+                core::future::poll_fn(|cx| round.poll_ready(cx)).await;
+                round.finish(query)
+            }
+        }
+    }
+
+    /// The future that keeps the policy's timeouts (lost probes, idle probes): spawn it once. It ends when all handles
+    /// and leases of this balancer are gone, and does not keep it alive.
+    pub fn drive(&self) -> Drive {
+        Drive::new(
+            Arc::downgrade(&self.shared),
+            Arc::clone(&self.shared.drive_waker),
+        )
+    }
+
+    /// Spawns [`Balancer::drive`] on the current tokio runtime; it ends with the guard.
+    pub fn spawn_drive(&self) -> DriveGuard {
+        DriveGuard::spawn(self.drive())
+    }
+
+    /// Queries out: picked, and not yet finished or dropped.
+    pub fn in_flight(&self) -> u64 {
+        self.lock().in_flight
+    }
+
+    /// What has happened to the policy.
+    pub fn counters(&self) -> Counters {
+        self.lock().policy.counters()
+    }
+
+    /// What has happened to probes on the wire.
+    pub fn probe_counters(&self) -> ProbeCounters {
+        self.shared.prober.counters()
+    }
+
+    /// What the policy knows now. Allocates; not for a query's path.
+    pub fn snapshot(&self) -> Snapshot {
+        let now = self.now();
+        self.lock().policy.snapshot(now)
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> &'static str {
+        self.lock().policy.name()
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// A panic under the lock leaves the policy as it was: no method of it holds an invariant across a call that can
+    /// panic, and to balance on is better than to fail every query from then on.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Driver> {
+        self.shared
+            .driver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) {
+        let now = self.now();
+        let mut driver = self.lock();
+        driver.in_flight = driver.in_flight.saturating_sub(1);
+        driver.policy.handle_query_done(now, ticket, outcome);
+    }
+
+    fn lease(&self, driver: &mut Driver, pick: Pick) -> Picked {
+        driver.in_flight += 1;
+        if let Some(addrs) = driver.replicas.addrs(pick.ticket.replica()) {
+            return Picked::Ready(Lease::new(self, addrs.query, pick));
+        }
+        // The policy and the table change under one lock, so this is a policy that invents replicas.
+        driver.in_flight -= 1;
+        let now = self.now();
+        driver
+            .policy
+            .handle_query_done(now, pick.ticket, Outcome::Dropped);
+        Picked::NoReplica
+    }
+
+    fn begin_round(
+        &self,
+        now: Instant,
+        driver: &mut Driver,
+        round: ProbeRound,
+        query: Query<'_>,
+    ) -> Picked {
+        let deadline = round.deadline();
+        match driver.rounds.begin(round) {
+            Ok(id) => Picked::Probing(Round::new(self, id, deadline.saturating_since(now))),
+            Err(round) => {
+                let pick = driver
+                    .policy
+                    .finish_round(now, round, query, &mut driver.draw);
+                pick.map_or(Picked::NoReplica, |pick| self.lease(driver, pick))
+            }
+        }
+    }
+
+    /// Ends a round with what it has.
+    pub(super) fn finish_round(&self, id: RoundId, query: Query<'_>) -> Option<Lease> {
+        let now = self.now();
+        let mut guard = self.lock();
+        let driver = &mut *guard;
+        let ActiveRound { round, waker } = driver.rounds.end(id)?;
+        let pick = driver
+            .policy
+            .finish_round(now, round, query, &mut driver.draw);
+        let picked = pick.map(|pick| self.lease(driver, pick));
+        drop(guard);
+        // Not under the lock: dropping a waker may run the code of whoever made it.
+        drop(waker);
+        match picked {
+            Some(Picked::Ready(lease)) => Some(lease),
+            Some(Picked::Probing(_) | Picked::NoReplica) | None => None,
+        }
+    }
+
+    /// Sends the probes of a round.
+    pub(super) fn send_round(&self, id: RoundId, hint: &Bytes) {
+        let now = self.now();
+        let mut outbox = Outbox::default();
+        self.lock().round_probes(now, id, &mut outbox);
+        let refused = self.hand_over(now, &outbox, hint);
+        self.lose(now, &refused);
+    }
+
+    /// Lets the policy handle what is due; when to call again.
+    pub(super) fn handle_timeout(&self, now: Instant) -> Option<Instant> {
+        let mut driver = self.lock();
+        let next = driver.handle_timeout(now);
+        driver.arm(next);
+        self.send_probes(now, driver);
+        next
+    }
+
+    pub(super) fn report(&self, token: ProbeToken, report: &LoadReport) {
+        let now = self.now();
+        let mut driver = self.lock();
+        let waiting = driver.report(now, token, report);
+        self.send_probes(now, driver);
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn probe_lost(&self, token: ProbeToken) {
+        let now = self.now();
+        let mut driver = self.lock();
+        let waiting = driver.probe_lost(now, token);
+        self.send_probes(now, driver);
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    /// Hands the probes that are due to the prober, the lock released, and takes back what it refuses.
+    fn send_probes<'a>(&'a self, now: Instant, mut driver: MutexGuard<'a, Driver>) {
+        loop {
+            let mut outbox = Outbox::default();
+            driver.drain_probes(now, &mut outbox);
+            let wake = driver.wants_earlier_wake();
+            drop(driver);
+            if wake {
+                self.shared.drive_waker.wake();
+            }
+            if outbox.is_empty() {
+                return;
+            }
+            let refused = self.hand_over(now, &outbox, &Bytes::new());
+            self.lose(now, &refused);
+            if !outbox.is_full() {
+                return;
+            }
+            driver = self.lock();
+        }
+    }
+
+    /// Gives probes to the prober; those that it refuses.
+    fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) -> Outbox {
+        let mut refused = Outbox::default();
+        for probe in outbox.iter() {
+            let sent = self.shared.prober.send(ProbeToSend {
+                token: probe.token,
+                replica: probe.replica,
+                addr: probe.addr,
+                sent_at: now,
+                deadline: probe.deadline,
+                hint: hint.clone(),
+            });
+            if sent.is_err() {
+                refused.push(*probe);
+            }
+        }
+        refused
+    }
+
+    fn lose(&self, now: Instant, refused: &Outbox) {
+        if refused.is_empty() {
+            return;
+        }
+        let mut driver = self.lock();
+        for probe in refused.iter() {
+            // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
+            if let Some(waker) = driver.probe_lost(now, probe.token) {
+                waker.wake();
+            }
+        }
+    }
+}

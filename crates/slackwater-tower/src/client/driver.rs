@@ -1,0 +1,190 @@
+//! What the balancer's lock guards: the policy, its draws, and who is where.
+//!
+//! Nothing here waits, and nothing here makes a system call: probes that the policy wants are put into an [`Outbox`] on
+//! the caller's stack and handed to the prober after the lock is released.
+
+use super::probe::ProbeToken;
+use super::replicas::Replicas;
+use super::rounds::{RoundId, Rounds};
+use core::net::SocketAddr;
+use core::task::Waker;
+use slackwater_core::policy::{Policy, Probe};
+use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
+
+/// A probe that the policy wants, with the address that the lock guards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WantedProbe {
+    pub(super) token: ProbeToken,
+    pub(super) replica: ReplicaId,
+    pub(super) addr: SocketAddr,
+    pub(super) deadline: Instant,
+}
+
+/// Probes on their way from under the lock to the prober.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    probes: [Option<WantedProbe>; Self::CAPACITY],
+    len: usize,
+}
+
+impl Outbox {
+    /// As many as a query triggers at the default rate, twice over; when more are wanted, the lock is taken again.
+    const CAPACITY: usize = 8;
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// There may be more where these came from.
+    pub(super) const fn is_full(&self) -> bool {
+        self.len == Self::CAPACITY
+    }
+
+    pub(super) fn push(&mut self, probe: WantedProbe) {
+        if let Some(place) = self.probes.get_mut(self.len) {
+            *place = Some(probe);
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &WantedProbe> {
+        self.probes.iter().take(self.len).flatten()
+    }
+}
+
+/// The state behind a balancer.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) draw: SplitMix64,
+    pub(super) replicas: Replicas,
+    pub(super) rounds: Rounds,
+    /// Queries out.
+    pub(super) in_flight: u64,
+    /// When [`Drive`](super::Drive) wakes by itself; nobody need wake it for anything later.
+    armed: Option<Instant>,
+}
+
+impl Driver {
+    pub(super) fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
+        Self {
+            policy,
+            draw: SplitMix64::new(seed),
+            replicas: Replicas::default(),
+            rounds: Rounds::default(),
+            in_flight: 0,
+            armed: None,
+        }
+    }
+
+    /// Moves the probes that are due into `outbox`, until it is full.
+    pub(super) fn drain_probes(&mut self, now: Instant, outbox: &mut Outbox) {
+        while !outbox.is_full() {
+            let Some(probe) = self.policy.poll_probe(now, &mut self.draw) else {
+                return;
+            };
+            let Probe {
+                id,
+                replica,
+                deadline,
+            } = probe;
+            match self.replicas.addrs(replica) {
+                Some(addrs) => outbox.push(WantedProbe {
+                    token: ProbeToken::pooled(id),
+                    replica,
+                    addr: addrs.probe,
+                    deadline,
+                }),
+                None => self.policy.handle_probe_lost(now, id, &mut self.draw),
+            }
+        }
+    }
+
+    /// Whether the policy wants to be called earlier than [`Drive`](super::Drive) means to wake; from now on it does.
+    pub(super) fn wants_earlier_wake(&mut self) -> bool {
+        let Some(timeout) = self.policy.poll_timeout() else {
+            return false;
+        };
+        let earlier = self.armed.is_none_or(|armed| timeout < armed);
+        if earlier {
+            self.armed = Some(timeout);
+        }
+        earlier
+    }
+
+    /// Lets the policy handle its timeout if it is due, and says when the next one is.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Instant> {
+        if self.policy.poll_timeout().is_some_and(|at| at <= now) {
+            self.policy.handle_timeout(now, &mut self.draw);
+        }
+        self.policy.poll_timeout()
+    }
+
+    pub(super) fn arm(&mut self, wake_at: Option<Instant>) {
+        self.armed = wake_at;
+    }
+
+    /// A probe has been answered; who waits for it, if anybody does.
+    pub(super) fn report(
+        &mut self,
+        now: Instant,
+        token: ProbeToken,
+        report: &LoadReport,
+    ) -> Option<Waker> {
+        match token.0 {
+            super::probe::Purpose::Pooled(id) => {
+                self.policy.handle_report(now, id, report, &mut self.draw);
+                None
+            }
+            super::probe::Purpose::Round { round, replica } => {
+                let active = self.rounds.find_mut(round)?;
+                active.round.handle_report(replica, report.clone());
+                Self::waiting_for(active)
+            }
+        }
+    }
+
+    /// A probe has failed; who waits for it, if anybody does.
+    pub(super) fn probe_lost(&mut self, now: Instant, token: ProbeToken) -> Option<Waker> {
+        match token.0 {
+            super::probe::Purpose::Pooled(id) => {
+                self.policy.handle_probe_lost(now, id, &mut self.draw);
+                None
+            }
+            super::probe::Purpose::Round { round, replica } => {
+                let active = self.rounds.find_mut(round)?;
+                active.round.handle_lost(replica);
+                Self::waiting_for(active)
+            }
+        }
+    }
+
+    fn waiting_for(active: &mut super::rounds::ActiveRound) -> Option<Waker> {
+        if active.round.is_ready() {
+            active.waker.take()
+        } else {
+            None
+        }
+    }
+
+    /// The probes that a round asks for.
+    pub(super) fn round_probes(&mut self, now: Instant, id: RoundId, outbox: &mut Outbox) {
+        let Some(active) = self.rounds.find_mut(id) else {
+            return;
+        };
+        let deadline = active.round.deadline();
+        let targets = active.round.clone();
+        for replica in targets.targets() {
+            let token = ProbeToken::of_round(id, replica);
+            match self.replicas.addrs(replica) {
+                Some(addrs) => outbox.push(WantedProbe {
+                    token,
+                    replica,
+                    addr: addrs.probe,
+                    deadline,
+                }),
+                None => drop(self.probe_lost(now, token)),
+            }
+        }
+    }
+}

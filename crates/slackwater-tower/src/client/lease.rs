@@ -1,0 +1,106 @@
+//! A query that is out: the core's ticket, kept so that it ends exactly once.
+//!
+//! Whoever holds the [`Lease`] carries the query. [`Lease::finish`] says how it ended; dropping the lease says
+//! [`Outcome::Dropped`], so that a cancelled future, a panic or a forgotten branch never leaves a query in flight.
+
+use super::balancer::Balancer;
+use core::net::SocketAddr;
+use core::time::Duration;
+use slackwater_core::policy::{Outcome, Pick, PickReason, PooledView, Ticket};
+use slackwater_core::{ReplicaId, Rif};
+
+/// Why a replica was picked: a [`Pick`] without its ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PickView {
+    /// Which replica.
+    pub replica: ReplicaId,
+    /// The rule that decided.
+    pub reason: PickReason,
+    /// Reports with this RIF or more were hot; `None` where nothing was.
+    pub rif_limit: Option<Rif>,
+    /// How many reports there were to choose from.
+    pub candidates: u16,
+    /// The report that was chosen, as it was before this query was charged to it.
+    pub chosen: Option<PooledView>,
+    /// The replica that came second.
+    pub runner_up: Option<ReplicaId>,
+    /// Time spent probing for this query; zero unless the policy probes synchronously. `[S4]`
+    pub probing: Duration,
+}
+
+/// A query on its way to a replica.
+#[derive(Debug)]
+#[must_use = "dropping the lease ends the query as dropped"]
+pub struct Lease {
+    balancer: Balancer,
+    addr: SocketAddr,
+    view: PickView,
+    /// There until the query ends.
+    ticket: Option<Ticket>,
+}
+
+impl Lease {
+    pub(super) fn new(balancer: &Balancer, addr: SocketAddr, pick: Pick) -> Self {
+        Self {
+            balancer: balancer.clone(),
+            addr,
+            view: PickView {
+                replica: pick.ticket.replica(),
+                reason: pick.reason,
+                rif_limit: pick.rif_limit,
+                candidates: pick.candidates,
+                chosen: pick.chosen,
+                runner_up: pick.runner_up,
+                probing: pick.probing,
+            },
+            ticket: Some(pick.ticket),
+        }
+    }
+
+    /// Where the query goes.
+    pub const fn replica(&self) -> ReplicaId {
+        self.view.replica
+    }
+
+    /// The replica's address for queries.
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The rule that decided.
+    pub const fn reason(&self) -> PickReason {
+        self.view.reason
+    }
+
+    /// All that is known of why it goes there.
+    pub const fn view(&self) -> &PickView {
+        &self.view
+    }
+
+    /// Notes that the response's head is here: latency ends now, while the query stays in flight until the lease ends.
+    /// Only the first call counts. `[T1]`
+    pub fn head_ready(&mut self) {
+        let now = self.balancer.now();
+        if let Some(ticket) = &mut self.ticket {
+            ticket.head_ready(now);
+        }
+    }
+
+    /// Ends the query.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.end(outcome);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(ticket) = self.ticket.take() {
+            self.balancer.query_done(ticket, outcome);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end(Outcome::Dropped);
+    }
+}

@@ -1,0 +1,36 @@
+//! The client's side: who gets the next query, among real sockets.
+//!
+//! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and sockets: it picks, it
+//! hands out [`Lease`]s that end exactly once, and it passes probes to a [`Prober`].
+//!
+//! | | file |
+//! |---|---|
+//! | the handle that everyone shares | `balancer` |
+//! | what the lock guards | `driver`, `replicas`, `rounds` |
+//! | a query that is out | `lease` |
+//! | a query that waits for its probes (synchronous mode) | `round` |
+//! | timeouts | `drive` |
+//! | probes on the wire | `probe` |
+//! | the tower service | `balance` |
+//!
+//! Absent on purpose: connections to replicas (the service that is balanced has them), retries and hedges (layers of
+//! their own), health beyond what probes say.
+
+mod balancer;
+mod drive;
+mod driver;
+mod lease;
+pub mod probe;
+mod replicas;
+mod round;
+mod rounds;
+
+pub use balancer::{Balancer, Picked};
+pub use drive::{Drive, DriveGuard};
+pub use lease::{Lease, PickView};
+pub use probe::{
+    HttpProber, HttpProberConfig, NoProber, ProbeCounters, ProbeToSend, ProbeToken, Prober,
+    Refused, Reports, UdpProber, UdpProberConfig,
+};
+pub use replicas::{InsertError, ReplicaAddrs};
+pub use round::Round;

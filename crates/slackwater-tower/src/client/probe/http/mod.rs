@@ -1,0 +1,260 @@
+//! Probes by HTTP/1.1: `GET` on kept connections, the report in the reply's headers.
+//!
+//! Works through everything that speaks HTTP, at several times the price of UDP. Each probe is a task of its own that
+//! ends at the probe's deadline whatever the replica does; how many there may be is capped, so a replica that hangs costs
+//! a few tasks and no query anything. A body is read only to keep the connection, and only a little of it.
+
+mod connections;
+
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
+use crate::wire::headers::{read_report, write_hint};
+use crate::wire::{HINT_BYTES_MAX, PROBE_PATH};
+use connections::{Connection, Connections};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use http::header::HOST;
+use http::uri::PathAndQuery;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body as _, Incoming};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// The most of a reply's body that is read for the sake of its connection.
+const BODY_BYTES_MAX: u64 = 4096;
+
+/// Settings of an [`HttpProber`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpProberConfig {
+    /// What is asked for; default [`PROBE_PATH`].
+    pub path: PathAndQuery,
+    /// The most probes outstanding at once, over all replicas; one more is refused. Default 256; 0 refuses all.
+    pub outstanding_max: u32,
+    /// The most idle connections kept to one replica; default 4, which is what synchronous mode can use. 0 makes a
+    /// connection for each probe.
+    pub idle_connections_max: usize,
+}
+
+impl Default for HttpProberConfig {
+    fn default() -> Self {
+        Self {
+            path: PathAndQuery::from_static(PROBE_PATH),
+            outstanding_max: 256,
+            idle_connections_max: 4,
+        }
+    }
+}
+
+/// Probes replicas by HTTP.
+#[derive(Debug)]
+pub struct HttpProber {
+    inner: Arc<Inner>,
+    started: OnceLock<(Handle, Reports)>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: HttpProberConfig,
+    connections: Connections,
+    outstanding: AtomicU32,
+    counters: Mutex<ProbeCounters>,
+}
+
+/// Why a probe was lost.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Connect,
+    Broken,
+    Status,
+    Report,
+    Hint,
+}
+
+impl HttpProber {
+    /// A prober without connections yet.
+    pub fn new(config: HttpProberConfig) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                connections: Connections::new(config.idle_connections_max),
+                config,
+                outstanding: AtomicU32::new(0),
+                counters: Mutex::default(),
+            }),
+            started: OnceLock::new(),
+        }
+    }
+
+    /// Probes outstanding now.
+    pub fn outstanding(&self) -> u32 {
+        self.inner.outstanding.load(Ordering::Relaxed)
+    }
+}
+
+impl Prober for HttpProber {
+    fn start(&self, reports: Reports) {
+        // A second start would be a second owner; the first one stays.
+        let _ = self.started.set((Handle::current(), reports));
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        let inner = &self.inner;
+        let (runtime, reports) = self.started.get().ok_or(Refused::Stopped)?;
+        if probe.hint.len() > HINT_BYTES_MAX {
+            inner.count(|c| c.refused_unsupported += 1);
+            return Err(Refused::Unsupported);
+        }
+        if !inner.connections.may_try(probe.addr) {
+            inner.count(|c| c.refused_back_off += 1);
+            return Err(Refused::BackOff);
+        }
+        let Some(place) = Place::take(inner) else {
+            inner.count(|c| c.refused_full += 1);
+            return Err(Refused::Full);
+        };
+        let reports = reports.clone();
+        runtime.spawn(async move { place.0.probe(&probe, &reports).await });
+        Ok(())
+    }
+
+    fn forget(&self, addr: SocketAddr) {
+        self.inner.connections.forget(addr);
+    }
+
+    fn counters(&self) -> ProbeCounters {
+        *self.inner.lock_counters()
+    }
+}
+
+impl Drop for HttpProber {
+    fn drop(&mut self) {
+        // Probes under way end by their deadlines, and find nowhere to put their connections.
+        self.inner.connections.close();
+    }
+}
+
+/// A place among the outstanding probes, given back on drop.
+struct Place(Arc<Inner>);
+
+impl Place {
+    fn take(inner: &Arc<Inner>) -> Option<Self> {
+        let max = inner.config.outstanding_max;
+        inner
+            .outstanding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |outstanding| {
+                (outstanding < max).then_some(outstanding + 1)
+            })
+            .ok()
+            .map(|_| Self(Arc::clone(inner)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.outstanding.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    /// One probe, from connection to connection kept.
+    async fn probe(&self, probe: &ProbeToSend, reports: &Reports) {
+        let span = probe.deadline.saturating_since(probe.sent_at);
+        let result = timeout(span, self.ask(probe, reports)).await;
+        let loss = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(loss)) => Some(loss),
+            Err(_) => None,
+        };
+        self.count(|counters| match loss {
+            Some(Loss::Connect) => counters.connect_failed += 1,
+            Some(Loss::Broken) => counters.broken += 1,
+            Some(Loss::Status) => counters.bad_status += 1,
+            Some(Loss::Report) => counters.bad_report += 1,
+            Some(Loss::Hint) => counters.refused_unsupported += 1,
+            None => counters.timed_out += 1,
+        });
+        reports.lost(probe.token);
+    }
+
+    async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Result<(), Loss> {
+        let (connection, response) = self.exchange(probe).await?;
+        let (head, body) = response.into_parts();
+        if !head.status.is_success() {
+            self.keep(probe.addr, connection, body).await;
+            return Err(Loss::Status);
+        }
+        let report = read_report(&head.headers).map_err(|_| Loss::Report);
+        if let Ok(report) = &report {
+            self.count(|counters| counters.answered += 1);
+            reports.report(probe.token, report);
+        }
+        self.keep(probe.addr, connection, body).await;
+        report.map(|_| ())
+    }
+
+    /// Sends the request; on a kept connection that turns out to be closed, once more on a new one.
+    async fn exchange(
+        &self,
+        probe: &ProbeToSend,
+    ) -> Result<(Connection, Response<Incoming>), Loss> {
+        if let Some(mut kept) = self.connections.take(probe.addr)
+            && kept.ready().await
+        {
+            self.count(|counters| counters.sent += 1);
+            match kept.send(self.request(probe)?).await {
+                Ok(response) => return Ok((kept, response)),
+                Err(error) if error.is_canceled() || error.is_closed() => {}
+                // The replica may have closed just as the request left: the oldest race of kept connections.
+                Err(error) if error.is_incomplete_message() => {}
+                Err(_) => return Err(Loss::Broken),
+            }
+        }
+        let Ok(mut fresh) = Connection::open(probe.addr).await else {
+            self.connections.failed(probe.addr);
+            return Err(Loss::Connect);
+        };
+        self.connections.succeeded(probe.addr);
+        self.count(|counters| counters.sent += 1);
+        let response = fresh.send(self.request(probe)?).await;
+        Ok((fresh, response.map_err(|_| Loss::Broken)?))
+    }
+
+    fn request(&self, probe: &ProbeToSend) -> Result<Request<Empty<bytes::Bytes>>, Loss> {
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = self.config.path.clone().into();
+        let headers = request.headers_mut();
+        if let Some(host) = self.connections.host(probe.addr) {
+            headers.insert(HOST, host);
+        }
+        write_hint(&probe.hint, headers).map_err(|_| Loss::Hint)?;
+        Ok(request)
+    }
+
+    /// Reads the body to its end, if that is near, and keeps the connection.
+    async fn keep(&self, addr: SocketAddr, connection: Connection, mut body: Incoming) {
+        let mut left = BODY_BYTES_MAX;
+        while !body.is_end_stream() {
+            match body.frame().await {
+                None => break,
+                Some(Err(_)) => return,
+                Some(Ok(frame)) => {
+                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                    let Some(rest) = left.checked_sub(bytes) else {
+                        return;
+                    };
+                    left = rest;
+                }
+            }
+        }
+        self.connections.keep(addr, connection);
+    }
+
+    fn count(&self, event: impl FnOnce(&mut ProbeCounters)) {
+        event(&mut self.lock_counters());
+    }
+
+    fn lock_counters(&self) -> std::sync::MutexGuard<'_, ProbeCounters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,189 @@
+//! Probes on their way: what carries them, and how answers come back.
+//!
+//! A [`Prober`] takes a probe without waiting, or refuses it; what becomes of it comes back through [`Reports`]. Two
+//! carriers are here, [`UdpProber`] and [`HttpProber`], and [`NoProber`] for policies that ask nobody. A prober that
+//! never answers harms nothing: the policy watches each probe's deadline itself.
+
+mod counters;
+mod http;
+mod udp;
+
+pub use counters::ProbeCounters;
+pub use http::{HttpProber, HttpProberConfig};
+pub use udp::{UdpProber, UdpProberConfig};
+
+use super::balancer::{Balancer, Shared};
+use super::rounds::RoundId;
+use bytes::Bytes;
+use core::fmt::{self, Debug};
+use core::net::SocketAddr;
+use slackwater_core::policy::ProbeId;
+use slackwater_core::{Instant, LoadReport, ReplicaId};
+use std::sync::{Arc, Weak};
+
+/// Carries probes.
+pub trait Prober: Debug + Send + Sync + 'static {
+    /// Called once, before the first probe, within the owner's tokio runtime: here tasks are spawned and `reports` is
+    /// kept. The prober must not outlive its use: its tasks end when it is dropped.
+    fn start(&self, reports: Reports);
+
+    /// Takes a probe to send, or refuses it. Called on a query's path, so it must neither wait nor do work that could be
+    /// done later. A probe taken should come back as a report or as lost; one refused must not.
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused>;
+
+    /// No replica is probed at `addr` any more: what is kept for it (connections) may go.
+    fn forget(&self, addr: SocketAddr) {
+        let _ = addr;
+    }
+
+    /// What has happened so far.
+    fn counters(&self) -> ProbeCounters {
+        ProbeCounters::default()
+    }
+}
+
+impl<P: Prober + ?Sized> Prober for Arc<P> {
+    fn start(&self, reports: Reports) {
+        (**self).start(reports);
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        (**self).send(probe)
+    }
+
+    fn forget(&self, addr: SocketAddr) {
+        (**self).forget(addr);
+    }
+
+    fn counters(&self) -> ProbeCounters {
+        (**self).counters()
+    }
+}
+
+impl<P: Prober + ?Sized> Prober for Box<P> {
+    fn start(&self, reports: Reports) {
+        (**self).start(reports);
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        (**self).send(probe)
+    }
+
+    fn forget(&self, addr: SocketAddr) {
+        (**self).forget(addr);
+    }
+
+    fn counters(&self) -> ProbeCounters {
+        (**self).counters()
+    }
+}
+
+/// The name of a probe, to hand its answer back under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeToken(pub(super) Purpose);
+
+/// What a probe is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// The pool of an asynchronous policy.
+    Pooled(ProbeId),
+    /// One query's choice. `[S1]`
+    Round { round: RoundId, replica: ReplicaId },
+}
+
+impl ProbeToken {
+    pub(super) const fn pooled(id: ProbeId) -> Self {
+        Self(Purpose::Pooled(id))
+    }
+
+    pub(super) const fn of_round(round: RoundId, replica: ReplicaId) -> Self {
+        Self(Purpose::Round { round, replica })
+    }
+}
+
+/// A probe to send.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProbeToSend {
+    /// Goes back with the answer.
+    pub token: ProbeToken,
+    /// Whom it asks.
+    pub replica: ReplicaId,
+    /// Where that replica answers probes.
+    pub addr: SocketAddr,
+    /// Now, on the balancer's clock.
+    pub sent_at: Instant,
+    /// When an answer is no longer of use, on the same clock.
+    pub deadline: Instant,
+    /// What the query is about; empty for none. `[S3]`
+    pub hint: Bytes,
+}
+
+/// Why a probe was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Too many are outstanding.
+    Full,
+    /// The replica could not be reached a moment ago.
+    BackOff,
+    /// This prober cannot carry it: no socket for the address's family, or a hint beyond
+    /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX).
+    Unsupported,
+    /// The prober has stopped, or sends none.
+    Stopped,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "too many probes are outstanding",
+            Self::BackOff => "the replica could not be reached a moment ago",
+            Self::Unsupported => "the prober cannot carry this probe",
+            Self::Stopped => "the prober sends no probes",
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
+
+/// The way back for answers. Holds the balancer weakly: after its end, answers go nowhere.
+#[derive(Clone, Debug)]
+pub struct Reports(Weak<Shared>);
+
+impl Reports {
+    pub(super) const fn new(balancer: Weak<Shared>) -> Self {
+        Self(balancer)
+    }
+
+    /// A probe has been answered. After its deadline this is counted and has no other effect. `[A4]`
+    pub fn report(&self, token: ProbeToken, report: &LoadReport) {
+        if let Some(balancer) = self.balancer() {
+            balancer.report(token, report);
+        }
+    }
+
+    /// A probe will not be answered.
+    pub fn lost(&self, token: ProbeToken) {
+        if let Some(balancer) = self.balancer() {
+            balancer.probe_lost(token);
+        }
+    }
+
+    fn balancer(&self) -> Option<Balancer> {
+        self.0.upgrade().map(Balancer::from_shared)
+    }
+}
+
+/// Sends no probes. For policies that want none; with one that does, each counts as lost, and replicas become silent.
+/// `[A13]`
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProber;
+
+impl Prober for NoProber {
+    fn start(&self, _reports: Reports) {}
+
+    fn send(&self, _probe: ProbeToSend) -> Result<(), Refused> {
+        Err(Refused::Stopped)
+    }
+}

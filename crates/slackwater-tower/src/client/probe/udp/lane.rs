@@ -1,0 +1,234 @@
+//! One socket, its queue of probes, and the task that works both off.
+//!
+//! The task is woken by the first probe of a batch and by the arrival of replies. It never holds the lock around a
+//! system call.
+
+use super::super::{ProbeCounters, ProbeToSend, ProbeToken, Refused, Reports};
+use super::nonces::{Claim, Nonces};
+use crate::wire::ProbeKey;
+use crate::wire::datagram::{
+    DATAGRAM_BYTES_MAX, Malformed, ProbeReply, ProbeRequest, decode_reply, encode_request,
+};
+use bytes::Bytes;
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use futures_util::task::AtomicWaker;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::net::UdpSocket;
+
+/// So many replies are read before other tasks get their turn.
+const REPLIES_AT_ONCE: usize = 64;
+
+/// A probe that waits to be sent.
+#[derive(Debug)]
+struct Queued {
+    nonce: u64,
+    addr: SocketAddr,
+    hint: Bytes,
+}
+
+#[derive(Debug)]
+struct State {
+    nonces: Nonces,
+    /// Never longer than there are places for nonces.
+    queue: VecDeque<Queued>,
+    counters: ProbeCounters,
+}
+
+/// A socket with its probes.
+#[derive(Debug)]
+pub(super) struct Lane {
+    socket: UdpSocket,
+    v4: bool,
+    key: Option<ProbeKey>,
+    state: Mutex<State>,
+    waker: AtomicWaker,
+}
+
+impl Lane {
+    pub(super) fn new(
+        socket: UdpSocket,
+        key: Option<ProbeKey>,
+        outstanding_max: u32,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            v4: socket.local_addr()?.is_ipv4(),
+            socket,
+            key,
+            state: Mutex::new(State {
+                nonces: Nonces::new(outstanding_max)?,
+                queue: VecDeque::new(),
+                counters: ProbeCounters::default(),
+            }),
+            waker: AtomicWaker::new(),
+        })
+    }
+
+    pub(super) const fn carries(&self, addr: SocketAddr) -> bool {
+        addr.is_ipv4() == self.v4
+    }
+
+    pub(super) fn counters(&self) -> ProbeCounters {
+        self.lock().counters
+    }
+
+    /// Queues a probe; one that the caller knows this lane not to carry is only counted.
+    pub(super) fn enqueue(&self, probe: ProbeToSend, carries: bool) -> Result<(), Refused> {
+        let mut state = self.lock();
+        if !carries {
+            state.counters.refused_unsupported += 1;
+            return Err(Refused::Unsupported);
+        }
+        let nonce = state
+            .nonces
+            .reserve(probe.sent_at, probe.token, probe.addr, probe.deadline);
+        let Some(nonce) = nonce else {
+            state.counters.refused_full += 1;
+            return Err(Refused::Full);
+        };
+        let first = state.queue.is_empty();
+        state.queue.push_back(Queued {
+            nonce,
+            addr: probe.addr,
+            hint: probe.hint,
+        });
+        drop(state);
+        if first {
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Sends and receives until the task is aborted.
+    pub(super) async fn run(&self, reports: &Reports) {
+        core::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            // Whatever these two wait for wakes the task; neither ends.
+            let _sending = self.poll_send(cx, reports);
+            let _receiving = self.poll_receive(cx, reports);
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+
+    /// Sends what is queued, until the queue is empty or the socket is full.
+    fn poll_send(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<()> {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        loop {
+            let Some(probe) = self.lock().queue.pop_front() else {
+                return Poll::Ready(());
+            };
+            let request = ProbeRequest {
+                nonce: probe.nonce,
+                hint: &probe.hint,
+            };
+            let Ok(bytes) = encode_request(&request, self.key.as_ref(), &mut datagram) else {
+                self.give_up(&probe, reports);
+                continue;
+            };
+            loop {
+                match self.socket.poll_send_ready(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => {
+                        self.give_up(&probe, reports);
+                        break;
+                    }
+                    Poll::Pending => {
+                        self.lock().queue.push_front(probe);
+                        return Poll::Pending;
+                    }
+                }
+                match self.socket.try_send_to(&datagram[..bytes], probe.addr) {
+                    Ok(_) => {
+                        self.lock().counters.sent += 1;
+                        break;
+                    }
+                    Err(error) if is_not_about_this(&error) => {}
+                    Err(_) => {
+                        self.give_up(&probe, reports);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in the replies that are here.
+    fn poll_receive(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<()> {
+        // One byte more than the largest, so that a longer one is told from one that fits.
+        let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
+        for _ in 0..REPLIES_AT_ONCE {
+            loop {
+                match self.socket.try_recv_from(&mut datagram) {
+                    Ok((bytes, from)) => {
+                        self.receive(&datagram[..bytes], from, reports);
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        if self.socket.poll_recv_ready(cx).is_pending() {
+                            return Poll::Pending;
+                        }
+                    }
+                    // An error that the network reported about an earlier probe; its deadline will do.
+                    Err(_) => break,
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Ready(())
+    }
+
+    fn receive(&self, datagram: &[u8], from: SocketAddr, reports: &Reports) {
+        let decoded = decode_reply(datagram, self.key.as_ref());
+        let mut state = self.lock();
+        let ProbeReply { nonce, report } = match decoded {
+            Ok(reply) => reply,
+            Err(Malformed::Unkeyed | Malformed::Authentication) => {
+                state.counters.unauthenticated += 1;
+                return;
+            }
+            Err(_) => {
+                state.counters.malformed += 1;
+                return;
+            }
+        };
+        let token: ProbeToken = match state.nonces.claim(nonce, from) {
+            Claim::Answer(token) => token,
+            Claim::Replayed => {
+                state.counters.replayed += 1;
+                return;
+            }
+            Claim::Foreign => {
+                state.counters.foreign += 1;
+                return;
+            }
+        };
+        state.counters.answered += 1;
+        drop(state);
+        reports.report(token, &report);
+    }
+
+    fn give_up(&self, probe: &Queued, reports: &Reports) {
+        let mut state = self.lock();
+        state.counters.send_failed += 1;
+        let token = state.nonces.release(probe.nonce);
+        drop(state);
+        if let Some(token) = token {
+            reports.lost(token);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The socket was full, or the operating system tells of an earlier datagram that was refused: try this one again.
+fn is_not_about_this(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
+    )
+}

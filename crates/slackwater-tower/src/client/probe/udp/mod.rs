@@ -1,0 +1,147 @@
+//! Probes by UDP: one small datagram each way, see [`wire::datagram`](crate::wire::datagram).
+//!
+//! One unconnected socket for each address family, whatever the size of the fleet. A pick only queues its probes; one
+//! task for each socket encodes, sends and receives, so that the probes of many picks leave together and no query waits
+//! for a system call. A reply counts if its nonce is outstanding, it comes from the address that was asked, and, where a
+//! key is configured, its tag is right; all else is counted by kind and ignored.
+
+mod lane;
+mod nonces;
+
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
+use crate::wire::{HINT_BYTES_MAX, ProbeKey};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use lane::Lane;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
+
+/// Settings of a [`UdpProber`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UdpProberConfig {
+    /// The key that signs probes and that replies must be signed with; default none.
+    pub key: Option<ProbeKey>,
+    /// The local address for probes to IPv4 replicas; default any, `None` for no such probes.
+    pub local_v4: Option<Ipv4Addr>,
+    /// The local address for probes to IPv6 replicas; default any where the machine has IPv6, `None` for no such probes.
+    pub local_v6: Option<Ipv6Addr>,
+    /// The most probes outstanding at once for each family: 1 to 65,536, rounded up to a power of two; default 1,024.
+    /// One more is refused.
+    pub outstanding_max: u32,
+}
+
+impl Default for UdpProberConfig {
+    fn default() -> Self {
+        Self {
+            key: None,
+            local_v4: Some(Ipv4Addr::UNSPECIFIED),
+            local_v6: Some(Ipv6Addr::UNSPECIFIED),
+            outstanding_max: 1024,
+        }
+    }
+}
+
+/// Probes replicas by UDP.
+#[derive(Debug)]
+pub struct UdpProber {
+    v4: Option<Arc<Lane>>,
+    v6: Option<Arc<Lane>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl UdpProber {
+    /// Opens the sockets, within a tokio runtime. A machine without IPv6 gets none for it, and refuses such probes.
+    ///
+    /// # Errors
+    ///
+    /// No socket could be opened, or the operating system gave no random bytes.
+    pub fn bind(config: &UdpProberConfig) -> io::Result<Self> {
+        let open = |addr: IpAddr| -> io::Result<Arc<Lane>> {
+            let socket = bound_socket(addr)?;
+            let lane = Lane::new(socket, config.key.clone(), config.outstanding_max)?;
+            Ok(Arc::new(lane))
+        };
+        let v4 = config.local_v4.map(|ip| open(ip.into())).transpose()?;
+        let v6 = match config.local_v6.map(|ip| open(ip.into())) {
+            None => None,
+            Some(Ok(lane)) => Some(lane),
+            Some(Err(_)) if v4.is_some() && config.local_v6 == Some(Ipv6Addr::UNSPECIFIED) => None,
+            Some(Err(error)) => return Err(error),
+        };
+        if v4.is_none() && v6.is_none() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a udp prober needs a local address: set local_v4 or local_v6",
+            ));
+        }
+        Ok(Self {
+            v4,
+            v6,
+            tasks: Mutex::default(),
+        })
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.v4.iter().chain(&self.v6)
+    }
+}
+
+impl Prober for UdpProber {
+    fn start(&self, reports: Reports) {
+        let spawn = |lane: &Arc<Lane>| {
+            let lane = Arc::clone(lane);
+            let reports = reports.clone();
+            tokio::spawn(async move { lane.run(&reports).await })
+        };
+        self.tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(self.lanes().map(spawn));
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        let lane = match probe.addr {
+            SocketAddr::V4(_) => self.v4.as_ref(),
+            SocketAddr::V6(_) => self.v6.as_ref(),
+        };
+        let Some(lane) = lane.or_else(|| self.lanes().next()) else {
+            return Err(Refused::Unsupported);
+        };
+        let carries = lane.carries(probe.addr) && probe.hint.len() <= HINT_BYTES_MAX;
+        lane.enqueue(probe, carries)
+    }
+
+    fn counters(&self) -> ProbeCounters {
+        self.lanes()
+            .map(|lane| lane.counters())
+            .fold(ProbeCounters::default(), |sum, lane| sum.plus(&lane))
+    }
+}
+
+impl Drop for UdpProber {
+    fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for task in tasks.drain(..) {
+            task.abort();
+        }
+    }
+}
+
+fn bound_socket(addr: IpAddr) -> io::Result<UdpSocket> {
+    let domain = if addr.is_ipv4() {
+        Domain::IPV4
+    } else {
+        Domain::IPV6
+    };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if addr.is_ipv6() {
+        // Replies must come from the very address that was asked, and a mapped one would not compare equal.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::new(addr, 0).into())?;
+    UdpSocket::from_std(socket.into())
+}

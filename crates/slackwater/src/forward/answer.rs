@@ -1,0 +1,68 @@
+//! What a client is told when there is no response to pass on.
+//!
+//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of replicas are not told to
+//! clients; they are in the log.
+
+use super::body::{ResponseBody, Watch};
+use super::exchange::Cause;
+use super::hygiene::Refusal;
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+
+const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+
+/// The answer to a request that no replica answered; without a cause, because there is no replica.
+pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
+    let Some(cause) = cause else {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "no_replica", "there is no replica to send this to");
+    };
+    match cause {
+        Cause::Unreachable(error) => {
+            let line = format!("no connection to a replica: {}", error.kind());
+            text(StatusCode::BAD_GATEWAY, "unreachable", &line)
+        }
+        Cause::Broken(_) => text(
+            StatusCode::BAD_GATEWAY,
+            "broken",
+            "the replica broke off before it answered",
+        ),
+        Cause::Coding => text(
+            StatusCode::BAD_GATEWAY,
+            "coding",
+            "the replica answered in a transfer coding that cannot be passed on",
+        ),
+        Cause::FirstByte => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            "first_byte_timeout",
+            "the replica did not answer in time",
+        ),
+        Cause::ClientStalled => text(
+            StatusCode::REQUEST_TIMEOUT,
+            "client_stalled",
+            "the rest of the request did not come in time",
+        ),
+        Cause::ClientBroken => text(
+            StatusCode::BAD_REQUEST,
+            "client_broken",
+            "the request broke off",
+        ),
+    }
+}
+
+/// The answer to a request that is not forwarded at all.
+pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
+    text(refusal.status, "refused", refusal.reason)
+}
+
+fn text<W: Watch>(status: StatusCode, kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    headers.insert(X_SLACKWATER_ERROR, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,352 @@
+//! One request on one replica.
+//!
+//! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
+//! sent again on a new connection when that is sure to do no harm: hyper never began to write it, or it has no body and
+//! its method may be repeated (RFC 9110 §9.2.2). A request that is known not to have reached the application comes back
+//! with the failure, for another replica.
+
+use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
+use super::connect::Target;
+use super::deadline::{Deadline, Deadlines};
+use super::hygiene;
+use super::multiplex::{Multiplex, Place};
+use super::pool::{self, Pool};
+use crate::config::ReplicaProtocol;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use std::io;
+use std::rc::Rc;
+
+/// How to speak to a replica.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaOptions {
+    pub(crate) protocol: ReplicaProtocol,
+    /// To a connection.
+    pub(crate) connect: Duration,
+    /// To the response's head, from the moment when the last piece of the request was handed on.
+    pub(crate) first_byte: Duration,
+    /// Between two pieces of a response's body.
+    pub(crate) stall: Duration,
+    /// For which a connection that carries nothing is kept.
+    pub(crate) idle: Duration,
+    /// HTTP/1.1 connections that carry nothing, at most.
+    pub(crate) idle_connections_max: usize,
+    /// Requests at once on an HTTP/2 connection, at most.
+    pub(crate) streams_max: usize,
+    /// Size of a response's head, at most.
+    pub(crate) head_bytes_max: usize,
+    /// Fields of a response's head, at most.
+    pub(crate) head_fields_max: usize,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    /// No connection.
+    Unreachable(io::Error),
+    /// The connection broke, or carried something that is not HTTP.
+    Broken(hyper::Error),
+    /// No head in time.
+    FirstByte,
+    /// The response is coded in a way that cannot be passed on.
+    Coding,
+    /// The client stopped sending its request.
+    ClientStalled,
+    /// The client broke its request off.
+    ClientBroken,
+}
+
+/// A request without a response.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Why.
+    pub(crate) cause: Cause,
+    /// The request, if it certainly never reached the application.
+    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
+}
+
+impl Failure {
+    const fn new(cause: Cause) -> Self {
+        Self { cause, unsent: None }
+    }
+}
+
+/// A replica as a worker sees it: an address and connections to it.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    target: Target,
+    options: Rc<ReplicaOptions>,
+    connections: Connections,
+    deadlines: Rc<Deadlines>,
+    first_byte_ticks: u64,
+    stall_ticks: u64,
+}
+
+#[derive(Debug)]
+enum Connections {
+    Http1(Rc<Pool>),
+    Http2(Multiplex),
+}
+
+/// The connection that a response comes on.
+#[derive(Debug)]
+pub(super) enum Held {
+    Http1(Rc<Pool>, pool::Sender),
+    Http2(#[expect(dead_code, reason = "its end is what matters")] Place),
+}
+
+impl Held {
+    /// The exchange is complete.
+    pub(super) fn give_back(self) {
+        if let Self::Http1(pool, sender) = self {
+            pool.give_back(sender);
+        }
+    }
+}
+
+/// A response whose body has not been read yet.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    response: Response<Incoming>,
+    held: Held,
+    deadline: Deadline,
+    stall_ticks: u64,
+}
+
+impl Reply {
+    pub(crate) fn status(&self) -> http::StatusCode {
+        self.response.status()
+    }
+
+    /// The response for the client; `watch` hears how its body ended.
+    pub(crate) fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
+        let Self {
+            response,
+            held,
+            deadline,
+            stall_ticks,
+        } = self;
+        response.map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
+    }
+}
+
+/// An attempt on one connection that brought no response.
+struct Attempt {
+    cause: Cause,
+    /// The request, if hyper never began to write it.
+    unsent: Option<Request<RequestBody>>,
+    /// The connection was closed before a response, so it may be worth trying another one.
+    closed: bool,
+}
+
+impl Replica {
+    pub(crate) fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
+        let connections = match options.protocol {
+            ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
+            ReplicaProtocol::H2c => Connections::Http2(Multiplex::new(options, deadlines)),
+        };
+        Self {
+            target,
+            options: Rc::clone(options),
+            connections,
+            deadlines: Rc::clone(deadlines),
+            first_byte_ticks: deadlines.ticks(options.first_byte),
+            stall_ticks: deadlines.ticks(options.stall),
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Closes connections that have been idle for too long. To be called now and then.
+    pub(crate) fn sweep(&self) {
+        match &self.connections {
+            Connections::Http1(pool) => pool.sweep(),
+            Connections::Http2(multiplex) => multiplex.sweep(),
+        }
+    }
+
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head.
+    pub(crate) async fn exchange(&self, request: Request<RequestBody>) -> Result<Reply, Failure> {
+        let deadline = self.deadlines.add();
+        let (mut response, held) = match &self.connections {
+            Connections::Http1(pool) => self.over_http1(pool, request, &deadline).await?,
+            Connections::Http2(multiplex) => self.over_http2(multiplex, request, &deadline).await?,
+        };
+        if !hygiene::prepare_response(&mut response) {
+            return Err(Failure::new(Cause::Coding));
+        }
+        Ok(Reply {
+            response,
+            held,
+            deadline,
+            stall_ticks: self.stall_ticks,
+        })
+    }
+
+    async fn over_http1(
+        &self,
+        pool: &Rc<Pool>,
+        mut request: Request<RequestBody>,
+        deadline: &Deadline,
+    ) -> Result<(Response<Incoming>, Held), Failure> {
+        if let Some(mut sender) = pool.take() {
+            let copy = request.method().is_idempotent().then(|| copy_of(&request)).flatten();
+            let progress = request.body().progress();
+            let sending = sender.try_send_request(request);
+            match self.response(sending, progress, deadline).await {
+                Ok(response) => return Ok((response, Held::Http1(Rc::clone(pool), sender))),
+                Err(attempt) => request = again(attempt, copy)?,
+            }
+        }
+        let mut sender = match pool.open(&self.target, &self.options).await {
+            Ok(sender) => sender,
+            Err(error) => return Err(unreachable(error, request)),
+        };
+        let progress = request.body().progress();
+        let sending = sender.try_send_request(request);
+        match self.response(sending, progress, deadline).await {
+            Ok(response) => Ok((response, Held::Http1(Rc::clone(pool), sender))),
+            Err(attempt) => Err(failed(attempt)),
+        }
+    }
+
+    async fn over_http2(
+        &self,
+        multiplex: &Multiplex,
+        mut request: Request<RequestBody>,
+        deadline: &Deadline,
+    ) -> Result<(Response<Incoming>, Held), Failure> {
+        let mut tries_left = 2_u8;
+        loop {
+            tries_left -= 1;
+            let (mut sender, place, reused) = match multiplex.take(&self.target, &self.options).await {
+                Ok(taken) => taken,
+                Err(error) => return Err(unreachable(error, request)),
+            };
+            let may_repeat = reused && request.method().is_idempotent();
+            let copy = may_repeat.then(|| copy_of(&request)).flatten();
+            let progress = request.body().progress();
+            let sending = sender.try_send_request(request);
+            match self.response(sending, progress, deadline).await {
+                Ok(response) => return Ok((response, Held::Http2(place))),
+                Err(attempt) if reused && tries_left > 0 => request = again(attempt, copy)?,
+                Err(attempt) => return Err(failed(attempt)),
+            }
+        }
+    }
+
+    /// Waits for the head of the response, not longer than allowed.
+    async fn response(
+        &self,
+        sending: impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>>,
+        progress: Option<Rc<Progress>>,
+        deadline: &Deadline,
+    ) -> Result<Response<Incoming>, Attempt> {
+        let mut sending = pin!(sending);
+        deadline.arm(self.first_byte_ticks);
+        let outcome = poll_fn(|cx| {
+            if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                return Poll::Ready(Ok(sent));
+            }
+            self.poll_late(cx, progress.as_deref(), deadline).map(Err)
+        });
+        match outcome.await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(attempt(error, progress.as_deref())),
+            Err(cause) => Err(Attempt {
+                cause,
+                unsent: None,
+                closed: false,
+            }),
+        }
+    }
+
+    /// Ready when the time for the head is over. A request that is still on its way up moves the end.
+    fn poll_late(
+        &self,
+        cx: &Context<'_>,
+        progress: Option<&Progress>,
+        deadline: &Deadline,
+    ) -> Poll<Cause> {
+        while deadline.poll_passed(cx).is_ready() {
+            let Some(progress) = progress else {
+                return Poll::Ready(Cause::FirstByte);
+            };
+            let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
+            if still_for >= self.first_byte_ticks {
+                return Poll::Ready(match progress.state() {
+                    Upload::Replica => Cause::FirstByte,
+                    Upload::Client => Cause::ClientStalled,
+                    Upload::Broken => Cause::ClientBroken,
+                });
+            }
+            deadline.arm(self.first_byte_ticks - still_for);
+        }
+        Poll::Pending
+    }
+}
+
+/// What hyper's error means for the request.
+fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Progress>) -> Attempt {
+    let unsent = error.take_message();
+    let error = error.into_error();
+    let client_broke = progress.is_some_and(|progress| progress.state() == Upload::Broken);
+    let closed = !error.is_parse() && !client_broke;
+    let cause = if client_broke {
+        Cause::ClientBroken
+    } else {
+        Cause::Broken(error)
+    };
+    Attempt {
+        cause,
+        unsent,
+        closed,
+    }
+}
+
+/// The request for another connection to the same replica, if it may be sent again.
+fn again(
+    attempt: Attempt,
+    copy: Option<Request<RequestBody>>,
+) -> Result<Request<RequestBody>, Failure> {
+    let copy = copy.filter(|_| attempt.closed);
+    match attempt.unsent.or(copy) {
+        Some(request) => Ok(request),
+        None => Err(Failure::new(attempt.cause)),
+    }
+}
+
+fn failed(attempt: Attempt) -> Failure {
+    Failure {
+        cause: attempt.cause,
+        unsent: attempt.unsent.map(Box::new),
+    }
+}
+
+fn unreachable(error: io::Error, request: Request<RequestBody>) -> Failure {
+    Failure {
+        cause: Cause::Unreachable(error),
+        unsent: Some(Box::new(request)),
+    }
+}
+
+/// The same request once more; `None` if it has a body, which cannot be had twice.
+fn copy_of(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    if request.body().progress().is_some() {
+        return None;
+    }
+    let mut copy = Request::new(RequestBody::default());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}

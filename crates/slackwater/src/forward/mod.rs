@@ -1,0 +1,47 @@
+//! The way of a request through a proxy: from a client's connection to a replica's and back, for `serve` and `agent`.
+//!
+//! Everything here belongs to one worker thread and is shared within it by `Rc`: no lock and no atomic on a request's
+//! path. Who gets the request is not decided here; the sub-command's [`Handler`] does that.
+//!
+//! | | file |
+//! |---|---|
+//! | sockets that listen | `listen` |
+//! | a client's connection: deadlines, graceful end | `client` |
+//! | what may pass from head to head | `hygiene` |
+//! | one request on one replica | `exchange` |
+//! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
+//! | bodies, and what happens at their end | `body` |
+//! | what a client is told when there is no response | `answer` |
+//! | waits that end | `deadline` |
+
+mod answer;
+mod body;
+mod client;
+mod connect;
+mod deadline;
+mod exchange;
+mod hygiene;
+mod listen;
+mod multiplex;
+mod pool;
+
+pub(crate) use answer::{answer, refuse};
+pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
+pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
+pub(crate) use connect::Target;
+pub(crate) use deadline::Deadlines;
+pub(crate) use exchange::{Cause, Failure, Replica, ReplicaOptions};
+pub(crate) use hygiene::{Origin, prepare_request};
+pub(crate) use listen::listen;
+
+/// Runs hyper's tasks on the worker's own thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LocalExecutor;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(async move {
+            task.await;
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! HTTP/2 connections to one replica, each of which carries many requests at once.
+//!
+//! One connection is enough until it carries as many streams as the replica, or the configuration, allows; then another
+//! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
+//! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
+
+use super::LocalExecutor;
+use super::body::RequestBody;
+use super::connect::{Stream, Target, connect};
+use super::deadline::Deadlines;
+use super::exchange::ReplicaOptions;
+use core::cell::{Cell, RefCell};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Mutex;
+
+/// Connections to one replica at most, from one worker.
+const CONNECTIONS_MAX: usize = 8;
+
+/// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
+pub(super) type Sender = SendRequest<RequestBody>;
+
+/// The connections to one replica.
+#[derive(Debug)]
+pub(super) struct Multiplex {
+    open: RefCell<Vec<Shared>>,
+    /// Held while a connection is opened.
+    opening: Mutex<()>,
+    /// Attempts to open a connection so far, and how the last one failed.
+    attempts: Cell<u64>,
+    last_failure: Cell<io::ErrorKind>,
+    streams_max: usize,
+    idle_ticks: u64,
+    deadlines: Rc<Deadlines>,
+    builder: Builder<LocalExecutor>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sender: Sender,
+    load: Rc<Load>,
+}
+
+#[derive(Debug)]
+struct Load {
+    streams: Cell<usize>,
+    idle_since: Cell<u64>,
+    deadlines: Rc<Deadlines>,
+}
+
+/// A request's place on a connection, until dropped.
+#[derive(Debug)]
+pub(super) struct Place(Rc<Load>);
+
+impl Place {
+    fn take(load: &Rc<Load>) -> Self {
+        load.streams.set(load.streams.get() + 1);
+        Self(Rc::clone(load))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.streams.set(self.0.streams.get() - 1);
+        self.0.idle_since.set(self.0.deadlines.now());
+    }
+}
+
+impl Multiplex {
+    pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
+        let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
+        let mut builder = Builder::new(LocalExecutor);
+        builder
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            // Slow clients must not be able to use up what all streams share.
+            .initial_connection_window_size(
+                STREAM_WINDOW_BYTES.saturating_mul(streams_max).min((1 << 31) - 1),
+            )
+            .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX));
+        Self {
+            open: RefCell::new(Vec::new()),
+            opening: Mutex::new(()),
+            attempts: Cell::new(0),
+            last_failure: Cell::new(io::ErrorKind::Other),
+            streams_max: options.streams_max,
+            idle_ticks: deadlines.ticks(options.idle),
+            deadlines: Rc::clone(deadlines),
+            builder,
+        }
+    }
+
+    /// A place on a connection, and whether the connection had been there before.
+    pub(super) async fn take(
+        &self,
+        target: &Target,
+        options: &ReplicaOptions,
+    ) -> io::Result<(Sender, Place, bool)> {
+        if let Some((sender, place)) = self.find() {
+            return Ok((sender, place, true));
+        }
+        let attempts_before = self.attempts.get();
+        let _opening = self.opening.lock().await;
+        if let Some((sender, place)) = self.find() {
+            return Ok((sender, place, false));
+        }
+        if self.attempts.get() > attempts_before {
+            return Err(self.last_failure.get().into());
+        }
+        let opened = self.open(target, options).await;
+        self.attempts.set(self.attempts.get() + 1);
+        let sender = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
+        let load = Rc::new(Load {
+            streams: Cell::new(0),
+            idle_since: Cell::new(self.deadlines.now()),
+            deadlines: Rc::clone(&self.deadlines),
+        });
+        let place = Place::take(&load);
+        self.open.borrow_mut().push(Shared {
+            sender: sender.clone(),
+            load,
+        });
+        Ok((sender, place, false))
+    }
+
+    /// The least loaded connection, unless it is full and there may be another one.
+    fn find(&self) -> Option<(Sender, Place)> {
+        let mut open = self.open.borrow_mut();
+        open.retain(|shared| !shared.sender.is_closed());
+        let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
+        let streams_max = shared.sender.current_max_send_streams().min(self.streams_max);
+        let is_full = shared.load.streams.get() >= streams_max;
+        (!is_full || open.len() >= CONNECTIONS_MAX)
+            .then(|| (shared.sender.clone(), Place::take(&shared.load)))
+    }
+
+    /// Closes what has been idle for too long.
+    pub(super) fn sweep(&self) {
+        let now = self.deadlines.now();
+        self.open.borrow_mut().retain(|shared| {
+            let idle = now.saturating_sub(shared.load.idle_since.get());
+            !shared.sender.is_closed() && (shared.load.streams.get() > 0 || idle <= self.idle_ticks)
+        });
+    }
+
+    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Sender> {
+        match connect(target, options.connect).await? {
+            Stream::Tcp(stream) => self.handshake(stream).await,
+            Stream::Unix(stream) => self.handshake(stream).await,
+        }
+    }
+
+    async fn handshake<S>(&self, stream: S) -> io::Result<Sender>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let handshake = self.builder.handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        tokio::task::spawn_local(async move {
+            if let Err(error) = connection.await {
+                tracing::trace!(%error, "a connection to a replica ended");
+            }
+        });
+        Ok(sender)
+    }
+}

@@ -1,0 +1,112 @@
+//! Idle HTTP/1.1 connections to one replica, kept for the next request.
+//!
+//! Last in, first out: the busiest connections stay warm and the others grow old and go. One worker's pool is not
+//! another's, so taking and giving back is a push and a pop. A connection comes back only when both sides of the exchange
+//! are complete; whatever is unclear is closed instead.
+
+use super::body::RequestBody;
+use super::connect::{Stream, Target, connect};
+use super::deadline::Deadlines;
+use super::exchange::ReplicaOptions;
+use core::cell::RefCell;
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub(super) type Sender = SendRequest<RequestBody>;
+
+/// hyper's own default; asking for it anew costs time in each parse.
+const HEAD_FIELDS_DEFAULT: usize = 100;
+
+/// The idle connections to one replica, oldest first.
+#[derive(Debug)]
+pub(super) struct Pool {
+    idle: RefCell<Vec<Idle>>,
+    idle_max: usize,
+    idle_ticks: u64,
+    deadlines: Rc<Deadlines>,
+    builder: Builder,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: Sender,
+    since: u64,
+}
+
+impl Pool {
+    pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
+        let mut builder = Builder::new();
+        let head_bytes_max = options.head_bytes_max.max(8 << 10);
+        builder.max_header_size(head_bytes_max);
+        builder.max_buf_size(head_bytes_max.max(super::client::BUFFER_BYTES_MAX));
+        if options.head_fields_max != HEAD_FIELDS_DEFAULT {
+            builder.max_headers(options.head_fields_max);
+        }
+        Self {
+            idle: RefCell::new(Vec::new()),
+            idle_max: options.idle_connections_max,
+            idle_ticks: deadlines.ticks(options.idle),
+            deadlines: Rc::clone(deadlines),
+            builder,
+        }
+    }
+
+    /// The connection that was used last, if one is fit to be used again.
+    pub(super) fn take(&self) -> Option<Sender> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(Idle { sender, .. }) = idle.pop() {
+            if sender.is_ready() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection that has carried a whole exchange; closes it if it is not quite done, or if enough are kept.
+    pub(super) fn give_back(&self, sender: Sender) {
+        let mut idle = self.idle.borrow_mut();
+        if sender.is_ready() && idle.len() < self.idle_max {
+            let since = self.deadlines.now();
+            idle.push(Idle { sender, since });
+        }
+    }
+
+    /// Closes what has been idle for too long, or has been closed by the replica.
+    pub(super) fn sweep(&self) {
+        let now = self.deadlines.now();
+        self.idle.borrow_mut().retain(|idle| {
+            idle.sender.is_ready() && now.saturating_sub(idle.since) <= self.idle_ticks
+        });
+    }
+
+    /// A new connection.
+    pub(super) async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Sender> {
+        match connect(target, options.connect).await? {
+            Stream::Tcp(stream) => self.handshake(stream).await,
+            Stream::Unix(stream) => self.handshake(stream).await,
+        }
+    }
+
+    async fn handshake<S>(&self, stream: S) -> io::Result<Sender>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let handshake = self.builder.handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        tokio::task::spawn_local(run(connection));
+        Ok(sender)
+    }
+}
+
+/// Carries a connection to its end. Whoever waits for a response on it hears of an error; nobody else needs to.
+async fn run<S>(connection: Connection<TokioIo<S>, RequestBody>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    if let Err(error) = connection.await {
+        tracing::trace!(%error, "a connection to a replica ended");
+    }
+}
