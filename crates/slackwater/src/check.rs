@@ -1,12 +1,133 @@
-//! The sub-command `slackwater check`.
+//! The sub-command `slackwater check`: what `serve` would make of a configuration, without opening a socket.
+//!
+//! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
+//! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
+use crate::config::{Config, Loaded, Overrides, ProbeTransport};
 use crate::fault::Fault;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater check slackwater.toml
+  slackwater check --show slackwater.toml     every key as it is in force, defaults included
+  slackwater check /etc/slackwater/*.toml
+
+Host names are resolved and key files are read, as `slackwater serve` does at its start; no socket is opened.
+Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
+
+/// How many replicas a summary names.
+const NAMED_MAX: usize = 8;
 
 /// Arguments of `slackwater check`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configurations to validate
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print each configuration in full, with every default, as a file that could be used in its place
+    #[arg(long)]
+    show: bool,
+}
 
 /// Runs `slackwater check`.
-pub(crate) fn run(_args: Args) -> Result<(), Fault> {
-    Err(Fault::runtime("not in this build"))
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let mut mistakes = 0;
+    let mut files_bad = 0;
+    for file in &args.files {
+        match Config::load(Some(file), &Overrides::default()) {
+            Ok(loaded) => {
+                for remark in &loaded.remarks {
+                    tell(&format!("{remark}\n"));
+                }
+                let text = if args.show {
+                    loaded.config.to_toml()
+                } else {
+                    format!("{}: ok\n{}", file.display(), summary(&loaded))
+                };
+                // A closed pipe is the reader's choice, not a failure.
+                let _ = std::io::stdout().write_all(text.as_bytes());
+            }
+            Err(found) => {
+                mistakes += found.iter().len();
+                files_bad += 1;
+                tell(&format!("{found}\n"));
+            }
+        }
+    }
+    if files_bad == 0 {
+        return Ok(());
+    }
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    Err(Fault::usage(format!(
+        "{mistakes} mistake{} in {files_bad} of {} file{}",
+        plural(mistakes),
+        args.files.len(),
+        plural(args.files.len()),
+    )))
+}
+
+fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// A few lines on what the configuration amounts to.
+fn summary(loaded: &Loaded) -> String {
+    let config = &loaded.config;
+    let mut text = String::new();
+    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
+    let names: Vec<_> = (config.replicas.iter().take(NAMED_MAX))
+        .map(|replica| replica.name.as_str())
+        .collect();
+    let more = config.replicas.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let (policy, workers) = (config.policy.name, config.workers);
+    let admin = config.admin.listen.map_or_else(
+        || "no status or metrics: admin.listen is \"none\"".to_owned(),
+        |address| format!("status and metrics at http://{address}/"),
+    );
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "  policy {policy}, workers {workers}, listening at {}\n  {} replicas over {}: {}{more}\n  {}\n  {admin}",
+        listen.join(", "),
+        config.replicas.len(),
+        config.replica.protocol.as_str(),
+        names.join(", "),
+        where_probes_go(config),
+    );
+    text
+}
+
+fn where_probes_go(config: &Config) -> String {
+    let probes = matches!(config.policy.name, "prequal" | "prequal_sync");
+    if !probes {
+        return format!("no probes: policy {} sends none", config.policy.name);
+    }
+    let local_only = config.policy_settings.prequal.local_only;
+    let carrier = match config.probe.transport {
+        ProbeTransport::None => return blind("probe.transport is \"none\""),
+        _ if local_only => return blind("prequal.local_only is true"),
+        ProbeTransport::Udp if config.probe.key.is_some() => "udp, signed,".to_owned(),
+        ProbeTransport::Udp => "udp".to_owned(),
+        ProbeTransport::Http => format!("http (GET {})", config.probe.path),
+    };
+    let own = |replica: &crate::config::ReplicaConfig| replica.probe_address == replica.address;
+    let target = match config.probe.port {
+        _ if config.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
+        Some(port) => format!("port {port} of each replica that names no place of its own"),
+        None => "the places that the replicas name, else their own addresses and ports".to_owned(),
+    };
+    format!("probes by {carrier} to {target}")
+}
+
+fn blind(why: &str) -> String {
+    format!("no probes: {why}, so each worker goes by what it sees itself")
 }

@@ -57,9 +57,7 @@ pub(crate) struct WorkerFacts {
 }
 
 /// How requests to a replica ended. Every count only rises.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RequestCounts {
     /// Requests sent there, second tries included.
     pub(crate) sent: u64,

@@ -28,7 +28,7 @@ pub(crate) enum Place {
     },
     /// In a flag of the command line, such as `--listen`.
     Flag(&'static str),
-    /// Nowhere: it should have been said and was not.
+    /// On the command line, as a whole: something is missing from it.
     CommandLine,
 }
 
@@ -58,12 +58,19 @@ pub(crate) struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "")
+    }
+}
+
+impl Mistake {
+    /// The whole of it, `kind` ("warning: ") right before the message.
+    fn write(&self, f: &mut fmt::Formatter<'_>, kind: &str) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
         // A flag is its own field's name.
         if !self.field.is_empty() && !matches!(self.place, Place::Flag(_)) {
             write!(f, "{}: ", self.field)?;
         }
-        f.write_str(&self.message)?;
+        write!(f, "{kind}{}", self.message)?;
         if let Place::Line {
             line,
             column,
@@ -172,4 +179,10 @@ pub(crate) struct Remark {
     pub(crate) severity: Severity,
     /// Where, which field, and what about it.
     pub(crate) about: Mistake,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.about.write(f, &format!("{}: ", self.severity))
+    }
 }

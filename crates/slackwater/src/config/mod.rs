@@ -4,9 +4,20 @@
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
+mod address;
+mod assemble;
+mod fleet;
 mod mistake;
 mod model;
 mod overrides;
+mod prequal;
+mod probe;
+mod reader;
+mod remarks;
+mod show;
+mod source;
+mod suggest;
+mod values;
 
 pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
 pub(crate) use model::{
@@ -15,6 +26,9 @@ pub(crate) use model::{
 };
 pub(crate) use overrides::Overrides;
 
+use assemble::assemble;
+use reader::Reader;
+use source::Source;
 use std::path::Path;
 
 /// A valid configuration, and what should be said about it.
@@ -34,7 +48,16 @@ impl Config {
     ///
     /// Every mistake found, in the order of the file; a [`Fault`](crate::fault::Fault) by `?`.
     pub(crate) fn load(file: Option<&Path>, flags: &Overrides) -> Result<Loaded, Mistakes> {
-        let _ = (file, flags);
-        Err(Mistakes::new(Vec::new()))
+        let source = file.map(Source::read).transpose();
+        let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
+        let reader = Reader::new(source.as_ref(), flags.flags())?;
+        if reader.is_empty() && file.is_some() {
+            return Err(Mistakes::new(vec![Mistake {
+                place: reader.whole_place(),
+                field: String::new(),
+                message: "is empty, expected at least the keys listen and replicas".to_owned(),
+            }]));
+        }
+        assemble(reader).1
     }
 }

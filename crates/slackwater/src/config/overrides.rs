@@ -3,6 +3,9 @@
 //! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given wins over the file's key
 //! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
 
+use super::reader::Flag;
+use toml::de::DeValue;
+
 /// Flags that stand for configuration keys.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Overrides {
@@ -24,4 +27,42 @@ pub(crate) struct Overrides {
     /// Where status and metrics are served, or "none" [key: admin.listen; default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
+}
+
+impl Overrides {
+    pub(super) fn flags(&self) -> Vec<Flag<'_>> {
+        let flag = |field, name, values| Flag {
+            field,
+            name,
+            values,
+        };
+        vec![
+            flag("listen", "--listen", texts(&self.listen)),
+            flag("replicas", "--replicas", texts(&self.replicas)),
+            flag("policy", "--policy", texts(&self.policy)),
+            flag(
+                "workers",
+                "--workers",
+                self.workers.iter().map(|number| scalar(number)).collect(),
+            ),
+            flag("probe.transport", "--probe", texts(&self.probe)),
+            flag("admin.listen", "--admin", texts(&self.admin)),
+        ]
+    }
+}
+
+fn texts<'v>(written: impl IntoIterator<Item = &'v String>) -> Vec<DeValue<'v>> {
+    written.into_iter().map(|one| text(one)).collect()
+}
+
+fn text(written: &str) -> DeValue<'_> {
+    DeValue::String(written.into())
+}
+
+/// A number if it is one, else the text, which the key's own parser then refuses.
+fn scalar(written: &str) -> DeValue<'_> {
+    match DeValue::parse(written) {
+        Ok(value) if value.get_ref().is_integer() => value.into_inner(),
+        _ => text(written),
+    }
 }

@@ -1,0 +1,301 @@
+//! Who listens and who is balanced over: the keys `listen`, `admin.listen` and `replicas`, and everything that two
+//! addresses can have against each other.
+
+use super::address::{Address, loops_back, normal, overlap, unreachable};
+use super::mistake::Mistake;
+use super::model::ReplicaConfig;
+use super::reader::{Item, Reader, Said};
+use super::values::{found, nonzero, text};
+use core::net::SocketAddr;
+use core::num::NonZeroU16;
+use std::collections::BTreeMap;
+use toml::de::DeValue;
+
+/// The most addresses to listen at.
+const LISTEN_MAX: usize = 64;
+/// The most replicas, after host names have become addresses.
+const REPLICAS_MAX: usize = 65_536;
+
+const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
+const REPLICA_EXPECTED: &str =
+    "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
+
+/// An address to listen at, and where it was said; defaults were said nowhere.
+pub(super) type Listener = (SocketAddr, Option<Said>);
+
+/// The key `listen`; at least one address, unless mistakes were noted.
+pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
+    let Some(items) = reader.take_list("listen") else {
+        let place = reader.whole_place();
+        reader.add_mistake(Mistake {
+            place,
+            field: "listen".to_owned(),
+            message: format!("is missing, expected {LISTEN_EXPECTED}"),
+        });
+        return Vec::new();
+    };
+    if items.is_empty() || items.len() > LISTEN_MAX {
+        if let Some(said) = reader.said_section("listen") {
+            let count = items.len();
+            reader.add_mistake(said.mistake(format!(
+                "found a list of {count}, expected from 1 to {LISTEN_MAX} addresses"
+            )));
+        }
+        return Vec::new();
+    }
+    let mut listeners: Vec<Listener> = Vec::new();
+    for item in items {
+        let Some(address) = reader.note(listen_address(&item)) else {
+            continue;
+        };
+        match listeners.iter().find(|(other, _)| overlap(*other, address)) {
+            Some((other, _)) => reader.add_mistake(item.mistake(format!(
+                "{address} is taken by {other}, expected each address once"
+            ))),
+            None => listeners.push((address, Some(item.said))),
+        }
+    }
+    listeners
+}
+
+/// The key `admin.listen`; `None` where it says "none".
+pub(super) fn read_admin(reader: &mut Reader<'_>, default: SocketAddr) -> Option<Listener> {
+    let Some(item) = reader.take("admin.listen") else {
+        return Some((default, None));
+    };
+    if item.value.as_str() == Some("none") {
+        return None;
+    }
+    let address = reader.note(listen_address(&item))?;
+    Some((address, Some(item.said)))
+}
+
+fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
+    let written = item.read(|value| text(value, LISTEN_EXPECTED), LISTEN_EXPECTED)?;
+    match Address::parse(written) {
+        Ok(Address::Ip(address)) => Ok(address),
+        Ok(Address::Name(..)) => Err(item.mistake(format!(
+            "found the host name {written:?}, expected {LISTEN_EXPECTED}"
+        ))),
+        Err(_) if written.starts_with(':') => Err(item.mistake(format!(
+            "found {written:?}, expected {LISTEN_EXPECTED}; every address of this machine is \"0.0.0.0{written}\""
+        ))),
+        Err(expected) => Err(item.mistake(format!("found {written:?}, {expected}"))),
+    }
+}
+
+/// One entry of `replicas` before its name is resolved.
+struct Entry {
+    said: Said,
+    written: String,
+    address: Address,
+    probe: Option<ProbePlace>,
+}
+
+/// Where a replica's own `probe` sends probes.
+#[derive(Clone)]
+enum ProbePlace {
+    Address(Address, Said),
+    Port(NonZeroU16),
+}
+
+/// The key `replicas`: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
+pub(super) fn read_replicas(
+    reader: &mut Reader<'_>,
+    probe_port: Option<NonZeroU16>,
+) -> Vec<(ReplicaConfig, Said)> {
+    const EXPECTED: &str = "expected a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
+    let Some(items) = reader.take_list("replicas") else {
+        let place = reader.whole_place();
+        reader.add_mistake(Mistake {
+            place,
+            field: "replicas".to_owned(),
+            message: format!("is missing, {EXPECTED}"),
+        });
+        return Vec::new();
+    };
+    if items.is_empty()
+        && let Some(said) = reader.said_section("replicas")
+    {
+        reader.add_mistake(said.mistake(format!("found no replica, {EXPECTED}")));
+    }
+    let mut fleet = Fleet::default();
+    for item in items {
+        let entry = read_entry(reader, &item);
+        let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port)));
+        for (replica, said) in resolved.unwrap_or_default() {
+            if let Err(mistake) = fleet.add(replica, said) {
+                reader.add_mistake(mistake);
+            }
+        }
+        if fleet.replicas.len() > REPLICAS_MAX {
+            reader.add_mistake(item.mistake(format!(
+                "is one too many, expected at most {REPLICAS_MAX} replicas"
+            )));
+            break;
+        }
+    }
+    fleet.replicas
+}
+
+/// Replicas so far, and who has each address.
+#[derive(Default)]
+struct Fleet {
+    replicas: Vec<(ReplicaConfig, Said)>,
+    taken: BTreeMap<SocketAddr, String>,
+}
+
+impl Fleet {
+    fn add(&mut self, replica: ReplicaConfig, said: Said) -> Result<(), Mistake> {
+        let address = normal(replica.address);
+        if let Some(first) = self.taken.get(&address) {
+            return Err(said.mistake(format!(
+                "{} is {first} again, expected each replica once",
+                replica.name
+            )));
+        }
+        let name = if said.field == "replicas" {
+            format!("{:?}", replica.name)
+        } else {
+            said.field.clone()
+        };
+        self.taken.insert(address, name);
+        self.replicas.push((replica, said));
+        Ok(())
+    }
+}
+
+fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
+    match &item.value {
+        DeValue::String(written) => {
+            let address = reader.note(replica_address(item, written))?;
+            Some(Entry {
+                said: item.said.clone(),
+                written: written.to_string(),
+                address,
+                probe: None,
+            })
+        }
+        DeValue::Table(table) => {
+            let entries = reader.take_entries(&item.said.field, table, &["address", "probe"]);
+            let entry =
+                |key| (entries.iter()).find_map(|(known, item)| (*known == key).then_some(item));
+            let Some(at) = entry("address") else {
+                reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
+                return None;
+            };
+            let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
+            let address = written.and_then(|written| reader.note(replica_address(at, written)));
+            let probe = entry("probe").and_then(|probe| reader.note(probe_place(probe)));
+            Some(Entry {
+                said: at.said.clone(),
+                written: written?.to_owned(),
+                address: address?,
+                probe,
+            })
+        }
+        other => {
+            reader.add_mistake(item.mistake(format!(
+                "found {}, expected {REPLICA_EXPECTED}",
+                found(other)
+            )));
+            None
+        }
+    }
+}
+
+fn replica_address(item: &Item<'_>, written: &str) -> Result<Address, Mistake> {
+    let address = Address::parse(written)
+        .map_err(|expected| item.mistake(format!("found {written:?}, {expected}")))?;
+    if address.port() == 0 {
+        return Err(item.mistake(format!(
+            "found {written:?}, expected a port from 1 to 65535"
+        )));
+    }
+    Ok(address)
+}
+
+fn probe_place(item: &Item<'_>) -> Result<ProbePlace, Mistake> {
+    const EXPECTED: &str = "\"host:port\", or a port from 1 to 65535 of the replica's own host";
+    if let DeValue::Integer(_) = item.value {
+        return item.read(nonzero, EXPECTED).map(ProbePlace::Port);
+    }
+    let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
+    let address = replica_address(item, written)?;
+    Ok(ProbePlace::Address(address, item.said.clone()))
+}
+
+/// One replica for each address of the entry's name.
+fn resolve(
+    entry: &Entry,
+    probe_port: Option<NonZeroU16>,
+) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
+    let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
+    let probe_address = match &entry.probe {
+        Some(ProbePlace::Address(address, said)) => {
+            resolve_one(address, said, "the probe address")?
+                .first()
+                .copied()
+        }
+        _ => None,
+    };
+    let port = match entry.probe {
+        Some(ProbePlace::Port(port)) => Some(port),
+        _ => probe_port,
+    };
+    let many = addresses.len() > 1;
+    let replica = |address: SocketAddr| {
+        let own = port.map_or(address, |port| SocketAddr::new(address.ip(), port.get()));
+        ReplicaConfig {
+            name: if many {
+                address.to_string()
+            } else {
+                entry.written.clone()
+            },
+            address,
+            probe_address: probe_address.unwrap_or(own),
+        }
+    };
+    let replicas = addresses.into_iter().map(replica);
+    Ok(replicas
+        .map(|replica| (replica, entry.said.clone()))
+        .collect())
+}
+
+fn resolve_one(address: &Address, said: &Said, written: &str) -> Result<Vec<SocketAddr>, Mistake> {
+    let addresses = address
+        .resolve()
+        .map_err(|why| said.mistake(format!("{written} {why}")))?;
+    match addresses.iter().find_map(|&found| unreachable(found)) {
+        Some(why) => Err(said.mistake(format!("{written} {why}"))),
+        None => Ok(addresses),
+    }
+}
+
+/// Notes what the listeners, the admin server and the replicas have against each other.
+pub(super) fn note_collisions(
+    reader: &mut Reader<'_>,
+    listeners: &[Listener],
+    admin: Option<&Listener>,
+    replicas: &[(ReplicaConfig, Said)],
+) {
+    for (address, said) in listeners {
+        if let Some((admin_address, admin_said)) = admin
+            && overlap(*address, *admin_address)
+            && let Some(said) = admin_said.as_ref().or(said.as_ref())
+        {
+            reader.add_mistake(said.mistake(format!(
+                "listen ({address}) and admin.listen ({admin_address}) collide, expected two addresses"
+            )));
+        }
+    }
+    for (replica, said) in replicas {
+        let own = listeners.iter().chain(admin);
+        for (address, _) in own.filter(|(address, _)| loops_back(*address, replica.address)) {
+            reader.add_mistake(said.mistake(format!(
+                "{} is this process itself, which listens at {address}; requests would go round in circles",
+                replica.name
+            )));
+        }
+    }
+}

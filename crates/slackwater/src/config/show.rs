@@ -1,0 +1,106 @@
+//! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
+//! resolved to. Loading it again gives the same configuration.
+
+use super::model::Config;
+use super::values::{show_bytes, show_duration};
+use core::fmt::{self, Display, Write};
+
+impl Config {
+    /// The whole configuration in TOML.
+    pub(crate) fn to_toml(&self) -> String {
+        let mut toml = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_toml(&mut toml);
+        toml
+    }
+
+    fn write_toml(&self, to: &mut String) -> fmt::Result {
+        let listen: Vec<_> = self.listen.iter().map(quoted).collect();
+        writeln!(to, "listen = [{}]", listen.join(", "))?;
+        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(to, "policy = {}", quoted(self.policy.name))?;
+        writeln!(to, "replicas = [")?;
+        for replica in &self.replicas {
+            let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
+            writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
+        }
+        writeln!(to, "]\n\n[replica]")?;
+        writeln!(to, "protocol = {}", quoted(self.replica.protocol.as_str()))?;
+        let idle = self.replica.idle_connections_max;
+        writeln!(to, "idle_connections_max = {idle}\n")?;
+        self.write_probe(to)?;
+        self.write_prequal(to)?;
+        self.write_bounds(to)?;
+        let admin = self.admin.listen.map_or_else(|| quoted("none"), quoted);
+        writeln!(to, "[admin]\nlisten = {admin}")?;
+        writeln!(to, "connections_max = {}", self.admin.connections_max)
+    }
+
+    fn write_probe(&self, to: &mut String) -> fmt::Result {
+        let transport = quoted(self.probe.transport.as_str());
+        writeln!(to, "[probe]\ntransport = {transport}")?;
+        if let Some(port) = self.probe.port {
+            writeln!(to, "port = {port}")?;
+        }
+        writeln!(to, "path = {}", quoted(&self.probe.path))?;
+        if let Some(file) = &self.probe.key_file {
+            writeln!(to, "key_file = {}", quoted(file.display()))?;
+        }
+        writeln!(to)
+    }
+
+    fn write_prequal(&self, to: &mut String) -> fmt::Result {
+        let p = &self.policy_settings.prequal;
+        let span = |span| quoted(show_duration(span));
+        let fields: [(&str, &dyn Display); 15] = [
+            ("probe_rate", &p.probe_rate),
+            ("remove_rate", &p.remove_rate),
+            ("pool_capacity", &p.pool_capacity),
+            ("report_age_max", &span(p.report_age_max)),
+            ("rif_limit_quantile", &p.rif_limit_quantile),
+            ("pool_drift", &p.pool_drift),
+            ("reuse_max", &p.reuse_max),
+            ("probe_idle_max", &span(p.probe_idle_max)),
+            ("idle_probes", &p.idle_probes),
+            ("probe_interval_min", &span(p.probe_interval_min)),
+            ("probe_deadline", &span(p.probe_deadline)),
+            ("probes_outstanding_max", &p.probes_outstanding_max),
+            ("sync_probes", &p.sync_probes),
+            ("sync_deadline", &span(p.sync_deadline)),
+            ("local_only", &p.local_only),
+        ];
+        write_section(to, "prequal", &fields)
+    }
+
+    fn write_bounds(&self, to: &mut String) -> fmt::Result {
+        let (t, l) = (&self.timeouts, &self.limits);
+        let span = |span| quoted(show_duration(span));
+        let timeouts: [(&str, &dyn Display); 5] = [
+            ("connect", &span(t.connect)),
+            ("head", &span(t.head)),
+            ("first_byte", &span(t.first_byte)),
+            ("idle", &span(t.idle)),
+            ("drain", &span(t.drain)),
+        ];
+        write_section(to, "timeouts", &timeouts)?;
+        let limits: [(&str, &dyn Display); 4] = [
+            ("connections_max", &l.connections_max),
+            ("streams_max", &l.streams_max),
+            ("head_bytes_max", &quoted(show_bytes(l.head_bytes_max))),
+            ("head_fields_max", &l.head_fields_max),
+        ];
+        write_section(to, "limits", &limits)
+    }
+}
+
+fn write_section(to: &mut String, name: &str, fields: &[(&str, &dyn Display)]) -> fmt::Result {
+    writeln!(to, "[{name}]")?;
+    for (key, value) in fields {
+        writeln!(to, "{key} = {value}")?;
+    }
+    writeln!(to)
+}
+
+fn quoted(text: impl Display) -> String {
+    toml::Value::String(text.to_string()).to_string()
+}

@@ -1,0 +1,153 @@
+//! A configuration file's text, and the way from a byte in it to a line and a column.
+//!
+//! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log given by mistake must not be
+//! read to its end.
+
+use super::mistake::{Mistake, Place};
+use core::ops::Range;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A file that has been read.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: PathBuf,
+    text: String,
+}
+
+impl Source {
+    pub(super) fn read(file: &Path) -> Result<Self, Mistake> {
+        let bytes = read_bounded(file).map_err(|message| Mistake {
+            place: Place::File(file.to_owned()),
+            field: String::new(),
+            message,
+        })?;
+        let file = file.to_owned();
+        // Some editors put a byte order mark first, which is no part of the text.
+        let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
+            Some(rest) => rest.to_vec(),
+            None => bytes,
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { file, text }),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let byte = error.as_bytes().get(at).copied().unwrap_or_default();
+                // Offsets before the first invalid byte are the same in the lossy text.
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let place = Self { file, text }.place(at..at + 1);
+                Err(Mistake {
+                    place,
+                    field: "encoding".to_owned(),
+                    message: format!("byte 0x{byte:02x} is not UTF-8, expected UTF-8 text"),
+                })
+            }
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The line and column of a span of bytes. One that runs over several lines is cut at the end of its first.
+    pub(super) fn place(&self, span: Range<usize>) -> Place {
+        let start = self.floor(span.start);
+        let end = self.floor(span.end).max(start);
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = &self.text[line_start..];
+        let text = rest.split('\n').next().unwrap_or_default();
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        let line_end = line_start + text.len();
+        let width = self.text[start..end.min(line_end).max(start)]
+            .chars()
+            .count();
+        Place::Line {
+            file: self.file.clone(),
+            line: before.matches('\n').count() + 1,
+            column: self.text[line_start..start].chars().count() + 1,
+            width: width.max(1),
+            text: text.to_owned(),
+        }
+    }
+
+    /// The nearest character boundary at or before `at`.
+    fn floor(&self, at: usize) -> usize {
+        let mut at = at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    }
+}
+
+/// The file's bytes, or what is wrong with it.
+pub(super) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
+    let told = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
+        ErrorKind::IsADirectory => "is a directory, expected a file".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    };
+    let opened = File::open(file).map_err(told)?;
+    let mut bytes = Vec::new();
+    opened
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(told)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err("is larger than 1 MiB, expected a configuration file".to_owned());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, span: Range<usize>) -> (usize, usize, usize, String) {
+        let source = Source {
+            file: PathBuf::from("f"),
+            text: text.to_owned(),
+        };
+        match source.place(span) {
+            Place::Line {
+                line,
+                column,
+                width,
+                text,
+                ..
+            } => (line, column, width, text),
+            other => panic!("a line was expected, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_byte_becomes_a_line_and_a_column_in_characters() {
+        let text = "a = 1\nñé = \"x\"\r\nlast";
+        assert_eq!(at(text, 0..1), (1, 1, 1, "a = 1".to_owned()));
+        assert_eq!(at(text, 6..10), (2, 1, 2, "ñé = \"x\"".to_owned()));
+        assert_eq!(at(text, 13..16), (2, 6, 3, "ñé = \"x\"".to_owned()));
+        assert_eq!(at(text, 18..22), (3, 1, 4, "last".to_owned()));
+    }
+
+    #[test]
+    fn spans_at_and_beyond_the_end_are_places_too() {
+        assert_eq!(at("", 0..0), (1, 1, 1, String::new()));
+        assert_eq!(at("a\n", 2..2), (2, 1, 1, String::new()));
+        assert_eq!(at("a\n", 9..12), (2, 1, 1, String::new()));
+        assert_eq!(
+            at("ab\ncd", 0..5),
+            (1, 1, 2, "ab".to_owned()),
+            "cut at the first line's end"
+        );
+    }
+}
