@@ -1,7 +1,8 @@
 //! The client's side: who gets the next query, among real sockets.
 //!
 //! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and sockets: it picks, it
-//! hands out [`Lease`]s that end exactly once, and it passes probes to a [`Prober`].
+//! hands out [`Lease`]s that end exactly once, and it passes probes to a [`Prober`]. [`Balance`] is the same thing as a
+//! tower service over discovered services.
 //!
 //! | | file |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! Absent on purpose: connections to replicas (the service that is balanced has them), retries and hedges (layers of
 //! their own), health beyond what probes say.
 
+pub mod balance;
 mod balancer;
 mod drive;
 mod driver;
@@ -25,6 +27,7 @@ mod replicas;
 mod round;
 mod rounds;
 
+pub use balance::Balance;
 pub use balancer::{Balancer, Picked};
 pub use drive::{Drive, DriveGuard};
 pub use lease::{Lease, PickView};

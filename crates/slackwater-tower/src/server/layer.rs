@@ -114,15 +114,12 @@ impl<S> LoadService<S> {
     fn answer<B: Body>(&self, probe: &http::HeaderMap) -> Response<TrackedBody<B>> {
         let counts = &self.load.live_counts().probes;
         let mut response = Response::new(TrackedBody::empty());
-        match headers::read_hint(probe) {
-            Ok(hint) => {
-                add_one(&counts.http_answered);
-                headers::write_report(&self.load.report(Some(&hint)), response.headers_mut());
-            }
-            Err(headers::BadHint) => {
-                add_one(&counts.http_refused);
-                *response.status_mut() = StatusCode::BAD_REQUEST;
-            }
+        if let Ok(hint) = headers::read_hint(probe) {
+            add_one(&counts.http_answered);
+            headers::write_report(&self.load.report(Some(&hint)), response.headers_mut());
+        } else {
+            add_one(&counts.http_refused);
+            *response.status_mut() = StatusCode::BAD_REQUEST;
         }
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(CACHE_CONTROL, no_store);

@@ -7,10 +7,11 @@ use super::QueryInFlight;
 use super::counts::{Counts, LoadCounts};
 use crate::clock::Clock;
 use core::fmt;
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use slackwater_core::tracker::{LoadTracker, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 /// A handle to one replica's state; clones share it. One for each thing that clients pick: usually one in a process.

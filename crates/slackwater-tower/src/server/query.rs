@@ -75,7 +75,8 @@ impl Drop for QueryInFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use core::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
 
     fn ends(load: &Load) -> [u64; 3] {
         let counts = load.counts();

@@ -26,7 +26,6 @@ const BODY_BYTES_MAX: u64 = 4096;
 
 /// Settings of an [`HttpProber`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct HttpProberConfig {
     /// What is asked for; default [`PROBE_PATH`].
     pub path: PathAndQuery,

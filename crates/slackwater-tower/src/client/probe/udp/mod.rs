@@ -20,7 +20,6 @@ use tokio::task::JoinHandle;
 
 /// Settings of a [`UdpProber`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct UdpProberConfig {
     /// The key that signs probes and that replies must be signed with; default none.
     pub key: Option<ProbeKey>,

@@ -1,0 +1,104 @@
+//! The response's body, which holds the query's lease until its last byte. `[T1]`
+
+use super::classify::Classify;
+use crate::client::lease::Lease;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use http::response::Parts;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use slackwater_core::policy::Outcome;
+use std::sync::Arc;
+
+pin_project! {
+    /// A body that ends its query: with the head's outcome at its end, as failed on an error, as dropped (or failed, if
+    /// the head said so) when it is dropped before.
+    pub struct LeasedBody<B> {
+        #[pin]
+        body: B,
+        lease: Option<Lease>,
+        outcome: Outcome,
+        classify: Arc<dyn Classify>,
+    }
+
+    impl<B> PinnedDrop for LeasedBody<B> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let (Some(lease), Outcome::Failed) = (this.lease.take(), *this.outcome) {
+                lease.finish(Outcome::Failed);
+            }
+        }
+    }
+}
+
+impl<B: Body> LeasedBody<B> {
+    pub(super) fn new(
+        body: B,
+        mut lease: Lease,
+        head: &Parts,
+        classify: Arc<dyn Classify>,
+    ) -> Self {
+        lease.head_ready();
+        let outcome = classify.head(head);
+        let mut body = Self {
+            body,
+            lease: Some(lease),
+            outcome,
+            classify,
+        };
+        if body.body.is_end_stream() {
+            // Nobody polls a body that has ended, so this is the only moment to say so.
+            end(&mut body.lease, outcome);
+        }
+        body
+    }
+}
+
+fn end(lease: &mut Option<Lease>, outcome: Outcome) {
+    if let Some(lease) = lease.take() {
+        lease.finish(outcome);
+    }
+}
+
+impl<B: Body> Body for LeasedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let mut this = self.project();
+        let frame = ready!(this.body.as_mut().poll_frame(cx));
+        match &frame {
+            None => end(this.lease, *this.outcome),
+            Some(Err(_)) => end(this.lease, Outcome::Failed),
+            Some(Ok(frame)) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    *this.outcome = this.classify.trailers(trailers, *this.outcome);
+                }
+                if this.body.is_end_stream() {
+                    end(this.lease, *this.outcome);
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> core::fmt::Debug for LeasedBody<B> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("LeasedBody")
+            .field("lease", &self.lease)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! How a query ended, read off an HTTP response or an error.
+
+use core::error::Error;
+use http::HeaderMap;
+use http::response::Parts;
+use slackwater_core::policy::Outcome;
+use std::io;
+
+/// Tells a query's [`Outcome`]. What it says never changes the response or the error that the client gets.
+pub trait Classify: Send + Sync + 'static {
+    /// The outcome as far as the response's head tells, if its body comes to its end.
+    fn head(&self, head: &Parts) -> Outcome {
+        if head.status.is_server_error() {
+            Outcome::Failed
+        } else {
+            Outcome::Success
+        }
+    }
+
+    /// The outcome, when the response ends in trailers (gRPC has its status there); `by_head` unless they say otherwise.
+    fn trailers(&self, trailers: &HeaderMap, by_head: Outcome) -> Outcome {
+        let _ = trailers;
+        by_head
+    }
+
+    /// The outcome of a query to which the service has no response.
+    fn error(&self, error: &(dyn Error + 'static)) -> Outcome {
+        if is_unreachable(error) {
+            Outcome::Unreachable
+        } else {
+            Outcome::Failed
+        }
+    }
+}
+
+/// The default: a 5xx status and any error are failures, and an error that began as a failure to connect says that the
+/// replica never saw the query.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByStatus;
+
+impl Classify for ByStatus {}
+
+/// Whether the error, or what caused it, is one that only connecting can give.
+pub fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
+    core::iter::successors(Some(error), |&error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkUnreachable
+                    | io::ErrorKind::AddrNotAvailable
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::fmt;
+
+    #[derive(Debug)]
+    struct Wrapped(io::Error);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("wrapped")
+        }
+    }
+
+    impl Error for Wrapped {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_refused_connection_is_unreachable_however_deep_it_lies() {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(ByStatus.error(&refused()), Outcome::Unreachable);
+        assert_eq!(ByStatus.error(&Wrapped(refused())), Outcome::Unreachable);
+        let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+        assert_eq!(
+            ByStatus.error(&Wrapped(reset)),
+            Outcome::Failed,
+            "the replica may have seen it"
+        );
+    }
+
+    #[test]
+    fn server_errors_fail_and_client_errors_do_not() {
+        for (status, outcome) in [
+            (200, Outcome::Success),
+            (404, Outcome::Success),
+            (500, Outcome::Failed),
+            (503, Outcome::Failed),
+        ] {
+            let response = http::Response::builder().status(status).body(());
+            let (head, ()) = response.expect("a status").into_parts();
+            assert_eq!(ByStatus.head(&head), outcome, "{status}");
+        }
+    }
+}

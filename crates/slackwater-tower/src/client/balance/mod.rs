@@ -1,0 +1,304 @@
+//! The tower service: a [`Balancer`] over discovered services.
+//!
+//! ```
+//! use slackwater_core::policy::{Prequal, PrequalConfig};
+//! use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
+//! use std::net::SocketAddr;
+//! use tower::{BoxError, ServiceExt, discover::Change, service_fn};
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+//!
+//! // Any stream of changes will do; here two replicas, for ever. A real service would connect to the address.
+//! let service = |addr: SocketAddr| {
+//!     service_fn(move |_: http::Request<String>| async move {
+//!         Ok::<_, BoxError>(http::Response::new(format!("from {addr}")))
+//!     })
+//! };
+//! let replicas: [SocketAddr; 2] = [([127, 0, 0, 1], 8001).into(), ([127, 0, 0, 1], 8002).into()];
+//! let changes = replicas.map(|addr| Ok::<_, BoxError>(Change::Insert(addr, service(addr))));
+//!
+//! let balancer = Balancer::new(Box::new(Prequal::new(PrequalConfig::default())), NoProber);
+//! let _drive = balancer.spawn_drive();
+//! let (balance, membership) =
+//!     Balance::new(balancer, futures_util::stream::iter(changes), |&addr| ReplicaAddrs::from(addr));
+//! membership.await.expect("this discovery does not fail");
+//!
+//! let response = balance.oneshot(http::Request::new(String::new())).await.expect("an answer");
+//! assert_eq!(response.status(), 200);
+//! # });
+//! ```
+//!
+//! # Readiness
+//!
+//! `poll_ready` is always ready, and says nothing about replicas: the choice is made in `call`, when there is a query to
+//! choose for. The response future clones the chosen service, drives *that clone* to readiness and calls it, so nothing
+//! is reserved by a caller who then does not call, no clone inherits a readiness that it has not got, and no replica
+//! waits for the next query to make progress. While the chosen service is not ready the query counts as in flight there,
+//! which is what it is. Limits, time-outs and load shedding belong in layers around this one. Services must be `Clone`;
+//! those that are not go into a [`tower::buffer`](https://docs.rs/tower/latest/tower/buffer/index.html) each.
+//!
+//! # The end of a query
+//!
+//! Its lease ends when the response's body has ended, or with whatever drops it: the response future or the body. A
+//! response without body ends at once. What `101 Switching Protocols` leads to is not watched.
+
+mod body;
+mod classify;
+mod future;
+mod membership;
+
+pub use body::LeasedBody;
+pub use classify::{ByStatus, Classify, is_unreachable};
+pub use future::ResponseFuture;
+pub use membership::Membership;
+
+use super::balancer::{Balancer, Picked};
+use super::lease::Lease;
+use super::replicas::{InsertError, ReplicaAddrs, ReplicaMap};
+use bytes::Bytes;
+use core::fmt;
+use core::task::{Context, Poll};
+use future::State;
+use futures_util::task::AtomicWaker;
+use http::{Request, Response};
+use http_body::Body;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+use std::sync::{Arc, PoisonError, RwLock};
+use tower::discover::Discover;
+use tower::{BoxError, Service};
+
+/// Reads the query hint off a request. `[S3]`
+type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
+
+/// There is no replica to send a query to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoReplica;
+
+impl fmt::Display for NoReplica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no replica is known; has service discovery found any?")
+    }
+}
+
+impl core::error::Error for NoReplica {}
+
+/// Balances HTTP requests over services `S`; cheap to clone.
+pub struct Balance<S, B> {
+    shared: Arc<Shared<S, B>>,
+}
+
+/// What all handles share.
+pub(super) struct Shared<S, B> {
+    balancer: Balancer,
+    /// The service of each replica that `balancer` knows. Changed together with the balancer, under this lock; picks take
+    /// it for reading, so that a replica that is picked has a service.
+    services: RwLock<ReplicaMap<S>>,
+    classify: Arc<dyn Classify>,
+    hint: Option<HintOf<B>>,
+    membership_waker: Arc<AtomicWaker>,
+}
+
+/// A choice, with what to call.
+pub(super) struct Chosen<S> {
+    lease: Lease,
+    service: S,
+}
+
+impl<S, B> Balance<S, B> {
+    /// A service over what `discover` discovers, and the future that follows it, to be spawned. `addrs` tells a key's
+    /// addresses. The balancer's members are this service's alone from now on. Spawn [`Balancer::drive`], too.
+    pub fn new<D, A>(balancer: Balancer, discover: D, addrs: A) -> (Self, Membership<D, A, B>)
+    where
+        D: Discover<Service = S>,
+        A: Fn(&D::Key) -> ReplicaAddrs,
+    {
+        BalanceBuilder::new(balancer).build(discover, addrs)
+    }
+
+    /// The balancer inside: counters, snapshot.
+    pub fn balancer(&self) -> &Balancer {
+        &self.shared.balancer
+    }
+}
+
+/// Makes a [`Balance`] with other than its defaults.
+pub struct BalanceBuilder<B> {
+    balancer: Balancer,
+    classify: Arc<dyn Classify>,
+    hint: Option<HintOf<B>>,
+}
+
+impl<B> BalanceBuilder<B> {
+    /// Starts from the defaults: [`ByStatus`], and no hints.
+    pub fn new(balancer: Balancer) -> Self {
+        Self {
+            balancer,
+            classify: Arc::new(ByStatus),
+            hint: None,
+        }
+    }
+
+    /// Tells outcomes by `classify`.
+    #[must_use]
+    pub fn classify(mut self, classify: impl Classify) -> Self {
+        self.classify = Arc::new(classify);
+        self
+    }
+
+    /// Puts into the probes for a query what `hint` reads off its request: at most
+    /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX) bytes. Only asked by policies that probe for each query. `[S3]`
+    #[must_use]
+    pub fn hint(
+        mut self,
+        hint: impl Fn(&Request<B>) -> Option<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.hint = Some(Box::new(hint));
+        self
+    }
+
+    /// As [`Balance::new`].
+    pub fn build<D, A>(self, discover: D, addrs: A) -> (Balance<D::Service, B>, Membership<D, A, B>)
+    where
+        D: Discover,
+        A: Fn(&D::Key) -> ReplicaAddrs,
+    {
+        let shared = Arc::new(Shared {
+            balancer: self.balancer,
+            services: RwLock::default(),
+            classify: self.classify,
+            hint: self.hint,
+            membership_waker: Arc::default(),
+        });
+        let membership = Membership::new(discover, addrs, &shared);
+        (Balance { shared }, membership)
+    }
+}
+
+impl<S, B> Shared<S, B> {
+    fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, InsertError> {
+        let mut services = self
+            .services
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let replica = self.balancer.insert(addrs)?;
+        services.insert(replica, service);
+        Ok(replica)
+    }
+
+    fn replace(&self, replica: ReplicaId, service: S) {
+        let mut services = self
+            .services
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let replaced = services.insert(replica, service);
+        drop(services);
+        // Not under the lock: a service's end may run any code.
+        drop(replaced);
+    }
+
+    fn remove(&self, replica: ReplicaId) {
+        let mut services = self
+            .services
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.balancer.remove(replica);
+        let removed = services.remove(&replica);
+        drop(services);
+        drop(removed);
+    }
+
+    /// Chooses by `choose`, and takes the service that goes with the choice.
+    fn find(&self, choose: impl FnOnce() -> Option<Lease>) -> Option<Chosen<S>>
+    where
+        S: Clone,
+    {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let lease = choose()?;
+        let service = services.get(&lease.replica()).cloned()?;
+        Some(Chosen { lease, service })
+    }
+
+    fn failed<T>(&self, lease: &mut Option<Lease>, error: BoxError) -> Result<T, BoxError> {
+        if let Some(lease) = lease.take() {
+            lease.finish(self.classify.error(&*error));
+        }
+        Err(error)
+    }
+
+    fn leased<RB: Body>(&self, response: Response<RB>, lease: Lease) -> Response<LeasedBody<RB>> {
+        let (head, body) = response.into_parts();
+        let body = LeasedBody::new(body, lease, &head, Arc::clone(&self.classify));
+        Response::from_parts(head, body)
+    }
+}
+
+impl<S, B> Drop for Shared<S, B> {
+    fn drop(&mut self) {
+        self.membership_waker.wake();
+    }
+}
+
+impl<S, B, RB> Service<Request<B>> for Balance<S, B>
+where
+    S: Service<Request<B>, Response = Response<RB>> + Clone,
+    S::Error: Into<BoxError>,
+    RB: Body,
+{
+    type Response = Response<LeasedBody<RB>>;
+    type Error = BoxError;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let mut probing = None;
+        let chosen = self
+            .shared
+            .find(|| match self.shared.balancer.pick(Query::first()) {
+                Picked::Ready(lease) => Some(lease),
+                Picked::NoReplica => None,
+                Picked::Probing(round) => {
+                    probing = Some(round);
+                    None
+                }
+            });
+        let state = match probing {
+            None => State::chosen(chosen, request),
+            Some(mut round) => {
+                let hint = self.shared.hint.as_ref().and_then(|hint| hint(&request));
+                round.send(&hint.unwrap_or_default());
+                State::Probing {
+                    round: Some(round),
+                    request: Some(request),
+                }
+            }
+        };
+        ResponseFuture::new(Arc::clone(&self.shared), state)
+    }
+}
+
+impl<S, B> Clone for Balance<S, B> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<S, B> fmt::Debug for Balance<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Balance")
+            .field("balancer", &self.shared.balancer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Debug for BalanceBuilder<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BalanceBuilder")
+            .field("balancer", &self.balancer)
+            .finish_non_exhaustive()
+    }
+}
