@@ -1,18 +1,21 @@
-//! The sub-command `slackwater demo`.
+//! The sub-command `slackwater demo`: two policies side by side on this machine.
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the demo's own page, which uses it, comes next")
-)]
+mod args;
+mod fleet;
+mod history;
+mod observe;
+mod picture;
 mod replica;
+mod summary;
+mod terminal;
+mod verdict;
+mod words;
 
 use crate::fault::Fault;
-
-/// Arguments of `slackwater demo`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) use args::Args;
 
 /// Runs `slackwater demo`.
-pub(crate) fn run(_args: Args) -> Result<(), Fault> {
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let _ = args.settings()?;
     Err(Fault::runtime("not in this build"))
 }

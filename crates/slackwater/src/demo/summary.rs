@@ -1,0 +1,164 @@
+//! What a demo came to: the figures for `--json`, and the closing table and verdict for people.
+//!
+//! The JSON's names are an interface (`docs/demo.md` lists them). Each side has all that `slackwater load` measures, so
+//! `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here what they mean there.
+
+use super::picture::{Balancer, Picks, names};
+use super::verdict::{Contender, Tense, ratio, verdict};
+use super::words;
+use crate::load;
+use core::fmt::{self, Display, Formatter};
+use serde::Serialize;
+
+/// Lateness of the load generator, at p99, from which the figures are called into doubt.
+const SENT_LATE_WARNING_MS: f64 = 5.0;
+
+/// The figures of a whole demo.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Summary {
+    pub(super) replicas: usize,
+    /// Requests per second to each side.
+    pub(super) rate: f64,
+    pub(super) seed: u64,
+    /// Length of the schedule; shorter than asked for when interrupted.
+    pub(super) seconds: f64,
+    pub(super) interrupted: bool,
+    /// The first side's 99th percentile as a share of the second's; `None` where nothing was measured.
+    pub(super) p99_ratio: Option<f64>,
+    /// As given by `--policy` and `--versus`.
+    pub(super) sides: [SideSummary; 2],
+}
+
+/// The figures of one side.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct SideSummary {
+    pub(super) policy: &'static str,
+    #[serde(flatten)]
+    pub(super) load: load::Summary,
+    /// How often each reason decided.
+    pub(super) picks: Vec<Picks>,
+    pub(super) probes_sent: u64,
+    pub(super) probes_answered: u64,
+    pub(super) probes_lost: u64,
+    /// By index of the replica.
+    pub(super) served_by_replica: Vec<u64>,
+    /// The most requests that were seen in flight at one replica.
+    pub(super) rif_high: u32,
+}
+
+impl SideSummary {
+    /// Puts together what the load generator, the proxy and the replicas know of a side.
+    pub(super) fn new(
+        policy: &'static str,
+        load: load::Summary,
+        balancer: Balancer,
+        served_by_replica: Vec<u64>,
+        rif_high: u32,
+    ) -> Self {
+        Self {
+            policy,
+            load,
+            picks: balancer.picks,
+            probes_sent: balancer.probes_sent,
+            probes_answered: balancer.probes_answered,
+            probes_lost: balancer.probes_lost,
+            served_by_replica,
+            rif_high,
+        }
+    }
+
+    /// The 99th percentile; `None` if nothing ended.
+    fn p99_ms(&self) -> Option<f64> {
+        (self.load.requests > 0).then_some(self.load.latency.p99_ms)
+    }
+}
+
+impl Summary {
+    /// Sums two sides up.
+    pub(super) fn new(replicas: usize, sides: [SideSummary; 2]) -> Self {
+        let [first, second] = sides.each_ref().map(|side| &side.load);
+        Self {
+            replicas,
+            rate: first.rate,
+            seed: first.seed,
+            seconds: first.seconds,
+            interrupted: first.interrupted || second.interrupted,
+            p99_ratio: ratio(sides.each_ref().map(SideSummary::p99_ms)),
+            sides,
+        }
+    }
+}
+
+impl Display for Summary {
+    /// The closing words, without a last line break.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let names = names(self.sides.each_ref().map(|side| side.policy));
+        self.fmt_table(f, &names)?;
+        let contender = |index: usize| {
+            let side = &self.sides[index];
+            Contender {
+                name: &names[index],
+                requests: side.load.requests,
+                errors: side.load.errors,
+                p99_ms: side.p99_ms(),
+            }
+        };
+        let sides = [contender(0), contender(1)];
+        write!(f, "\n{}", verdict(sides, Tense::Past))?;
+        let loads = self.sides.iter().map(|side| &side.load);
+        let late_ms = loads.map(|load| load.sent_late.p99_ms).fold(0.0, f64::max);
+        if late_ms > SENT_LATE_WARNING_MS {
+            write!(
+                f,
+                "\nthis computer was too busy: requests left up to {} late at p99, so take the figures with caution",
+                words::ms(late_ms)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    fn fmt_table(&self, f: &mut Formatter<'_>, names: &[String; 2]) -> fmt::Result {
+        write!(f, "{} replicas a side, ", self.replicas)?;
+        write!(f, "{} requests/s to each ", words::rate(self.rate))?;
+        write!(f, "for {:.1} s, seed {}", self.seconds, self.seed)?;
+        writeln!(
+            f,
+            "{}",
+            if self.interrupted {
+                " (interrupted)"
+            } else {
+                ""
+            }
+        )?;
+        let row = |f: &mut Formatter<'_>, name: &str, cells: [String; 2]| {
+            writeln!(f, "  {name:<24}{:>16}{:>16}", cells[0], cells[1])
+        };
+        row(f, "", names.clone())?;
+        let quantiles: [(&str, fn(&load::LatencyFigures) -> f64); 4] = [
+            ("p50", |latency| latency.p50_ms),
+            ("p99", |latency| latency.p99_ms),
+            ("p99.9", |latency| latency.p999_ms),
+            ("longest", |latency| latency.max_ms),
+        ];
+        for (name, of) in quantiles {
+            let of = |side: &SideSummary| (side.load.requests > 0).then(|| of(&side.load.latency));
+            let cells = self.sides.each_ref().map(|side| words::ms_if_any(of(side)));
+            row(f, name, cells)?;
+        }
+        let counts: [(&str, fn(&SideSummary) -> u64); 3] = [
+            ("errors", |side| side.load.errors),
+            ("requests", |side| side.load.requests),
+            ("most at one replica", |side| side.rif_high.into()),
+        ];
+        for (name, of) in counts {
+            row(
+                f,
+                name,
+                self.sides.each_ref().map(|side| words::count(of(side))),
+            )?;
+        }
+        Ok(())
+    }
+}
