@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod fault;
 mod json_output;
+mod forward;
 mod load;
 mod serve;
 

@@ -5,7 +5,14 @@
 //! The fields are documented in `docs/admin.md`.
 
 mod facts;
+mod metrics;
+mod server;
+mod status;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use facts::{
     Facts, Lifecycle, Phase, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts,
 };
+pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
+pub(crate) use status::Status;

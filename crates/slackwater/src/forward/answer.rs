@@ -15,7 +15,11 @@ const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-err
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     let Some(cause) = cause else {
-        return text(StatusCode::SERVICE_UNAVAILABLE, "no_replica", "there is no replica to send this to");
+        return text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no_replica",
+            "there is no replica to send this to",
+        );
     };
     match cause {
         Cause::Unreachable(error) => {

@@ -86,7 +86,9 @@ impl RequestBody {
     }
 
     pub(super) fn progress(&self) -> Option<Rc<Progress>> {
-        self.incoming.as_ref().map(|(_, progress)| Rc::clone(progress))
+        self.incoming
+            .as_ref()
+            .map(|(_, progress)| Rc::clone(progress))
     }
 }
 
@@ -120,9 +122,10 @@ impl Body for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), |(incoming, _)| incoming.size_hint())
+        self.incoming.as_ref().map_or_else(
+            || SizeHint::with_exact(0),
+            |(incoming, _)| incoming.size_hint(),
+        )
     }
 }
 
@@ -260,7 +263,9 @@ impl<W: Watch> Body for ResponseBody<W> {
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Replica(incoming) => incoming.size_hint(),
-            Source::Own(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Source::Own(text) => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
         }
     }
 }

@@ -58,7 +58,10 @@ impl Deadlines {
         // Outside of the borrow: a waker may drop a task, and with it a deadline.
         let wakers: Vec<Waker> = {
             let mut waits = self.waits.borrow_mut();
-            waits.iter_mut().filter_map(|(_, wait)| wait.waker.take()).collect()
+            waits
+                .iter_mut()
+                .filter_map(|(_, wait)| wait.waker.take())
+                .collect()
         };
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -161,7 +164,10 @@ mod tests {
     use core::future::poll_fn;
 
     /// Runs `body` beside a running table, in paused time.
-    fn with_deadlines<F: Future<Output = ()>>(shortest: Duration, body: impl FnOnce(Rc<Deadlines>) -> F) {
+    fn with_deadlines<F: Future<Output = ()>>(
+        shortest: Duration,
+        body: impl FnOnce(Rc<Deadlines>) -> F,
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

@@ -72,7 +72,10 @@ pub(crate) struct Failure {
 
 impl Failure {
     const fn new(cause: Cause) -> Self {
-        Self { cause, unsent: None }
+        Self {
+            cause,
+            unsent: None,
+        }
     }
 }
 
@@ -131,7 +134,8 @@ impl Reply {
             deadline,
             stall_ticks,
         } = self;
-        response.map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
+        response
+            .map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
     }
 }
 
@@ -145,7 +149,11 @@ struct Attempt {
 }
 
 impl Replica {
-    pub(crate) fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
+    pub(crate) fn new(
+        target: Target,
+        options: &Rc<ReplicaOptions>,
+        deadlines: &Rc<Deadlines>,
+    ) -> Self {
         let connections = match options.protocol {
             ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
             ReplicaProtocol::H2c => Connections::Http2(Multiplex::new(options, deadlines)),
@@ -198,7 +206,11 @@ impl Replica {
         deadline: &Deadline,
     ) -> Result<(Response<Incoming>, Held), Failure> {
         if let Some(mut sender) = pool.take() {
-            let copy = request.method().is_idempotent().then(|| copy_of(&request)).flatten();
+            let copy = request
+                .method()
+                .is_idempotent()
+                .then(|| copy_of(&request))
+                .flatten();
             let progress = request.body().progress();
             let sending = sender.try_send_request(request);
             match self.response(sending, progress, deadline).await {
@@ -227,10 +239,11 @@ impl Replica {
         let mut tries_left = 2_u8;
         loop {
             tries_left -= 1;
-            let (mut sender, place, reused) = match multiplex.take(&self.target, &self.options).await {
-                Ok(taken) => taken,
-                Err(error) => return Err(unreachable(error, request)),
-            };
+            let (mut sender, place, reused) =
+                match multiplex.take(&self.target, &self.options).await {
+                    Ok(taken) => taken,
+                    Err(error) => return Err(unreachable(error, request)),
+                };
             let may_repeat = reused && request.method().is_idempotent();
             let copy = may_repeat.then(|| copy_of(&request)).flatten();
             let progress = request.body().progress();

@@ -58,7 +58,9 @@ pub(crate) fn prepare_request<B>(
     }
     let seen = Seen::in_head(request.headers());
     if seen.transfer_encoding && !is_only_chunked(request.headers()) {
-        return Err(not_implemented("no transfer coding but chunked is known here"));
+        return Err(not_implemented(
+            "no transfer coding but chunked is known here",
+        ));
     }
     let version = request.version();
     if seen.hosts > 1 {
@@ -102,7 +104,10 @@ pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
 
 /// Which fields a head has that need work: found in one pass, because most heads have hardly any.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each kind of field; they are not states")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each kind of field; they are not states"
+)]
 struct Seen {
     hosts: u8,
     cookies: u8,
@@ -167,7 +172,9 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
 /// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
-        .filter(|token| !token.eq_ignore_ascii_case("close") && !token.eq_ignore_ascii_case("keep-alive"))
+        .filter(|token| {
+            !token.eq_ignore_ascii_case("close") && !token.eq_ignore_ascii_case("keep-alive")
+        })
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
         .collect()
@@ -249,7 +256,10 @@ fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
 
 /// HTTP/2: host and path both in the target.
 fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
-    let authority = match (request.uri().authority(), request.headers_mut().remove(header::HOST)) {
+    let authority = match (
+        request.uri().authority(),
+        request.headers_mut().remove(header::HOST),
+    ) {
         (Some(_), _) if request.uri().scheme() == Some(&Scheme::HTTP) => return Ok(()),
         (Some(authority), _) => authority.clone(),
         (None, Some(host)) if !host.is_empty() => Authority::try_from(host.as_bytes())
@@ -262,7 +272,8 @@ fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
     if parts.path_and_query.is_none() {
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
     }
-    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
+    *request.uri_mut() =
+        Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
     Ok(())
 }
 
@@ -273,9 +284,8 @@ fn without_user_info(authority: &Authority) -> &str {
 
 /// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2
 fn is_host(host: &[u8]) -> bool {
-    host.iter().all(|byte| {
-        byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte)
-    })
+    host.iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte))
 }
 
 #[cfg(test)]
@@ -290,7 +300,11 @@ mod tests {
         }
     }
 
-    fn request(target: &'static str, version: Version, fields: &[(&'static str, &'static str)]) -> Request<()> {
+    fn request(
+        target: &'static str,
+        version: Version,
+        fields: &[(&'static str, &'static str)],
+    ) -> Request<()> {
         let mut builder = Request::builder().uri(target).version(version);
         for (name, value) in fields {
             builder = builder.header(*name, *value);
@@ -319,25 +333,33 @@ mod tests {
 
     fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
         let values = request.headers().get_all(name);
-        values.iter().map(|value| value.to_str().expect("text")).collect()
+        values
+            .iter()
+            .map(|value| value.to_str().expect("text"))
+            .collect()
     }
 
     #[test]
     fn fields_of_one_connection_do_not_pass() {
-        let request = prepared(Http1, "/a", Version::HTTP_11, &[
-            ("host", "x"),
-            ("connection", "close, X-Private"),
-            ("connection", "x-other"),
-            ("x-private", "1"),
-            ("x-other", "2"),
-            ("x-public", "3"),
-            ("keep-alive", "timeout=5"),
-            ("proxy-connection", "keep-alive"),
-            ("proxy-authorization", "Basic eA=="),
-            ("transfer-encoding", "chunked"),
-            ("te", "gzip"),
-            ("upgrade", "websocket"),
-        ]);
+        let request = prepared(
+            Http1,
+            "/a",
+            Version::HTTP_11,
+            &[
+                ("host", "x"),
+                ("connection", "close, X-Private"),
+                ("connection", "x-other"),
+                ("x-private", "1"),
+                ("x-other", "2"),
+                ("x-public", "3"),
+                ("keep-alive", "timeout=5"),
+                ("proxy-connection", "keep-alive"),
+                ("proxy-authorization", "Basic eA=="),
+                ("transfer-encoding", "chunked"),
+                ("te", "gzip"),
+                ("upgrade", "websocket"),
+            ],
+        );
         let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["host", "x-forwarded-for", "x-public"]);
@@ -345,18 +367,27 @@ mod tests {
 
     #[test]
     fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
-        let request = prepared(Http1, "/", Version::HTTP_11, &[
-            ("host", "x"),
-            ("content-length", "5"),
-            ("connection", "host, content-length"),
-        ]);
+        let request = prepared(
+            Http1,
+            "/",
+            Version::HTTP_11,
+            &[
+                ("host", "x"),
+                ("content-length", "5"),
+                ("connection", "host, content-length"),
+            ],
+        );
         assert_eq!(field(&request, "host"), ["x"]);
         assert_eq!(field(&request, "content-length"), ["5"]);
     }
 
     #[test]
     fn trailers_stay_welcome() {
-        let fields = [("host", "x"), ("te", "deflate, trailers"), ("connection", "te")];
+        let fields = [
+            ("host", "x"),
+            ("te", "deflate, trailers"),
+            ("connection", "te"),
+        ];
         let to_http2 = prepared(H2c, "/", Version::HTTP_11, &fields);
         assert_eq!(field(&to_http2, "te"), ["trailers"]);
         assert!(field(&to_http2, "connection").is_empty());
@@ -369,11 +400,16 @@ mod tests {
     fn the_client_joins_those_it_was_forwarded_for() {
         let alone = prepared(Http1, "/", Version::HTTP_11, &[("host", "x")]);
         assert_eq!(field(&alone, "x-forwarded-for"), ["192.0.2.7"]);
-        let chain = prepared(Http1, "/", Version::HTTP_11, &[
-            ("host", "x"),
-            ("x-forwarded-for", "203.0.113.1, 203.0.113.2"),
-            ("x-forwarded-for", "203.0.113.3"),
-        ]);
+        let chain = prepared(
+            Http1,
+            "/",
+            Version::HTTP_11,
+            &[
+                ("host", "x"),
+                ("x-forwarded-for", "203.0.113.1, 203.0.113.2"),
+                ("x-forwarded-for", "203.0.113.3"),
+            ],
+        );
         assert_eq!(
             field(&chain, "x-forwarded-for"),
             ["203.0.113.1, 203.0.113.2, 203.0.113.3, 192.0.2.7"]
@@ -387,7 +423,12 @@ mod tests {
         assert_eq!(field(&from_http2, "host"), ["shop.example"]);
         assert_eq!(from_http2.version(), Version::HTTP_11);
 
-        let absolute = prepared(Http1, "http://me@a.example:81/p", Version::HTTP_11, &[("host", "b.example")]);
+        let absolute = prepared(
+            Http1,
+            "http://me@a.example:81/p",
+            Version::HTTP_11,
+            &[("host", "b.example")],
+        );
         assert_eq!(absolute.uri(), "/p");
         assert_eq!(field(&absolute, "host"), ["a.example:81"]);
 
@@ -414,11 +455,17 @@ mod tests {
     #[test]
     fn what_can_be_read_in_two_ways_is_refused() {
         assert_eq!(refused(Version::HTTP_11, &[]), 400);
-        assert_eq!(refused(Version::HTTP_11, &[("host", "a"), ("host", "b")]), 400);
+        assert_eq!(
+            refused(Version::HTTP_11, &[("host", "a"), ("host", "b")]),
+            400
+        );
         assert_eq!(refused(Version::HTTP_11, &[("host", "a b")]), 400);
         assert_eq!(refused(Version::HTTP_11, &[("host", "a@b")]), 400);
         assert_eq!(
-            refused(Version::HTTP_11, &[("host", "a"), ("transfer-encoding", "gzip, chunked")]),
+            refused(
+                Version::HTTP_11,
+                &[("host", "a"), ("transfer-encoding", "gzip, chunked")]
+            ),
             501
         );
         let mut tunnel = request("a.example:443", Version::HTTP_11, &[("host", "a")]);
@@ -448,7 +495,10 @@ mod tests {
         assert_eq!(response.headers().get_all("set-cookie").iter().count(), 2);
 
         let mut coded = Response::new(());
-        coded.headers_mut().insert("transfer-encoding", HeaderValue::from_static("gzip, chunked"));
+        coded.headers_mut().insert(
+            "transfer-encoding",
+            HeaderValue::from_static("gzip, chunked"),
+        );
         assert!(!prepare_response(&mut coded));
     }
 }

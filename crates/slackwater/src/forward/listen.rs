@@ -32,7 +32,11 @@ pub(crate) fn listen(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpL
 }
 
 fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // Else a restart would have to wait for old connections to time out.
     socket.set_reuse_address(true)?;
     if shared {

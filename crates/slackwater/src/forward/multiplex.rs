@@ -79,7 +79,9 @@ impl Multiplex {
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             // Slow clients must not be able to use up what all streams share.
             .initial_connection_window_size(
-                STREAM_WINDOW_BYTES.saturating_mul(streams_max).min((1 << 31) - 1),
+                STREAM_WINDOW_BYTES
+                    .saturating_mul(streams_max)
+                    .min((1 << 31) - 1),
             )
             .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX));
         Self {
@@ -132,7 +134,10 @@ impl Multiplex {
         let mut open = self.open.borrow_mut();
         open.retain(|shared| !shared.sender.is_closed());
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
-        let streams_max = shared.sender.current_max_send_streams().min(self.streams_max);
+        let streams_max = shared
+            .sender
+            .current_max_send_streams()
+            .min(self.streams_max);
         let is_full = shared.load.streams.get() >= streams_max;
         (!is_full || open.len() >= CONNECTIONS_MAX)
             .then(|| (shared.sender.clone(), Place::take(&shared.load)))

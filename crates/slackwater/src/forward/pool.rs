@@ -83,7 +83,11 @@ impl Pool {
     }
 
     /// A new connection.
-    pub(super) async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Sender> {
+    pub(super) async fn open(
+        &self,
+        target: &Target,
+        options: &ReplicaOptions,
+    ) -> io::Result<Sender> {
         match connect(target, options.connect).await? {
             Stream::Tcp(stream) => self.handshake(stream).await,
             Stream::Unix(stream) => self.handshake(stream).await,

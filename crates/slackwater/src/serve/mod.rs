@@ -1,12 +1,252 @@
-//! The sub-command `slackwater serve`.
+//! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
+//!
+//! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself, without any state of the
+//! process, so that `demo` can run two of them. Requests are carried by `worker`s over the machinery in
+//! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
 
+mod balancing;
+mod counts;
+mod status;
+mod worker;
+
+use crate::admin::{Lifecycle, StatusSource};
+use crate::config::{Config, Overrides, Remark, Severity};
 use crate::fault::Fault;
+use crate::forward::{Phase, listen};
+use core::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, oneshot, watch};
+use worker::{WorkerParts, WorkerView};
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
+  slackwater serve --listen '[::]:8080' --replicas a:80,b:80 --policy round_robin --probe none
+  slackwater serve --config slackwater.toml --workers 4
+
+Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
+SIGTERM and SIGINT: takes no new connections, finishes what runs (30 s at most), exits with 0. A second one: at once.";
 
 /// Arguments of `slackwater serve`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
 
 /// Runs `slackwater serve`.
-pub(crate) fn run(_args: Args) -> Result<(), Fault> {
-    Err(Fault::runtime("not in this build"))
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let loaded = Config::load(args.config.as_deref(), &args.overrides)?;
+    log_to_stderr();
+    loaded.remarks.iter().for_each(log_remark);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let mut running = start(&loaded.config)?;
+        for address in running.addresses() {
+            tracing::info!(
+                %address,
+                replicas = loaded.config.replicas.len(),
+                policy = loaded.config.policy.name,
+                workers = loaded.config.workers,
+                "serving"
+            );
+        }
+        tokio::select! {
+            () = signals.next() => (),
+            () = running.ended() => return Err(Fault::runtime("every worker ended unasked")),
+        }
+        tracing::info!(drain = ?loaded.config.timeouts.drain, "stopping; once more to stop at once");
+        running.drain();
+        tokio::select! {
+            () = signals.next() => running.stop(),
+            () = running.ended() => (),
+        }
+        running.ended().await;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// The proxy at work. Dropping it stops it at once.
+#[derive(Debug)]
+pub(crate) struct Running {
+    addresses: Vec<SocketAddr>,
+    phase: watch::Sender<Phase>,
+    lifecycle: Lifecycle,
+    status: Arc<status::Workers>,
+    /// Each is dropped unsent when its worker's thread ends.
+    ends: Vec<oneshot::Receiver<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the proxy: when this returns, it takes connections.
+///
+/// # Errors
+///
+/// A port is in use or not allowed; the system gives no thread or socket.
+pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
+    let config = Arc::new(config.clone());
+    let worker_count = usize::from(config.workers.get());
+    let mut addresses = Vec::new();
+    let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
+    for &address in &config.listen {
+        let opened = listen(address, worker_count)
+            .map_err(|error| Fault::runtime(format!("cannot listen on {address}: {error}")))?;
+        addresses.extend(
+            opened
+                .first()
+                .and_then(|listener| listener.local_addr().ok()),
+        );
+        for (mine, listener) in listeners.iter_mut().zip(opened) {
+            mine.push(listener);
+        }
+    }
+    let (phase, phases) = watch::channel(Phase::Serving);
+    let mut running = Running {
+        addresses,
+        phase,
+        lifecycle: Lifecycle::default(),
+        status: Arc::new(status::Workers {
+            config: Arc::clone(&config),
+            views: Vec::new(),
+        }),
+        ends: Vec::new(),
+        threads: Vec::new(),
+    };
+    let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
+    let mut views = Vec::with_capacity(worker_count);
+    for (index, listeners) in listeners.into_iter().enumerate() {
+        let parts = WorkerParts {
+            config: Arc::clone(&config),
+            listeners,
+            connections: Arc::clone(&connections),
+            phase: phases.clone(),
+        };
+        views.push(running.spawn(index, parts)?);
+    }
+    running.status = Arc::new(status::Workers { config, views });
+    running.lifecycle.set_serving();
+    Ok(running)
+}
+
+impl Running {
+    fn spawn(&mut self, index: usize, parts: WorkerParts) -> Result<WorkerView, Fault> {
+        let (ready, began) = mpsc::sync_channel(1);
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || {
+                let _end = end;
+                worker::run(parts, move |view| {
+                    let _ = ready.send(view);
+                });
+            })
+            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
+        self.threads.push(thread);
+        self.ends.push(ended);
+        began
+            .recv()
+            .map_err(|_| Fault::runtime("a worker ended before it began"))?
+    }
+
+    /// Where it listens; port 0 has become the port that the system chose.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What it knows, for the admin server or the dashboard.
+    pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
+        Arc::clone(&self.status) as Arc<dyn StatusSource>
+    }
+
+    /// Where it is in its life.
+    pub(crate) const fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    /// Takes no new connections; requests that run have `timeouts.drain` to finish.
+    pub(crate) fn drain(&self) {
+        self.lifecycle.set_draining();
+        self.phase
+            .send_modify(|phase| *phase = (*phase).max(Phase::Draining));
+    }
+
+    /// Cuts off whatever still runs.
+    pub(crate) fn stop(&self) {
+        self.lifecycle.set_draining();
+        self.phase.send_modify(|phase| *phase = Phase::Stopped);
+    }
+
+    /// Waits until every worker has ended.
+    pub(crate) async fn ended(&mut self) {
+        for end in &mut self.ends {
+            // An error is what is waited for: the worker dropped its side. A second wait sees the same at once.
+            if !end.is_terminated() {
+                let _ = end.await;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The signals that ask for an end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Fault> {
+        let catch = |kind| {
+            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
+        };
+        Ok(Self {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
+}
+
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // An error means that a logger is there already, which is as good.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
+}
+
+fn log_remark(remark: &Remark) {
+    match remark.severity {
+        Severity::Note => tracing::info!("{}", remark.about),
+        Severity::Warning => tracing::warn!("{}", remark.about),
+    }
 }

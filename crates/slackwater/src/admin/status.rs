@@ -1,0 +1,238 @@
+//! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
+//! in step. Fields are only ever added; unknown ones are to be ignored by readers.
+
+use super::facts::{Facts, Phase, RequestCounts, WorkerFacts};
+use core::ops::AddAssign;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use slackwater_core::policy::{Counters, PooledView, ReplicaView};
+use slackwater_core::{LoadReport, ReplicaId};
+use std::collections::BTreeMap;
+
+/// Said of each replica that answers no probes. `[A13]`
+const SILENT_NOTE: &str = "answers no probes: balanced by what this proxy sees itself";
+
+/// The whole status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) version: String,
+    pub(crate) role: String,
+    pub(crate) phase: Phase,
+    pub(crate) policy: String,
+    pub(crate) uptime_ms: u64,
+    pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) counts: PolicyCounts,
+    pub(crate) replicas: Vec<ReplicaStatus>,
+    pub(crate) workers: Vec<WorkerStatus>,
+}
+
+/// One replica, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) probe_address: Option<String>,
+    pub(crate) available: bool,
+    pub(crate) draining: bool,
+    pub(crate) silent: bool,
+    pub(crate) note: Option<String>,
+    pub(crate) in_flight: u64,
+    pub(crate) requests: RequestCounts,
+}
+
+/// One worker: its policy's counts and its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorkerStatus {
+    pub(crate) worker: usize,
+    pub(crate) rif_limit: Option<u32>,
+    pub(crate) pool: Vec<PooledStatus>,
+    pub(crate) counts: PolicyCounts,
+}
+
+/// One pooled report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PooledStatus {
+    pub(crate) replica: String,
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) age_ms: u64,
+    pub(crate) uses_left: u32,
+    pub(crate) hot: bool,
+    pub(crate) local: bool,
+}
+
+/// What a process that stands before a replica answers to probes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoadStatus {
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) draining: bool,
+}
+
+/// [`Counters`], in groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PolicyCounts {
+    pub(crate) picks: BTreeMap<String, u64>,
+    pub(crate) no_replica: u64,
+    pub(crate) probes: BTreeMap<String, u64>,
+    pub(crate) removals: BTreeMap<String, u64>,
+    pub(crate) rounds: u64,
+    pub(crate) probing_ns: u64,
+}
+
+impl Status {
+    pub(crate) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+        let mut counts = PolicyCounts::default();
+        for worker in &facts.workers {
+            counts += PolicyCounts::from(&worker.counters);
+        }
+        let workers = facts.workers.iter().enumerate();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: facts.role.to_owned(),
+            phase,
+            policy: facts.policy.to_owned(),
+            uptime_ms: whole(uptime.as_millis()),
+            own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            counts,
+            replicas: replicas(facts),
+            workers: workers
+                .map(|(index, worker)| WorkerStatus::new(index, worker, facts))
+                .collect(),
+        }
+    }
+}
+
+/// The fleet over all workers: a replica may be chosen if every worker may choose it, is draining or silent if any worker
+/// found it so, and has in flight what all of them sent.
+fn replicas(facts: &Facts) -> Vec<ReplicaStatus> {
+    let mut replicas: Vec<_> = (facts.replicas.iter())
+        .map(|replica| ReplicaStatus {
+            name: replica.name.clone(),
+            address: replica.address.clone(),
+            probe_address: replica.probe_address.clone(),
+            available: true,
+            draining: false,
+            silent: false,
+            note: None,
+            in_flight: 0,
+            requests: RequestCounts::default(),
+        })
+        .collect();
+    for worker in &facts.workers {
+        let views = by_id(&worker.snapshot.replicas);
+        for (replica, id) in replicas.iter_mut().zip(&worker.ids) {
+            if let Some(view) = views.get(id) {
+                replica.available &= view.available;
+                replica.draining |= view.draining;
+                replica.silent |= view.silent;
+                replica.in_flight += u64::from(view.in_flight);
+            }
+        }
+        for (replica, requests) in replicas.iter_mut().zip(&worker.requests) {
+            replica.requests += *requests;
+        }
+    }
+    for replica in &mut replicas {
+        replica.note = replica.silent.then(|| SILENT_NOTE.to_owned());
+    }
+    replicas
+}
+
+fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
+    views.iter().map(|view| (view.replica, view)).collect()
+}
+
+impl WorkerStatus {
+    fn new(index: usize, worker: &WorkerFacts, facts: &Facts) -> Self {
+        let names: BTreeMap<_, _> = (worker.ids.iter())
+            .zip(facts.replicas.iter().map(|replica| replica.name.as_str()))
+            .collect();
+        let pooled = |view: &PooledView| PooledStatus {
+            replica: names
+                .get(&view.replica)
+                .map_or_else(|| view.replica.to_string(), ToString::to_string),
+            rif: view.rif.count(),
+            latency_us: view.latency.map(|latency| whole(latency.as_micros())),
+            age_ms: whole(view.age.as_millis()),
+            uses_left: view.uses_left,
+            hot: view.hot,
+            local: view.local,
+        };
+        Self {
+            worker: index,
+            rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
+            pool: worker.snapshot.pool.iter().map(pooled).collect(),
+            counts: PolicyCounts::from(&worker.counters),
+        }
+    }
+}
+
+impl From<&LoadReport> for LoadStatus {
+    fn from(report: &LoadReport) -> Self {
+        Self {
+            rif: report.rif.count(),
+            latency_us: report.latency.map(|latency| whole(latency.as_micros())),
+            draining: report.draining,
+        }
+    }
+}
+
+impl From<&Counters> for PolicyCounts {
+    fn from(counters: &Counters) -> Self {
+        let named = |counts: &[(&str, u64)]| {
+            let owned = |&(name, count): &(&str, u64)| (name.to_owned(), count);
+            counts.iter().map(owned).collect()
+        };
+        let c = counters;
+        Self {
+            picks: (c.picks.iter())
+                .map(|(reason, count)| (reason.as_str().to_owned(), count))
+                .collect(),
+            no_replica: c.no_replica,
+            probes: named(&[
+                ("sent", c.probes_sent),
+                ("answered", c.probes_answered),
+                ("lost", c.probes_lost),
+                ("answered_late", c.reports_late),
+                ("answered_by_unknown", c.reports_unknown),
+                ("skipped_interval", c.probes_skipped_interval),
+                ("skipped_outstanding", c.probes_skipped_outstanding),
+                ("skipped_cap", c.probes_skipped_cap),
+                ("idle", c.probes_idle),
+                ("local", c.probes_local),
+            ]),
+            removals: named(&[
+                ("spent", c.removed_spent),
+                ("expired", c.removed_expired),
+                ("oldest", c.removed_oldest),
+                ("worst", c.removed_worst),
+                ("evicted", c.evicted),
+                ("replaced", c.replaced),
+                ("withheld", c.removals_withheld),
+            ]),
+            rounds: c.rounds,
+            probing_ns: c.probing_ns,
+        }
+    }
+}
+
+impl AddAssign for PolicyCounts {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sums: &mut BTreeMap<String, u64>, counts: BTreeMap<String, u64>| {
+            for (name, count) in counts {
+                *sums.entry(name).or_default() += count;
+            }
+        };
+        add(&mut self.picks, other.picks);
+        add(&mut self.probes, other.probes);
+        add(&mut self.removals, other.removals);
+        self.no_replica += other.no_replica;
+        self.rounds += other.rounds;
+        self.probing_ns += other.probing_ns;
+    }
+}
+
+fn whole(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

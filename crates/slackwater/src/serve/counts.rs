@@ -1,0 +1,60 @@
+//! How a worker's requests ended, replica by replica, where the admin server can read it.
+//!
+//! Each count has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
+//! instruction.
+
+use crate::admin::RequestCounts;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use http::StatusCode;
+
+/// A count with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add_one(&self) {
+        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What became of a worker's requests to one replica; the meaning of each is in [`RequestCounts`].
+#[derive(Debug, Default)]
+pub(super) struct ReplicaCounts {
+    pub(super) sent: Count,
+    pub(super) retries: Count,
+    pub(super) connect_failures: Count,
+    pub(super) timeouts: Count,
+    pub(super) broken: Count,
+    pub(super) client_gone: Count,
+    /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
+    responses: [Count; 5],
+}
+
+impl ReplicaCounts {
+    pub(super) fn count_response(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).wrapping_sub(1).min(4);
+        self.responses[class].add_one();
+    }
+
+    /// The counts now.
+    pub(super) fn read(&self) -> RequestCounts {
+        let [informational, success, redirect, client, server] = &self.responses;
+        RequestCounts {
+            sent: self.sent.read(),
+            retries: self.retries.read(),
+            responses_1xx: informational.read(),
+            responses_2xx: success.read(),
+            responses_3xx: redirect.read(),
+            responses_4xx: client.read(),
+            responses_5xx: server.read(),
+            connect_failures: self.connect_failures.read(),
+            timeouts: self.timeouts.read(),
+            broken: self.broken.read(),
+            client_gone: self.client_gone.read(),
+        }
+    }
+}
