@@ -7,8 +7,8 @@ mod cli;
 mod config;
 mod demo;
 mod fault;
-mod json_output;
 mod forward;
+mod json_output;
 mod load;
 mod serve;
 

@@ -88,8 +88,9 @@ impl Observer {
             let figures = lives[side].second(second)?;
             Quantiles::of(figures.requests, &figures.latency)
         });
+        let is_over = self.order.length.is_some_and(|length| elapsed >= length);
         Picture {
-            phase,
+            phase: if is_over { Phase::Stopping } else { phase },
             elapsed,
             length: self.order.length,
             rate: self.order.rate_per_second,

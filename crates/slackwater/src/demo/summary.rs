@@ -3,7 +3,7 @@
 //! The JSON's names are an interface (`docs/demo.md` lists them). Each side has all that `slackwater load` measures, so
 //! `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here what they mean there.
 
-use super::picture::{Balancer, Picks, names};
+use super::picture::{Picks, Side, names};
 use super::verdict::{Contender, Tense, ratio, verdict};
 use super::words;
 use crate::load;
@@ -47,23 +47,18 @@ pub(super) struct SideSummary {
 }
 
 impl SideSummary {
-    /// Puts together what the load generator, the proxy and the replicas know of a side.
-    pub(super) fn new(
-        policy: &'static str,
-        load: load::Summary,
-        balancer: Balancer,
-        served_by_replica: Vec<u64>,
-        rif_high: u32,
-    ) -> Self {
+    /// What was last seen of a side, and what was measured of it.
+    pub(super) fn new(side: &Side, load: load::Summary) -> Self {
+        let replicas = side.replicas.iter();
         Self {
-            policy,
+            policy: side.policy,
             load,
-            picks: balancer.picks,
-            probes_sent: balancer.probes_sent,
-            probes_answered: balancer.probes_answered,
-            probes_lost: balancer.probes_lost,
-            served_by_replica,
-            rif_high,
+            picks: side.balancer.picks.clone(),
+            probes_sent: side.balancer.probes_sent,
+            probes_answered: side.balancer.probes_answered,
+            probes_lost: side.balancer.probes_lost,
+            rif_high: replicas.map(|r| r.rif_high).max().unwrap_or(0),
+            served_by_replica: side.replicas.iter().map(|r| r.served).collect(),
         }
     }
 

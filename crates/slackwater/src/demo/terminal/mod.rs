@@ -13,8 +13,9 @@ mod tests;
 use super::picture::Picture;
 use super::words;
 use core::fmt::Write as _;
+use core::time::Duration;
 use frame::{Size, frame};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use terminal_size::{Height, Width, terminal_size_of};
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
@@ -29,6 +30,47 @@ const SIZE_DEFAULT: Size = Size {
     rows: 24,
 };
 
+/// Between two plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Where the demo shows itself while it runs.
+#[derive(Debug)]
+pub(super) enum Screen {
+    /// A table that is redrawn.
+    Table(Table),
+    /// A line now and then; the next is due at this time of the run.
+    Lines {
+        /// Since the start.
+        due: Duration,
+    },
+    /// Nothing: standard output belongs to somebody else.
+    Blank,
+}
+
+impl Screen {
+    /// The table where it is wanted and standard output is a terminal that can move its cursor, else lines.
+    pub(super) fn table_or_lines(is_table_wanted: bool, page: String) -> Self {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if is_table_wanted && !is_dumb && io::stdout().is_terminal() {
+            Self::Table(Table::new(page))
+        } else {
+            Self::Lines { due: LINE_EVERY }
+        }
+    }
+
+    /// Shows the picture, if it is time for it.
+    pub(super) fn show(&mut self, picture: &Picture) {
+        match self {
+            Self::Table(table) => table.draw(picture),
+            Self::Lines { due } if picture.elapsed >= *due => {
+                *due += LINE_EVERY;
+                write_out(&format!("{}\n", plain_line(picture)));
+            }
+            Self::Lines { .. } | Self::Blank => {}
+        }
+    }
+}
+
 /// A live table on standard output.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -41,7 +83,7 @@ pub(super) struct Table {
 
 impl Table {
     /// Takes the terminal; `page` is where the page is served.
-    pub(super) fn new(page: String) -> Self {
+    fn new(page: String) -> Self {
         write_out(HIDE_CURSOR);
         Self {
             page,
@@ -52,7 +94,7 @@ impl Table {
     }
 
     /// Replaces the last frame.
-    pub(super) fn draw(&mut self, picture: &Picture) {
+    fn draw(&mut self, picture: &Picture) {
         let size = size();
         let mut output = String::new();
         if self.lines > 0 && size != self.size {
