@@ -71,7 +71,8 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
+    /// The body of a client's request; `deadlines` is the clock by which its progress is noted.
+    pub(crate) fn new(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
         if incoming.is_end_stream() {
             return Self::default();
         }

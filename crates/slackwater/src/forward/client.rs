@@ -27,9 +27,6 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// What hyper reads or writes at once, at most, on an HTTP/1.1 connection.
-pub(super) const BUFFER_BYTES_MAX: usize = 128 << 10;
-
 /// What a client may send on one HTTP/2 stream, and on a connection, before a replica took it.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
@@ -91,13 +88,11 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
         let mut builder = Builder::new(LocalExecutor);
-        let head_bytes_max = settings.head_bytes_max as usize;
         let mut http1 = builder.http1();
-        // Deadlines are kept here, see above.
+        // No timeout: deadlines are kept here, see above.
         http1
             .header_read_timeout(None)
-            .max_header_size(head_bytes_max)
-            .max_buf_size(head_bytes_max.max(BUFFER_BYTES_MAX));
+            .max_buf_size(settings.head_bytes_max as usize);
         // hyper's own default; asking for it anew costs time in each parse.
         if settings.head_fields_max != 100 {
             http1.max_headers(settings.head_fields_max as usize);

@@ -256,10 +256,8 @@ fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
 
 /// HTTP/2: host and path both in the target.
 fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
-    let authority = match (
-        request.uri().authority(),
-        request.headers_mut().remove(header::HOST),
-    ) {
+    let host = request.headers_mut().remove(header::HOST);
+    let authority = match (request.uri().authority(), host) {
         (Some(_), _) if request.uri().scheme() == Some(&Scheme::HTTP) => return Ok(()),
         (Some(authority), _) => authority.clone(),
         (None, Some(host)) if !host.is_empty() => Authority::try_from(host.as_bytes())

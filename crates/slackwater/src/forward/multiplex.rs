@@ -10,7 +10,9 @@ use super::connect::{Stream, Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use core::cell::{Cell, RefCell};
-use hyper::client::conn::http2::{Builder, SendRequest};
+use core::future::poll_fn;
+use core::pin::pin;
+use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::rc::Rc;
@@ -49,6 +51,8 @@ struct Shared {
 #[derive(Debug)]
 struct Load {
     streams: Cell<usize>,
+    /// As many as the replica allows now.
+    streams_max: Cell<usize>,
     idle_since: Cell<u64>,
     deadlines: Rc<Deadlines>,
 }
@@ -115,18 +119,10 @@ impl Multiplex {
         }
         let opened = self.open(target, options).await;
         self.attempts.set(self.attempts.get() + 1);
-        let sender = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
-        let load = Rc::new(Load {
-            streams: Cell::new(0),
-            idle_since: Cell::new(self.deadlines.now()),
-            deadlines: Rc::clone(&self.deadlines),
-        });
-        let place = Place::take(&load);
-        self.open.borrow_mut().push(Shared {
-            sender: sender.clone(),
-            load,
-        });
-        Ok((sender, place, false))
+        let shared = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
+        let taken = (shared.sender.clone(), Place::take(&shared.load), false);
+        self.open.borrow_mut().push(shared);
+        Ok(taken)
     }
 
     /// The least loaded connection, unless it is full and there may be another one.
@@ -134,10 +130,7 @@ impl Multiplex {
         let mut open = self.open.borrow_mut();
         open.retain(|shared| !shared.sender.is_closed());
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
-        let streams_max = shared
-            .sender
-            .current_max_send_streams()
-            .min(self.streams_max);
+        let streams_max = shared.load.streams_max.get().min(self.streams_max);
         let is_full = shared.load.streams.get() >= streams_max;
         (!is_full || open.len() >= CONNECTIONS_MAX)
             .then(|| (shared.sender.clone(), Place::take(&shared.load)))
@@ -152,24 +145,43 @@ impl Multiplex {
         });
     }
 
-    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Sender> {
+    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Shared> {
         match connect(target, options.connect).await? {
             Stream::Tcp(stream) => self.handshake(stream).await,
             Stream::Unix(stream) => self.handshake(stream).await,
         }
     }
 
-    async fn handshake<S>(&self, stream: S) -> io::Result<Sender>
+    async fn handshake<S>(&self, stream: S) -> io::Result<Shared>
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-        tokio::task::spawn_local(async move {
-            if let Err(error) = connection.await {
-                tracing::trace!(%error, "a connection to a replica ended");
-            }
+        let load = Rc::new(Load {
+            streams: Cell::new(0),
+            streams_max: Cell::new(connection.current_max_send_streams()),
+            idle_since: Cell::new(self.deadlines.now()),
+            deadlines: Rc::clone(&self.deadlines),
         });
-        Ok(sender)
+        tokio::task::spawn_local(run(connection, Rc::clone(&load)));
+        Ok(Shared { sender, load })
+    }
+}
+
+/// Carries a connection to its end, and notes how many streams the replica allows. Whoever waits for a response hears of
+/// an error; nobody else needs to.
+async fn run<S>(connection: Connection<TokioIo<S>, RequestBody, LocalExecutor>, load: Rc<Load>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let mut connection = pin!(connection);
+    let ended = poll_fn(|cx| {
+        let polled = connection.as_mut().poll(cx);
+        load.streams_max.set(connection.current_max_send_streams());
+        polled
+    });
+    if let Err(error) = ended.await {
+        tracing::trace!(%error, "a connection to a replica ended");
     }
 }

@@ -39,9 +39,8 @@ struct Idle {
 impl Pool {
     pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
         let mut builder = Builder::new();
-        let head_bytes_max = options.head_bytes_max.max(8 << 10);
-        builder.max_header_size(head_bytes_max);
-        builder.max_buf_size(head_bytes_max.max(super::client::BUFFER_BYTES_MAX));
+        // Bounds the head, and what is read of a body at once.
+        builder.max_buf_size(options.head_bytes_max);
         if options.head_fields_max != HEAD_FIELDS_DEFAULT {
             builder.max_headers(options.head_fields_max);
         }

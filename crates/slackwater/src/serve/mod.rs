@@ -9,7 +9,7 @@ mod counts;
 mod status;
 mod worker;
 
-use crate::admin::{Lifecycle, StatusSource};
+use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, Overrides, Remark, Severity};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
@@ -53,7 +53,12 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
+        // Before anything is served: whoever asked for an admin server wants to look at what happens.
+        let admin_listener = loaded.config.admin.listen.map(admin::bind).transpose()?;
         let mut running = start(&loaded.config)?;
+        let _admin = admin_listener
+            .map(|listener| run_admin(&loaded.config, &running, listener))
+            .transpose()?;
         for address in running.addresses() {
             tracing::info!(
                 %address,
@@ -77,6 +82,23 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+fn run_admin(
+    config: &Config,
+    running: &Running,
+    listener: std::net::TcpListener,
+) -> Result<AdminThread, Fault> {
+    let server = AdminServer::new(
+        running.status(),
+        running.lifecycle().clone(),
+        config.admin.connections_max,
+    );
+    let thread = server
+        .spawn(listener)
+        .map_err(|error| Fault::runtime(format!("admin server: {error}")))?;
+    tracing::info!(address = %thread.address(), "status and metrics");
+    Ok(thread)
 }
 
 /// The proxy at work. Dropping it stops it at once.
@@ -241,6 +263,7 @@ fn log_to_stderr() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .try_init();
 }
 

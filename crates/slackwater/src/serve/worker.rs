@@ -15,6 +15,7 @@ use slackwater_core::ReplicaId;
 use slackwater_tower::client::{
     Balancer, HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
 };
+use slackwater_tower::wire::ProbeKey;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -120,7 +121,12 @@ fn prober(config: &Config) -> Result<Box<dyn Prober>, Fault> {
     Ok(match config.probe.transport {
         ProbeTransport::Udp if needs_probes => {
             let mut options = UdpProberConfig::default();
-            options.key = config.probe.key.clone();
+            options.key = match &config.probe.key {
+                Some(key) => Some(ProbeKey::from_bytes(key.as_bytes()).map_err(|error| {
+                    Fault::usage(format!("the key for probes cannot be used: {error}"))
+                })?),
+                None => None,
+            };
             let prober = UdpProber::bind(&options)
                 .map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;
             Box::new(prober)
@@ -219,10 +225,11 @@ impl Acceptor {
     async fn run(mut self) {
         let Some(local) = self.local() else { return };
         loop {
-            tokio::select! {
-                accepted = self.listener.accept() => self.take(accepted, &local).await,
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
                 _ = self.phase.wait_for(|phase| *phase >= Phase::Draining) => break,
-            }
+            };
+            self.take(accepted, &local).await;
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Some(accepted) = futures_util::FutureExt::now_or_never(self.listener.accept()) {

@@ -1,0 +1,141 @@
+//! Clients: one that speaks bytes over HTTP/1.1, and hyper's for HTTP/2.
+
+use crate::proxy::PATIENCE;
+use crate::replicas::AnyBody;
+use bytes::Bytes;
+use core::net::SocketAddr;
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// An HTTP/1.1 client that says exactly what it is told.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+/// A response as it was on the wire.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> &str {
+        core::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The value of a field, if it is there.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (field, value) = line.split_once(": ")?;
+            field.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            unread: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Sends `GET path`, and reads the response.
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"))
+            .await;
+        self.answer().await
+    }
+
+    /// Reads a response with a `Content-Length`.
+    pub(crate) async fn answer(&mut self) -> Answer {
+        let head = self.head().await;
+        let mut answer = Answer {
+            status: head[9..12].parse().unwrap(),
+            head,
+            body: Vec::new(),
+        };
+        let length = answer
+            .field("content-length")
+            .map_or(0, |length| length.parse().unwrap());
+        answer.body = self.exactly(length).await;
+        answer
+    }
+
+    /// Reads a head.
+    pub(crate) async fn head(&mut self) -> String {
+        loop {
+            let end = self
+                .unread
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n");
+            if let Some(end) = end {
+                let head: Vec<u8> = self.unread.drain(..end + 4).collect();
+                return String::from_utf8(head).unwrap();
+            }
+            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.unread)).await;
+            let read = read.expect("no head in time").unwrap();
+            assert_ne!(
+                read, 0,
+                "the connection ended within a head: {:?}",
+                self.unread
+            );
+        }
+    }
+
+    /// Reads exactly so many bytes.
+    pub(crate) async fn exactly(&mut self, bytes: usize) -> Vec<u8> {
+        while self.unread.len() < bytes {
+            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.unread)).await;
+            let read = read.expect("the body stopped").unwrap();
+            assert_ne!(read, 0, "the connection ended within a body");
+        }
+        self.unread.drain(..bytes).collect()
+    }
+
+    /// Reads to the end of the connection, which may be a hard one.
+    pub(crate) async fn rest(mut self) -> Vec<u8> {
+        let reading = self.stream.read_to_end(&mut self.unread);
+        let _ = timeout(PATIENCE, reading)
+            .await
+            .expect("the connection stays open");
+        self.unread
+    }
+}
+
+/// `GET path` on a connection of its own.
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
+    Client::connect(address).await.get(path).await
+}
+
+/// An HTTP/2 connection by prior knowledge.
+pub(crate) async fn http2(address: SocketAddr) -> SendRequest<AnyBody> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+pub(crate) fn empty() -> AnyBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn full(text: impl Into<Bytes>) -> AnyBody {
+    Full::new(text.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}

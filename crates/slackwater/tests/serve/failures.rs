@@ -1,0 +1,341 @@
+//! Replicas that refuse, hang, close early or send half a response; clients that leave. The client hears what it should,
+//! and nothing stays in flight.
+
+use crate::clients::{self, Client, empty, full, get};
+use crate::proxy::{Proxy, until};
+use crate::replicas::{self, Replica, nobody};
+use bytes::Bytes;
+use core::time::Duration;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
+
+#[tokio::test]
+async fn a_refusal_is_not_seen_by_the_client() {
+    let well = Replica::echo("well").await;
+    let proxy = Proxy::start(&[nobody().await, well.address, nobody().await], "");
+    let mut client = Client::connect(proxy.address).await;
+    for index in 0..9 {
+        client
+            .send(&format!(
+                "POST /{index} HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
+            ))
+            .await;
+        let answer = client.answer().await;
+        if answer.status == 502 {
+            // Two dead replicas in a row: the request is sent once more, not twice.
+            assert_eq!(answer.field("x-slackwater-error"), Some("unreachable"));
+            continue;
+        }
+        assert!(answer.text().starts_with("well\n") && answer.text().ends_with("hello"));
+    }
+    proxy.settled().await;
+    assert!(proxy.sum("/requests/connect_failures").await > 0);
+    assert_eq!(
+        proxy.sum("/requests/retries").await,
+        proxy.sum("/requests/sent").await - 9
+    );
+}
+
+#[tokio::test]
+async fn one_refusing_replica_of_two_costs_no_request() {
+    let well = Replica::echo("well").await;
+    let proxy = Proxy::start(&[nobody().await, well.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..10 {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/retries").await, 5);
+}
+
+#[tokio::test]
+async fn refusals_are_retried_for_http2_replicas_too() {
+    let address = replicas::http2(async |_| Response::new(full("well"))).await;
+    let proxy = Proxy::start(&[nobody().await, address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..4 {
+        assert_eq!(client.get("/").await.text(), "well");
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn without_any_replica_alive_the_client_hears_why() {
+    let proxy = Proxy::start(&[nobody().await, nobody().await], "");
+    let answer = get(proxy.address, "/").await;
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.field("x-slackwater-error"), Some("unreachable"));
+    assert_eq!(
+        answer.text(),
+        "no connection to a replica: connection refused\n"
+    );
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/connect_failures").await, 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_replica_closed_while_idle_is_no_error() {
+    // Every second request meets a pooled connection that the replica closes without an answer, as it does when the
+    // request and the end of its patience cross on the wire.
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection.answer("ok").await;
+        connection.head().await;
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for index in 0..10 {
+        assert_eq!(client.get(&format!("/{index}")).await.text(), "ok");
+    }
+    assert!(replica.connections() >= 5);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/broken").await, 0);
+}
+
+#[tokio::test]
+async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        if connection.index == 0 {
+            connection.answer("ok").await;
+            connection.head().await;
+            // Closed after it was read: the application may have acted on it.
+        } else {
+            connection.answer("twice").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.text(), "ok");
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.field("x-slackwater-error"), Some("broken"));
+    assert_eq!(replica.connections(), 1);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/broken").await, 1);
+}
+
+#[tokio::test]
+async fn a_replica_that_closes_before_it_answers_is_a_502() {
+    for nonsense in ["", "HTTP/1.1 200 OK\r\ncontent-", "bananas\r\n\r\n"] {
+        let replica = Replica::scripted(move |mut connection| async move {
+            connection.head().await;
+            connection.send(nonsense).await;
+        })
+        .await;
+        let proxy = Proxy::start(&[replica.address], "");
+        let answer = get(proxy.address, "/").await;
+        assert_eq!(answer.status, 502, "{nonsense:?}");
+        assert_eq!(answer.field("x-slackwater-error"), Some("broken"));
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_response_is_an_aborted_response() {
+    for (head, body) in [
+        ("content-length: 10", "half."),
+        ("transfer-encoding: chunked", "5\r\nhalf.\r\n"),
+    ] {
+        let replica = Replica::scripted(move |mut connection| async move {
+            connection.head().await;
+            connection
+                .send(&format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}"))
+                .await;
+        })
+        .await;
+        let proxy = Proxy::start(&[replica.address], "");
+        let mut client = Client::connect(proxy.address).await;
+        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let answer = String::from_utf8(client.rest().await).unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK") && answer.trim_end().ends_with("half."),
+            "{answer}"
+        );
+        assert!(
+            !answer.ends_with("0\r\n\r\n"),
+            "an aborted response must not look complete"
+        );
+
+        let mut client = clients::http2(proxy.address).await;
+        let request = Request::get("http://x/").body(empty()).unwrap();
+        let response = client.send_request(request).await.unwrap();
+        assert!(response.into_body().collect().await.is_err());
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/broken").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_hangs_is_a_504() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection.more().await;
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"200ms\"");
+    let answer = get(proxy.address, "/").await;
+    assert_eq!(answer.status, 504);
+    assert_eq!(
+        answer.field("x-slackwater-error"),
+        Some("first_byte_timeout")
+    );
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/timeouts").await, 1);
+}
+
+#[tokio::test]
+async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"300ms\"");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\n")
+        .await;
+    // Each pause is shorter than the timeout, all together are longer.
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(75)).await;
+        client.send("x").await;
+    }
+    assert_eq!(client.answer().await.status, 200);
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nxxx")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 408);
+    assert_eq!(answer.field("x-slackwater-error"), Some("client_stalled"));
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/client_gone").await, 1);
+}
+
+#[tokio::test]
+async fn clients_that_leave_take_their_requests_along() {
+    let gone = Arc::new(Notify::new());
+    let tell = Arc::clone(&gone);
+    let replica = Replica::scripted(move |mut connection| {
+        let tell = Arc::clone(&tell);
+        async move {
+            let head = connection.head().await.unwrap();
+            if head.starts_with("GET /streaming") {
+                connection
+                    .send("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc")
+                    .await;
+            }
+            while connection.more().await > 0 {}
+            tell.notify_one();
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    for request in [
+        "GET /waiting HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET /streaming HTTP/1.1\r\nhost: x\r\n\r\n",
+        "POST /uploading HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc",
+    ] {
+        let mut client = Client::connect(proxy.address).await;
+        client.send(request).await;
+        until("the request is out", async || {
+            (proxy.sum("/in_flight").await == 1).then_some(())
+        })
+        .await;
+        if request.contains("streaming") {
+            client.head().await;
+        }
+        drop(client);
+        gone.notified().await;
+        proxy.settled().await;
+    }
+    let request = Request::get("http://x/waiting").body(empty()).unwrap();
+    let mut client = clients::http2(proxy.address).await;
+    let response = tokio::spawn(client.send_request(request));
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    response.abort();
+    gone.notified().await;
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/client_gone").await, 4);
+}
+
+#[tokio::test]
+async fn an_http2_stream_that_is_reset_ends_on_both_sides() {
+    let address = replicas::http2(async |_| {
+        let endless =
+            futures_util::stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[0; 1024]))));
+        Response::new(StreamBody::new(endless).boxed_unsync())
+    })
+    .await;
+    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = clients::http2(proxy.address).await;
+    for _ in 0..3 {
+        let request = Request::get("http://x/").body(empty()).unwrap();
+        let mut body = client.send_request(request).await.unwrap().into_body();
+        body.frame().await.unwrap().unwrap();
+        drop(body);
+    }
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/client_gone").await, 3);
+}
+
+#[tokio::test]
+async fn a_response_before_the_end_of_the_upload_does_not_poison_the_pool() {
+    let replica = Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            connection
+                .answer(if head.starts_with("POST") {
+                    "early"
+                } else {
+                    "fine"
+                })
+                .await;
+            if head.starts_with("POST") {
+                while connection.more().await > 0 {}
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    for _ in 0..3 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc")
+            .await;
+        assert_eq!(client.answer().await.text(), "early");
+        let _ = client.stream.shutdown().await;
+        assert_eq!(get(proxy.address, "/").await.text(), "fine");
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn errors_of_the_application_pass_unchanged() {
+    let replica = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            connection
+                .send("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\nretry-after: 1\r\n\r\nbusy")
+                .await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let answer = get(proxy.address, "/").await;
+    assert_eq!((answer.status, answer.text()), (503, "busy"));
+    assert_eq!(answer.field("retry-after"), Some("1"));
+    assert_eq!(answer.field("x-slackwater-error"), None);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/responses_5xx").await, 1);
+    let mut client = clients::http2(proxy.address).await;
+    let request = Request::get("http://x/").body(empty()).unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}

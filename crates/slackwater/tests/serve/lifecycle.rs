@@ -1,0 +1,182 @@
+//! Starting, refusing to start, idling, and stopping in order.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, slackwater, until};
+use crate::replicas::{Replica, nobody};
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// A replica that answers `/slow` only when told.
+async fn slow_replica(go_on: &Arc<Notify>) -> Replica {
+    let go_on = Arc::clone(go_on);
+    Replica::scripted(move |mut connection| {
+        let go_on = Arc::clone(&go_on);
+        async move {
+            while let Some(head) = connection.head().await {
+                if head.starts_with("GET /slow") {
+                    go_on.notified().await;
+                }
+                connection.answer("done").await;
+            }
+        }
+    })
+    .await
+}
+
+async fn in_flight(proxy: &Proxy) {
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
+    let go_on = Arc::new(Notify::new());
+    let replica = slow_replica(&go_on).await;
+    let mut proxy = Proxy::start(&[replica.address], "workers = 2");
+    let mut idle = Client::connect(proxy.address).await;
+    assert_eq!(idle.get("/").await.status, 200);
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    in_flight(&proxy).await;
+
+    proxy.signal("TERM");
+    assert!(
+        idle.rest().await.is_empty(),
+        "an idle connection is just closed"
+    );
+    until("nobody is let in any more", async || {
+        TcpStream::connect(proxy.address)
+            .await
+            .is_err()
+            .then_some(())
+    })
+    .await;
+    assert!(proxy.is_running());
+    go_on.notify_one();
+    let answer = busy.answer().await;
+    assert_eq!((answer.status, answer.text()), (200, "done"));
+    assert_eq!(answer.field("connection"), Some("close"));
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn the_drain_has_an_end() {
+    let go_on = Arc::new(Notify::new());
+    let replica = slow_replica(&go_on).await;
+    let mut proxy = Proxy::start(&[replica.address], "[timeouts]\ndrain = \"100ms\"");
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    in_flight(&proxy).await;
+    proxy.signal("TERM");
+    assert!(busy.rest().await.is_empty());
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let go_on = Arc::new(Notify::new());
+    let replica = slow_replica(&go_on).await;
+    let mut proxy = Proxy::start(&[replica.address], "");
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    in_flight(&proxy).await;
+    proxy.signal("TERM");
+    proxy.log_line("stopping");
+    proxy.signal("INT");
+    assert!(busy.rest().await.is_empty());
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_said_and_ends_with_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for workers in ["1", "2"] {
+        let args = [
+            "serve",
+            "--listen",
+            &address,
+            "--replicas",
+            "127.0.0.1:1",
+            "--admin",
+            "none",
+            "--workers",
+            workers,
+        ];
+        let output = slackwater(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("slackwater: cannot listen on {address}: ");
+        assert!(
+            error.contains(&expected) && error.contains("in use"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_second_proxy_cannot_join_in_on_the_port() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "workers = 2");
+    let address = proxy.address.to_string();
+    let args = [
+        "serve",
+        "--listen",
+        &address,
+        "--replicas",
+        "127.0.0.1:1",
+        "--admin",
+        "none",
+        "--workers",
+        "2",
+    ];
+    assert_eq!(slackwater(&args).output().unwrap().status.code(), Some(1));
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+}
+
+#[tokio::test]
+async fn bad_arguments_end_with_2() {
+    let output = slackwater(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--replicas",
+        "",
+        "--policy",
+        "nonsense",
+    ])
+    .output()
+    .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn clients_have_limited_time_for_a_head_and_for_nothing() {
+    let replica = nobody().await;
+    let proxy = Proxy::start(&[replica], "[timeouts]\nhead = \"100ms\"\nidle = \"150ms\"");
+    let mut trickling = Client::connect(proxy.address).await;
+    trickling.send("GET / HT").await;
+    let idle = Client::connect(proxy.address).await;
+    assert!(trickling.rest().await.is_empty());
+    assert!(idle.rest().await.is_empty());
+    let mut after_a_request = Client::connect(proxy.address).await;
+    assert_eq!(after_a_request.get("/").await.status, 502);
+    assert!(after_a_request.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "[limits]\nconnections_max = 1");
+    let mut first = Client::connect(proxy.address).await;
+    assert_eq!(first.get("/").await.status, 200);
+    let mut second = Client::connect(proxy.address).await;
+    second.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert_eq!(first.get("/").await.status, 200);
+    assert_eq!(proxy.sum("/requests/sent").await, 2);
+    drop(first);
+    assert_eq!(second.answer().await.status, 200);
+}

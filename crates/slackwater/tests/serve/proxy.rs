@@ -1,0 +1,182 @@
+//! The process under test: started on free ports, watched through its log and its admin server, killed at the end.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// No wait in these tests takes this long unless something is wrong.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Proxy {
+    child: Child,
+    log: Receiver<String>,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+/// A command for the binary under test.
+pub(crate) fn slackwater(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
+    command.args(args).env_remove("RUST_LOG");
+    command
+}
+
+impl Proxy {
+    /// A proxy with one worker and round robin, unless `toml` says otherwise, before these replicas.
+    pub(crate) fn start(replicas: &[SocketAddr], toml: &str) -> Self {
+        let list: Vec<String> = replicas.iter().map(SocketAddr::to_string).collect();
+        let mut lines = String::new();
+        for (key, line) in [
+            ("listen", "listen = \"127.0.0.1:0\""),
+            ("workers", "workers = 1"),
+            ("policy", "policy = \"round_robin\""),
+        ] {
+            if !toml.lines().any(|own| own.starts_with(key)) {
+                lines += &format!("{line}\n");
+            }
+        }
+        let config = format!("{lines}replicas = {list:?}\n{toml}\n");
+        let name = format!(
+            "slackwater-{}-{}.toml",
+            std::process::id(),
+            replicas[0].port()
+        );
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, config).unwrap();
+        let mut args = vec![
+            "serve",
+            "--admin",
+            "127.0.0.1:0",
+            "--config",
+            file.to_str().unwrap(),
+        ];
+        if !toml.contains("[probe]") {
+            args.extend(["--probe", "none"]);
+        }
+        let proxy = Self::spawn(&args);
+        std::fs::remove_file(&file).unwrap();
+        proxy
+    }
+
+    pub(crate) fn spawn(args: &[&str]) -> Self {
+        let mut child = slackwater(args).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let (send, log) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut proxy = Self {
+            child,
+            log,
+            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            admin: SocketAddr::from(([0, 0, 0, 0], 0)),
+        };
+        proxy.admin = address_in(&proxy.log_line("status and metrics"));
+        proxy.address = address_in(&proxy.log_line("serving"));
+        proxy
+    }
+
+    /// The next line of the log with `text` in it.
+    pub(crate) fn log_line(&self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => seen += &format!("{line}\n"),
+                Err(error) => panic!("no {text:?} in the log ({error}):\n{seen}"),
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the process to end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        until("the process ends", async || self.child.try_wait().unwrap()).await
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// A page of the admin server.
+    pub(crate) async fn admin_page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        page.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    /// The sum of a count over all replicas; `pointer` leads to it from a replica's entry in the status.
+    pub(crate) async fn sum(&self, pointer: &str) -> u64 {
+        let status: serde_json::Value =
+            serde_json::from_str(&self.admin_page("/status").await).unwrap();
+        let replicas = status["replicas"].as_array().unwrap().iter();
+        replicas
+            .map(|replica| {
+                replica
+                    .pointer(pointer)
+                    .and_then(serde_json::Value::as_u64)
+                    .unwrap()
+            })
+            .sum()
+    }
+
+    /// Waits until the balancer counts nothing in flight.
+    pub(crate) async fn settled(&self) {
+        until("nothing is in flight", async || {
+            (self.sum("/in_flight").await == 0).then_some(())
+        })
+        .await;
+    }
+
+    /// Memory that the process has in use.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address_in(line: &str) -> SocketAddr {
+    let (_, rest) = line.split_once("address=").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    match tokio::time::timeout(PATIENCE, waiting).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("waited in vain until {what}"),
+    }
+}

@@ -1,0 +1,182 @@
+//! Replicas: scripted ones that speak bytes, and HTTP/2 ones on hyper.
+
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a scripted replica has been sent on one connection.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) unread: Vec<u8>,
+    /// From 0, in the order of arrival at this replica.
+    pub(crate) index: usize,
+}
+
+impl Connection {
+    /// The next head, with its blank line; `None` at the end of the connection.
+    pub(crate) async fn head(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = find(&self.unread, b"\r\n\r\n") {
+                let head: Vec<u8> = self.unread.drain(..end + 4).collect();
+                return Some(String::from_utf8(head).unwrap());
+            }
+            if self.more().await == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Exactly so many bytes of a body; `None` if the connection ends before.
+    pub(crate) async fn body(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        while self.unread.len() < bytes {
+            if self.more().await == 0 {
+                return None;
+            }
+        }
+        Some(self.unread.drain(..bytes).collect())
+    }
+
+    /// Reads what there is; 0 at the end of the connection.
+    pub(crate) async fn more(&mut self) -> usize {
+        self.stream.read_buf(&mut self.unread).await.unwrap_or(0)
+    }
+
+    pub(crate) async fn send(&mut self, text: &str) {
+        // A proxy that has left is not this replica's failure.
+        let _ = self.stream.write_all(text.as_bytes()).await;
+    }
+
+    /// Answers with a text.
+    pub(crate) async fn answer(&mut self, text: &str) {
+        let length = text.len();
+        self.send(&format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}"
+        ))
+        .await;
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// A replica that does with each connection what `script` says.
+pub(crate) struct Replica {
+    pub(crate) address: SocketAddr,
+    accepted: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Replica {
+    pub(crate) async fn scripted<F>(script: impl Fn(Connection) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::scripted_at("127.0.0.1:0", script).await
+    }
+
+    pub(crate) async fn scripted_at<F>(
+        address: &str,
+        script: impl Fn(Connection) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&accepted);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let index = counter.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(script(Connection {
+                    stream,
+                    unread: Vec::new(),
+                    index,
+                }));
+            }
+        });
+        Self {
+            address,
+            accepted,
+            task,
+        }
+    }
+
+    /// A replica that answers every request, bodies by `Content-Length` included, with its name and the request's head.
+    pub(crate) async fn echo(name: &'static str) -> Self {
+        Self::echo_at("127.0.0.1:0", name).await
+    }
+
+    pub(crate) async fn echo_at(address: &str, name: &'static str) -> Self {
+        Self::scripted_at(address, move |mut connection| async move {
+            while let Some(head) = connection.head().await {
+                let Some(body) = connection.body(length_in(&head)).await else {
+                    return;
+                };
+                let body = String::from_utf8_lossy(&body).into_owned();
+                connection.answer(&format!("{name}\n{head}{body}")).await;
+            }
+        })
+        .await
+    }
+
+    /// Connections that it has had so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn length_in(head: &str) -> usize {
+    head.lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.trim().parse().unwrap())
+}
+
+/// An address where nobody listens.
+pub(crate) async fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap()
+}
+
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// An HTTP/2 replica.
+pub(crate) async fn http2<F>(
+    handle: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> SocketAddr
+where
+    F: Future<Output = Response<AnyBody>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let handle = handle.clone();
+            let service = service_fn(move |request| {
+                let answering = handle(request);
+                async move { Ok::<_, Infallible>(answering.await) }
+            });
+            tokio::spawn(
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+    address
+}
