@@ -26,6 +26,9 @@ impl Address {
         if let Ok(literal) = text.parse::<SocketAddr>() {
             return Ok(Self::Ip(literal));
         }
+        if text.contains(',') {
+            return Err("expected one address; several are a list: [\"…\", \"…\"]".to_owned());
+        }
         if text.contains("://") {
             return Err("expected host:port, not a URL".to_owned());
         }
@@ -182,6 +185,7 @@ mod tests {
     fn what_is_neither_is_answered_with_what_was_expected() {
         for (text, expected) in [
             ("", "expected a port"),
+            ("10.0.0.1:80,10.0.0.2:80", "several are a list"),
             ("10.0.0.1", "expected a port"),
             ("http://10.0.0.1:80", "not a URL"),
             ("::1", "in brackets"),

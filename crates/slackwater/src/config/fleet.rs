@@ -26,12 +26,7 @@ pub(super) type Listener = (SocketAddr, Option<Said>);
 /// The key `listen`; at least one address, unless mistakes were noted.
 pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
     let Some(items) = reader.take_list("listen") else {
-        let place = reader.whole_place();
-        reader.add_mistake(Mistake {
-            place,
-            field: "listen".to_owned(),
-            message: format!("is missing, expected {LISTEN_EXPECTED}"),
-        });
+        reader.add_missing("listen", "--listen", LISTEN_EXPECTED);
         return Vec::new();
     };
     if items.is_empty() || items.len() > LISTEN_MAX {
@@ -104,20 +99,15 @@ pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
     probe_port: Option<NonZeroU16>,
 ) -> Vec<(ReplicaConfig, Said)> {
-    const EXPECTED: &str = "expected a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
+    const EXPECTED: &str = "a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
     let Some(items) = reader.take_list("replicas") else {
-        let place = reader.whole_place();
-        reader.add_mistake(Mistake {
-            place,
-            field: "replicas".to_owned(),
-            message: format!("is missing, {EXPECTED}"),
-        });
+        reader.add_missing("replicas", "--replicas", EXPECTED);
         return Vec::new();
     };
     if items.is_empty()
         && let Some(said) = reader.said_section("replicas")
     {
-        reader.add_mistake(said.mistake(format!("found no replica, {EXPECTED}")));
+        reader.add_mistake(said.mistake(format!("found no replica, expected {EXPECTED}")));
     }
     let mut fleet = Fleet::default();
     for item in items {

@@ -17,6 +17,8 @@ mod remarks;
 mod show;
 mod source;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};

@@ -128,11 +128,23 @@ impl<'s> Reader<'s> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
-    /// Where a thing that is missing should have been.
+    /// A key that has to be said, by the file or by a flag, and was not.
+    pub(super) fn add_missing(&mut self, field: &str, flag: &'static str, expected: &str) {
+        let place = self.source.map_or(Place::Flag(flag), Self::whole);
+        self.mistakes.push(Mistake {
+            place,
+            field: field.to_owned(),
+            message: format!("is missing, expected {expected}"),
+        });
+    }
+
+    /// The file as a whole.
     pub(super) fn whole_place(&self) -> Place {
-        self.source.map_or(Place::CommandLine, |source| {
-            Place::File(source.file().to_owned())
-        })
+        self.source.map_or(Place::CommandLine, Self::whole)
+    }
+
+    fn whole(source: &Source) -> Place {
+        Place::File(source.file().to_owned())
     }
 
     fn place_of(&self, span: core::ops::Range<usize>) -> Place {

@@ -44,6 +44,8 @@ impl Config {
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
         if let Some(file) = &self.probe.key_file {
+            // What is shown may be saved anywhere, and a relative name starts from there.
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             writeln!(to, "key_file = {}", quoted(file.display()))?;
         }
         writeln!(to)

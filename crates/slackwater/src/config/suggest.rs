@@ -48,7 +48,7 @@ mod tests {
             ("listn", "listen", 1),
             ("listeen", "listen", 1),
             ("listan", "listen", 1),
-            ("policy", "replicas", 7),
+            ("kitten", "sitting", 3),
         ] {
             assert_eq!(distance(one, other), expected, "{one} {other}");
             assert_eq!(distance(other, one), expected, "{other} {one}");

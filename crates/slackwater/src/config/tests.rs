@@ -1,0 +1,324 @@
+//! The configuration from the outside: flags over files, what is shown is what is in force, and the documentation names
+//! every key. Broken files are in `tests/fixtures`, driven by `tests/check.rs` through the command itself.
+
+use super::*;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn fixture(name: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    fixtures.join(name)
+}
+
+fn owned(values: &[&str]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
+}
+
+/// The first lines of all mistakes that these flags make.
+fn mistakes(flags: &Overrides) -> Vec<String> {
+    let found = Config::load(None, flags).expect_err("these flags are mistaken");
+    found.iter().map(ToString::to_string).collect()
+}
+
+fn two_replicas() -> Overrides {
+    Overrides {
+        listen: owned(&["127.0.0.1:8080"]),
+        replicas: owned(&["127.0.0.1:9001", "127.0.0.1:9002"]),
+        ..Overrides::default()
+    }
+}
+
+#[test]
+fn flags_alone_are_a_configuration() {
+    let flags = Overrides {
+        policy: Some("round_robin".to_owned()),
+        workers: Some("3".to_owned()),
+        probe: Some("http".to_owned()),
+        admin: Some("none".to_owned()),
+        ..two_replicas()
+    };
+    let config = Config::load(None, &flags).expect("valid").config;
+    assert_eq!(config.listen, ["127.0.0.1:8080".parse().expect("literal")]);
+    assert_eq!(config.replicas.len(), 2);
+    assert_eq!(config.policy.name, "round_robin");
+    assert_eq!(config.workers.get(), 3);
+    assert_eq!(config.probe.transport, ProbeTransport::Http);
+    assert_eq!(config.admin.listen, None);
+}
+
+#[test]
+fn defaults_are_those_documented() {
+    let config = Config::load(None, &two_replicas()).expect("valid").config;
+    assert_eq!(config.policy.name, "prequal");
+    assert_eq!(
+        config.policy_settings.prequal,
+        slackwater_core::policy::PrequalConfig::default()
+    );
+    assert_eq!(config.probe.transport, ProbeTransport::Udp);
+    assert_eq!(config.probe.path, "/prequal/probe");
+    assert_eq!(config.replica.protocol, ReplicaProtocol::Http1);
+    assert_eq!(config.admin.listen, "127.0.0.1:9900".parse().ok());
+    for replica in &config.replicas {
+        assert_eq!(replica.probe_address, replica.address);
+        assert_eq!(replica.name, replica.address.to_string());
+    }
+}
+
+#[test]
+fn a_flag_wins_over_the_file_and_lists_replace() {
+    let flags = Overrides {
+        listen: owned(&["127.0.0.1:7000"]),
+        replicas: owned(&["127.0.0.1:7001"]),
+        policy: Some("random".to_owned()),
+        ..Overrides::default()
+    };
+    let file = fixture("good/everything.toml");
+    let config = Config::load(Some(&file), &flags).expect("valid").config;
+    assert_eq!(config.listen, ["127.0.0.1:7000".parse().expect("literal")]);
+    assert_eq!(config.replicas.len(), 1);
+    assert_eq!(config.policy.name, "random");
+    assert_eq!(config.workers.get(), 3, "the file's, for no flag was given");
+    assert_eq!(
+        config.replicas[0].probe_address.port(),
+        9100,
+        "the file's port, for the flag's replica names none"
+    );
+}
+
+#[test]
+fn mistakes_in_flags_name_the_flag() {
+    let nothing = mistakes(&Overrides::default());
+    assert_eq!(nothing.len(), 2);
+    assert!(
+        nothing[0].starts_with("--listen: is missing"),
+        "{nothing:?}"
+    );
+    assert!(
+        nothing[1].starts_with("--replicas: is missing"),
+        "{nothing:?}"
+    );
+
+    let cases: [(&str, Overrides); 6] = [
+        (
+            "--workers: found \"many\", expected a whole number",
+            Overrides {
+                workers: Some("many".to_owned()),
+                ..two_replicas()
+            },
+        ),
+        (
+            "--workers: found 2000, expected a number from 1 to 1,024",
+            Overrides {
+                workers: Some("2000".to_owned()),
+                ..two_replicas()
+            },
+        ),
+        (
+            "--policy: found \"rr\", expected one of \"prequal\"",
+            Overrides {
+                policy: Some("rr".to_owned()),
+                ..two_replicas()
+            },
+        ),
+        (
+            "--replicas: 127.0.0.1:9001 is \"127.0.0.1:9001\" again",
+            Overrides {
+                replicas: owned(&["127.0.0.1:9001", "127.0.0.1:9001"]),
+                ..two_replicas()
+            },
+        ),
+        (
+            "--admin: listen (127.0.0.1:8080) and admin.listen (127.0.0.1:8080) collide",
+            Overrides {
+                admin: Some("127.0.0.1:8080".to_owned()),
+                ..two_replicas()
+            },
+        ),
+        (
+            "--probe: found \"none\" with policy = \"prequal_sync\"",
+            Overrides {
+                policy: Some("prequal_sync".to_owned()),
+                probe: Some("none".to_owned()),
+                ..two_replicas()
+            },
+        ),
+    ];
+    for (start, flags) in cases {
+        let found = mistakes(&flags);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(start), "{found:?}");
+    }
+}
+
+#[test]
+fn mistakes_end_the_command_with_a_fault_that_lists_them() {
+    let found = Config::load(None, &Overrides::default()).expect_err("nothing was said");
+    let fault = crate::fault::Fault::from(found).to_string();
+    assert!(
+        fault.starts_with("2 mistakes in the configuration:\n--listen: "),
+        "{fault}"
+    );
+}
+
+#[test]
+fn no_transport_means_local_only() {
+    let flags = Overrides {
+        probe: Some("none".to_owned()),
+        ..two_replicas()
+    };
+    let config = Config::load(None, &flags).expect("valid").config;
+    assert!(config.policy_settings.prequal.local_only);
+}
+
+#[test]
+fn a_host_name_is_resolved_at_the_load() {
+    let flags = Overrides {
+        replicas: owned(&["localhost:9001"]),
+        ..two_replicas()
+    };
+    let config = Config::load(None, &flags)
+        .expect("every machine knows localhost")
+        .config;
+    let replica = &config.replicas[0];
+    assert!(replica.address.ip().is_loopback());
+    assert_eq!(replica.address.port(), 9001);
+    let flags = Overrides {
+        replicas: owned(&["localhost:9001", "127.0.0.1:9001"]),
+        ..two_replicas()
+    };
+    if replica.address.is_ipv4() {
+        assert!(
+            mistakes(&flags)[0].contains("again"),
+            "the same in disguise"
+        );
+    }
+}
+
+#[test]
+fn what_is_shown_is_what_is_in_force() {
+    let directory = std::env::temp_dir().join(format!("slackwater-show-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for the test");
+    let again = directory.join("again.toml");
+    for name in [
+        "minimal",
+        "everything",
+        "admin_off",
+        "sync_settings_with_async",
+    ] {
+        let file = fixture(&format!("good/{name}.toml"));
+        let first = Config::load(Some(&file), &Overrides::default())
+            .expect("valid")
+            .config;
+        std::fs::write(&again, first.to_toml()).expect("a file for the test");
+        let second = Config::load(Some(&again), &Overrides::default())
+            .expect("valid")
+            .config;
+        assert_eq!(first.to_toml(), second.to_toml(), "{name}");
+        assert_eq!(first.replicas.len(), second.replicas.len());
+        assert_eq!(
+            first.policy_settings.prequal,
+            second.policy_settings.prequal
+        );
+        assert_eq!(first.timeouts, second.timeouts);
+        assert_eq!(first.limits, second.limits);
+        assert_eq!(first.admin, second.admin);
+        assert_eq!(first.replica, second.replica);
+        assert_eq!(first.probe.key, second.probe.key);
+    }
+    std::fs::remove_dir_all(&directory).expect("the test's own directory");
+}
+
+#[test]
+fn every_value_in_the_full_fixture_differs_from_its_default() {
+    let line = |text: &str| -> BTreeSet<String> { text.lines().map(str::to_owned).collect() };
+    let everything = Config::load(
+        Some(&fixture("good/everything.toml")),
+        &Overrides::default(),
+    );
+    let full = line(&everything.expect("valid").config.to_toml());
+    let default = Config::load(None, &two_replicas())
+        .expect("valid")
+        .config
+        .to_toml();
+    let same: Vec<_> = (default.lines())
+        .filter(|shown| shown.contains(" = ") && !shown.ends_with('[') && full.contains(*shown))
+        .collect();
+    // The values that a probing, probed fleet cannot change.
+    assert_eq!(
+        same,
+        [
+            "policy = \"prequal\"",
+            "transport = \"udp\"",
+            "local_only = false"
+        ]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = std::env::temp_dir().join(format!("slackwater-key-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for the test");
+    let (key, file) = (directory.join("key"), directory.join("c.toml"));
+    let secret = "00112233445566778899aabbccddeeff";
+    std::fs::write(&key, secret).expect("a file for the test");
+    let text =
+        "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:2\"]\n[probe]\nkey_file = \"key\"\n";
+    std::fs::write(&file, text).expect("a file for the test");
+    for (mode, warned) in [(0o644, true), (0o640, false), (0o600, false)] {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&key, permissions).expect("the test's own file");
+        let loaded = Config::load(Some(&file), &Overrides::default()).expect("valid");
+        let remarks: Vec<_> = loaded.remarks.iter().map(ToString::to_string).collect();
+        let remarked = remarks.iter().any(|remark| remark.contains("chmod 600"));
+        assert_eq!(remarked, warned, "{mode:o}: {remarks:?}");
+        assert!(!format!("{loaded:?}").contains(secret));
+        assert!(!loaded.config.to_toml().contains(secret));
+        let key = loaded.config.probe.key.expect("a key");
+        assert_eq!(key.as_bytes()[..3], [0x00, 0x11, 0x22]);
+    }
+    std::fs::remove_dir_all(&directory).expect("the test's own directory");
+}
+
+/// Every key that the program asks for, as `section.key`; of tables in a list, `list[].key`.
+fn all_fields() -> BTreeSet<String> {
+    let source = Source::read(&fixture("good/everything.toml")).expect("a fixture");
+    let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
+    assemble(reader).0.into_iter().collect()
+}
+
+#[test]
+fn the_documentation_has_every_key_and_no_other() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(docs).expect("docs/configuration.md");
+    let documented: BTreeSet<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .filter(|key| !key.starts_with("--"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(documented, all_fields());
+}
+
+#[test]
+fn the_full_fixture_says_every_key() {
+    let text = std::fs::read_to_string(fixture("good/everything.toml")).expect("a fixture");
+    let mut section = String::new();
+    let mut said = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = format!("{}.", name.trim_end_matches(']'));
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && !line.starts_with(' ')
+        {
+            said.insert(format!("{section}{key}"));
+        }
+    }
+    let fields: BTreeSet<_> = all_fields();
+    let plain: BTreeSet<_> = fields
+        .into_iter()
+        .filter(|field| !field.contains('['))
+        .collect();
+    assert_eq!(said, plain);
+}

@@ -1,0 +1,198 @@
+//! `slackwater check` from the outside: exit codes, standard output and standard error.
+//!
+//! Each fixture says in comments what is expected of it: every `#: ` line is the first line of one mistake or remark, less
+//! the file's name, in order. Files in `bad` have mistakes, those in `good` have at most remarks. `BLESS=1` writes what is
+//! found into the fixtures, to be read before it is committed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MARK: &str = "#: ";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// Runs `slackwater check` in the directory of the fixtures.
+fn check(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_slackwater"))
+        .arg("check")
+        .args(arguments)
+        .current_dir(fixtures())
+        .output()
+        .expect("the command runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The fixtures of a directory, as their names from the fixtures' root.
+fn names(directory: &str) -> Vec<String> {
+    let entries = fs::read_dir(fixtures().join(directory)).expect("a directory of fixtures");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<_> = names
+        .map(|name| format!("{directory}/{}", name.to_string_lossy()))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// What a fixture expects, and what the command found: the first lines, less the file's name.
+fn expected_and_found(name: &str, output: &Output) -> (Vec<String>, Vec<String>) {
+    let file = fixtures().join(name);
+    let told = stderr(output);
+    let found: Vec<_> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(|line| line.trim_start().to_owned())
+        .collect();
+    if std::env::var_os("BLESS").is_some() {
+        bless(&file, &found);
+    }
+    let text = fs::read_to_string(&file).expect("a fixture");
+    let expected = text.lines().filter_map(|line| line.strip_prefix(MARK));
+    (expected.map(str::to_owned).collect(), found)
+}
+
+/// Puts what was found at the end of the fixture, where it moves no line.
+fn bless(file: &Path, found: &[String]) {
+    let text = fs::read_to_string(file).expect("a fixture");
+    let kept = text.lines().filter(|line| !line.starts_with(MARK));
+    let found = found.iter().map(|line| format!("{MARK}{line}"));
+    let lines: Vec<_> = kept.map(str::to_owned).chain(found).collect();
+    fs::write(file, lines.join("\n") + "\n").expect("a fixture");
+}
+
+#[test]
+fn every_mistake_is_found_and_told_with_its_place() {
+    let names = names("bad");
+    assert!(names.len() >= 25, "the fixtures are there");
+    for name in names {
+        let output = check(&[&name]);
+        let (expected, found) = expected_and_found(&name, &output);
+        assert_eq!(found, expected, "{name}");
+        assert!(!found.is_empty(), "{name}");
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert_eq!(stdout(&output), "", "{name}");
+    }
+}
+
+#[test]
+fn good_files_are_summed_up_and_may_have_remarks() {
+    for name in names("good") {
+        let output = check(&[&name]);
+        let (expected, found) = expected_and_found(&name, &output);
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+        assert!(stdout(&output).starts_with(&format!("{name}: ok\n")));
+    }
+}
+
+#[test]
+fn a_mistake_shows_its_line_with_a_caret_below() {
+    let told = stderr(&check(&["bad/workers_zero.toml"]));
+    let expected = "bad/workers_zero.toml:3:11: workers: found 0, expected a number from 1 to 1,024; \
+                    without the key there is one for each core\n \
+                    3 | workers = 0\n   \
+                    |           ^\n\
+                    slackwater: 1 mistake in 1 of 1 file\n";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_summary_says_who_chooses_whom_and_where_probes_go() {
+    let shown = stdout(&check(&["good/everything.toml"]));
+    assert_eq!(
+        shown,
+        "good/everything.toml: ok
+  policy prequal, workers 3, listening at 127.0.0.1:8080, [::1]:8080
+  5 replicas over h2c: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
+  probes by udp, signed, to port 9100 of each replica that names no place of its own
+  status and metrics at http://127.0.0.1:9901/
+"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let directory = std::env::temp_dir().join(format!("slackwater-check-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory for the test");
+    let file = |name: &str, bytes: &[u8]| {
+        let file = directory.join(name);
+        fs::write(&file, bytes).expect("a file for the test");
+        file.to_string_lossy().into_owned()
+    };
+    let absent = directory.join("absent").to_string_lossy().into_owned();
+    let cases = [
+        (
+            file("empty", b""),
+            ": is empty, expected at least the keys listen and replicas",
+        ),
+        (
+            file("comments", b"# nothing\n\n"),
+            ": is empty, expected at least the keys listen and replicas",
+        ),
+        (
+            file(
+                "latin1",
+                b"listen = \"127.0.0.1:1\"\npolicy = \"pr\xe9qual\"\n",
+            ),
+            ":2:13: encoding: byte 0xe9 is not UTF-8, expected UTF-8 text",
+        ),
+        (
+            file("huge", &vec![b'#'; (1 << 20) + 1]),
+            ": is larger than 1 MiB, expected a configuration file",
+        ),
+        (absent, ": there is no such file"),
+        (
+            directory.to_string_lossy().into_owned(),
+            ": is a directory, expected a file",
+        ),
+        (file("zeros", &[0; 64]), ":1:1: syntax: "),
+        (file("deep", "[".repeat(100_000).as_bytes()), ":1:"),
+    ];
+    let all: Vec<_> = cases.iter().map(|(name, _)| name.as_str()).collect();
+    let output = check(&all);
+    let told = stderr(&output);
+    for (name, message) in &cases {
+        assert!(
+            told.contains(&format!("{name}{message}")),
+            "{name}{message}:\n{told}"
+        );
+    }
+    assert!(told.ends_with("in 8 of 8 files\n"), "{told}");
+    assert_eq!(output.status.code(), Some(2));
+    fs::remove_dir_all(&directory).expect("the test's own directory");
+}
+
+#[test]
+fn one_bad_file_among_good_ones_is_enough() {
+    let output = check(&["good/minimal.toml", "bad/syntax.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).starts_with("good/minimal.toml: ok\n"));
+    assert!(stderr(&output).contains("bad/syntax.toml:1:"));
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let help = stdout(&check(&["--help"]));
+    assert!(
+        help.contains("slackwater check --show slackwater.toml"),
+        "{help}"
+    );
+    assert!(help.contains("Exit codes: 0"), "{help}");
+}
+
+#[test]
+fn without_a_file_the_usage_is_told() {
+    let output = check(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("<FILE>"));
+}
