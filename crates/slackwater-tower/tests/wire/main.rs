@@ -1,4 +1,6 @@
 //! The wire format against its test vectors, and against random input.
 
+#[cfg(test)]
 mod properties;
+#[cfg(test)]
 mod vectors;

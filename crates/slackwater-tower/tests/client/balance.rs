@@ -1,0 +1,373 @@
+//! The tower service: how each query ends, who is in the fleet, readiness.
+
+use crate::common::{HandProber, Outcomes, Recording, addr, prequal_sync};
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use futures_util::{FutureExt, Stream};
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Empty};
+use slackwater_core::policy::Outcome;
+use slackwater_core::{LoadReport, Rif};
+use slackwater_tower::client::balance::{BalanceBuilder, Membership, NoReplica};
+use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
+use std::collections::VecDeque;
+use std::future::{Ready, ready};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+use tower::discover::Change;
+use tower::{BoxError, Service, ServiceExt};
+
+/// A body of prepared frames; after them, its end, an error, or nothing ever.
+#[derive(Debug)]
+struct Frames {
+    frames: VecDeque<&'static str>,
+    last: Last,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Last {
+    End,
+    Error,
+    Never,
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match (self.frames.pop_front(), self.last) {
+            (Some(data), _) => {
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(data.as_bytes())))))
+            }
+            (None, Last::End) => Poll::Ready(None),
+            (None, Last::Error) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+            (None, Last::Never) => Poll::Pending,
+        }
+    }
+}
+
+fn frames(last: Last) -> Frames {
+    Frames {
+        frames: ["one", "two"].into(),
+        last,
+    }
+}
+
+/// What a replica does with a query.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Respond(StatusCode, Last),
+    Fail(io::ErrorKind),
+    Panic,
+    Hang,
+    NeverReady,
+    NotReady,
+}
+
+type Answer = futures_util::future::Either<
+    Ready<Result<Response<Frames>, BoxError>>,
+    futures_util::future::Pending<Result<Response<Frames>, BoxError>>,
+>;
+
+#[derive(Clone, Debug)]
+struct App(Manner);
+
+impl Service<Request<()>> for App {
+    type Response = Response<Frames>;
+    type Error = BoxError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match self.0 {
+            Manner::NeverReady => Poll::Pending,
+            Manner::NotReady => Poll::Ready(Err("out of order".into())),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, _request: Request<()>) -> Answer {
+        let answer = match self.0 {
+            Manner::Respond(status, last) => {
+                let mut response = Response::new(frames(last));
+                *response.status_mut() = status;
+                Ok(response)
+            }
+            Manner::Fail(kind) => Err(io::Error::from(kind).into()),
+            Manner::Panic => panic!("a bug in the service"),
+            _ => return futures_util::future::pending().right_future(),
+        };
+        ready(answer).left_future()
+    }
+}
+
+struct Changes<S>(mpsc::UnboundedReceiver<Result<Change<SocketAddr, S>, &'static str>>);
+
+impl<S> Stream for Changes<S> {
+    type Item = Result<Change<SocketAddr, S>, &'static str>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// A balance over one replica with the given manners.
+async fn balance_of(manner: Manner) -> (Balance<App, ()>, Outcomes) {
+    let policy = Recording::default();
+    let outcomes = policy.outcomes.clone();
+    let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
+    let change = Ok::<_, Infallible>(Change::Insert(addr(1), App(manner)));
+    let discover = futures_util::stream::iter([change]);
+    let (balance, membership) = Balance::new(balancer, discover, |&addr| ReplicaAddrs::from(addr));
+    membership.await.expect("it cannot fail");
+    (balance, outcomes)
+}
+
+fn query(
+    balance: &Balance<App, ()>,
+) -> impl Future<Output = Result<Response<impl Body<Data = Bytes, Error = io::Error> + Unpin>, BoxError>>
++ use<> {
+    balance.clone().oneshot(Request::new(()))
+}
+
+#[tokio::test]
+async fn a_query_ends_with_its_body() {
+    for (status, last, outcome) in [
+        (StatusCode::OK, Last::End, Outcome::Success),
+        (StatusCode::NOT_FOUND, Last::End, Outcome::Success),
+        (StatusCode::BAD_GATEWAY, Last::End, Outcome::Failed),
+        (StatusCode::OK, Last::Error, Outcome::Failed),
+    ] {
+        let (balance, outcomes) = balance_of(Manner::Respond(status, last)).await;
+        let response = query(&balance).await.expect("a response");
+        assert_eq!(response.status(), status);
+        assert_eq!(
+            balance.balancer().in_flight(),
+            1,
+            "the body is still to come"
+        );
+        let mut body = response.into_body();
+        for expected in ["one", "two"] {
+            let frame = body.frame().await.expect("a frame").expect("no error");
+            assert_eq!(frame.into_data().expect("data"), expected);
+            assert_eq!(outcomes.take(), []);
+        }
+        let end = body.frame().await;
+        assert_eq!(end.is_some(), matches!(last, Last::Error));
+        assert_eq!(outcomes.take(), [outcome], "{status} {last:?}");
+        drop(body);
+        assert_eq!(outcomes.take(), [], "and only once");
+        assert_eq!(balance.balancer().in_flight(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_body_ends_its_query() {
+    for (status, outcome) in [
+        (StatusCode::OK, Outcome::Dropped),
+        (StatusCode::BAD_GATEWAY, Outcome::Failed),
+    ] {
+        let (balance, outcomes) = balance_of(Manner::Respond(status, Last::Never)).await;
+        let mut body = query(&balance).await.expect("a response").into_body();
+        body.frame().await.expect("a frame").expect("no error");
+        assert_eq!(outcomes.take(), []);
+        drop(body);
+        assert_eq!(outcomes.take(), [outcome]);
+    }
+}
+
+#[tokio::test]
+async fn a_response_without_body_ends_its_query_at_once() {
+    let policy = Recording::default();
+    let outcomes = policy.outcomes.clone();
+    let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
+    let app = tower::service_fn(|_: Request<()>| {
+        ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+    });
+    let change = Ok::<_, Infallible>(Change::Insert(addr(1), app));
+    let discover = futures_util::stream::iter([change]);
+    let (balance, membership) = Balance::new(balancer, discover, |&addr| ReplicaAddrs::from(addr));
+    membership.await.expect("it cannot fail");
+    let response = balance.oneshot(Request::new(())).await.expect("a response");
+    assert_eq!(outcomes.take(), [Outcome::Success]);
+    drop(response);
+    assert_eq!(outcomes.take(), []);
+}
+
+#[tokio::test]
+async fn a_query_without_response_ends_by_its_error() {
+    for (manner, outcome) in [
+        (
+            Manner::Fail(io::ErrorKind::ConnectionReset),
+            Outcome::Failed,
+        ),
+        (
+            Manner::Fail(io::ErrorKind::ConnectionRefused),
+            Outcome::Unreachable,
+        ),
+        (Manner::NotReady, Outcome::Failed),
+    ] {
+        let (balance, outcomes) = balance_of(manner).await;
+        assert!(query(&balance).await.is_err());
+        assert_eq!(outcomes.take(), [outcome], "{manner:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_future_or_a_panic_ends_its_query() {
+    for manner in [Manner::Hang, Manner::NeverReady] {
+        let (balance, outcomes) = balance_of(manner).await;
+        let mut future = Box::pin(query(&balance));
+        assert!(future.as_mut().now_or_never().is_none());
+        assert_eq!(balance.balancer().in_flight(), 1, "{manner:?}");
+        drop(future);
+        assert_eq!(outcomes.take(), [Outcome::Dropped], "{manner:?}");
+    }
+    let (balance, outcomes) = balance_of(Manner::Panic).await;
+    let panicked = AssertUnwindSafe(query(&balance)).catch_unwind().await;
+    assert!(panicked.is_err());
+    assert_eq!(outcomes.take(), [Outcome::Dropped]);
+    assert_eq!(balance.balancer().in_flight(), 0);
+}
+
+/// Which replica answered is told by the status.
+fn app(status: u16) -> App {
+    let status = StatusCode::from_u16(status).expect("a status");
+    App(Manner::Respond(status, Last::End))
+}
+
+type Statuses = Vec<u16>;
+
+/// What four queries meet.
+async fn ask(balance: &Balance<App, ()>) -> Statuses {
+    let mut statuses = Statuses::new();
+    for _ in 0..4 {
+        match query(balance).await {
+            Ok(response) => statuses.push(response.status().as_u16()),
+            Err(error) => assert!(error.is::<NoReplica>(), "{error}"),
+        }
+    }
+    statuses.sort_unstable();
+    statuses
+}
+
+#[tokio::test]
+async fn the_fleet_follows_discovery() {
+    let (changes, receiver) = mpsc::unbounded_channel();
+    let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
+    let addrs = |&addr: &SocketAddr| ReplicaAddrs::from(addr);
+    let (balance, membership) = Balance::new(balancer, Changes(receiver), addrs);
+    let membership: Membership<_, _, ()> = membership;
+    let membership = tokio::spawn(membership);
+    let apply = async |change| {
+        changes.send(Ok(change)).expect("it listens");
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(ask(&balance).await, [], "nobody is known");
+    apply(Change::Insert(addr(1), app(201))).await;
+    assert_eq!(ask(&balance).await, [201, 201, 201, 201]);
+    apply(Change::Insert(addr(2), app(202))).await;
+    assert_eq!(ask(&balance).await, [201, 201, 202, 202]);
+
+    // The same key again: another service, the same replica.
+    let known = |balance: &Balance<App, ()>| {
+        let snapshot = balance.balancer().snapshot();
+        snapshot
+            .replicas
+            .iter()
+            .map(|view| view.replica)
+            .collect::<Vec<_>>()
+    };
+    let before = known(&balance);
+    apply(Change::Insert(addr(1), app(203))).await;
+    assert_eq!(ask(&balance).await, [202, 202, 203, 203]);
+    assert_eq!(known(&balance), before);
+
+    apply(Change::Remove(addr(1))).await;
+    apply(Change::Remove(addr(7))).await;
+    assert_eq!(ask(&balance).await, [202, 202, 202, 202]);
+    apply(Change::Remove(addr(2))).await;
+    assert_eq!(ask(&balance).await, []);
+
+    changes.send(Err("discovery broke")).expect("it listens");
+    let ended = membership.await.expect("no panic");
+    assert_eq!(ended, Err("discovery broke"));
+}
+
+#[tokio::test]
+async fn following_discovery_ends_with_the_last_handle() {
+    let (changes, receiver) = mpsc::unbounded_channel();
+    let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
+    let addrs = |&addr: &SocketAddr| ReplicaAddrs::from(addr);
+    let (balance, membership) = Balance::<App, ()>::new(balancer, Changes(receiver), addrs);
+    let membership = tokio::spawn(membership);
+    tokio::task::yield_now().await;
+    drop(balance);
+    assert_eq!(membership.await.expect("no panic"), Ok(()));
+    drop(changes);
+}
+
+#[tokio::test]
+async fn a_second_key_for_the_same_address_is_left_out() {
+    let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
+    let keys = ["a", "b"].map(|key| Ok::<_, Infallible>(Change::Insert(key, app(201))));
+    let discover = futures_util::stream::iter(keys);
+    let (balance, membership) = Balance::new(balancer, discover, |_: &&str| addr(1).into());
+    membership.await.expect("it goes on");
+    assert_eq!(balance.balancer().snapshot().replicas.len(), 1);
+    assert_eq!(ask(&balance).await, [201; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn synchronous_mode_probes_with_the_hint_of_the_request() {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(prequal_sync(), Arc::clone(&prober), 1);
+    let changes = [1, 2, 3].map(|port| {
+        let status = 200 + port;
+        Ok::<_, Infallible>(Change::Insert(addr(port), app(status)))
+    });
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let (balance, membership) = BalanceBuilder::new(balancer)
+        .hint(move |request: &Request<()>| {
+            *count.lock().expect("not poisoned") += 1;
+            let value = request.headers().get("user")?;
+            Some(Bytes::copy_from_slice(value.as_bytes()))
+        })
+        .build(futures_util::stream::iter(changes), |&addr| {
+            ReplicaAddrs::from(addr)
+        });
+    membership.await.expect("it cannot fail");
+
+    let request = Request::builder().header("user", "17").body(());
+    let future = balance.clone().oneshot(request.expect("a request"));
+    let future = tokio::spawn(future);
+    tokio::task::yield_now().await;
+    let probes = prober.take();
+    assert_eq!(probes.len(), 3);
+    assert!(probes.iter().all(|probe| probe.hint == "17"));
+    for (probe, rif) in probes.iter().zip([9, 1, 5]) {
+        let report = LoadReport::new(Rif::new(rif), Some(Duration::from_millis(u64::from(rif))));
+        prober.reports().report(probe.token, &report);
+    }
+    let response = future.await.expect("no panic").expect("a response");
+    let expected = 200 + probes[1].addr.port();
+    assert_eq!(response.status().as_u16(), expected);
+    assert_eq!(*asked.lock().expect("not poisoned"), 1);
+    drop(response);
+
+    let mut dropped = Box::pin(balance.clone().oneshot(Request::new(())));
+    assert!(dropped.as_mut().now_or_never().is_none());
+    drop(dropped);
+    assert_eq!(balance.balancer().in_flight(), 0);
+}

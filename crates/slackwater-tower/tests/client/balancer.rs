@@ -1,0 +1,272 @@
+//! The handle: leases, members, timeouts, silence. Paused time, no sockets.
+
+use crate::common::{HandProber, Recording, addr, pick_ready, prequal};
+use core::time::Duration;
+use slackwater_core::policy::{
+    LeastLoaded, Outcome, PickReason, Policy, Prequal, Query, prequal::PrequalSettings,
+};
+use slackwater_core::{LoadReport, Rate, Rif};
+use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+#[tokio::test(start_paused = true)]
+async fn each_query_ends_exactly_once() {
+    let policy = Recording::default();
+    let outcomes = policy.outcomes.clone();
+    let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+
+    for outcome in [
+        Outcome::Success,
+        Outcome::Failed,
+        Outcome::Unreachable,
+        Outcome::Dropped,
+    ] {
+        let mut lease = pick_ready(&balancer);
+        assert_eq!(balancer.in_flight(), 1);
+        lease.head_ready();
+        lease.finish(outcome);
+        assert_eq!(outcomes.take(), [outcome]);
+    }
+    drop(pick_ready(&balancer));
+    assert_eq!(outcomes.take(), [Outcome::Dropped]);
+
+    let lease = pick_ready(&balancer);
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _held = lease;
+        panic!("while it holds a lease");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(outcomes.take(), [Outcome::Dropped]);
+    assert_eq!(balancer.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_outlives_every_handle_and_its_replica() {
+    let policy = Recording::default();
+    let outcomes = policy.outcomes.clone();
+    let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
+    let replica = balancer.insert(addr(1)).expect("new");
+    let lease = pick_ready(&balancer);
+    assert!(balancer.remove(replica));
+    assert!(matches!(balancer.pick(Query::first()), Picked::NoReplica));
+    drop(balancer);
+    assert_eq!((lease.replica(), lease.addr()), (replica, addr(1)));
+    lease.finish(Outcome::Success);
+    assert_eq!(outcomes.take(), [Outcome::Success]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_is_in_the_fleet_once() {
+    let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
+    let first = balancer.insert(addr(1)).expect("new");
+    let again = ReplicaAddrs {
+        query: addr(1),
+        probe: addr(9),
+    };
+    let error = balancer.insert(again).expect_err("a duplicate");
+    assert_eq!(
+        error,
+        InsertError::Duplicate {
+            addr: addr(1),
+            replica: first
+        }
+    );
+    assert!(error.to_string().contains("127.0.0.1:1 "), "{error}");
+
+    assert!(balancer.remove(first));
+    assert!(!balancer.remove(first));
+    assert_eq!(balancer.addr(first), None);
+    let second = balancer.insert(again).expect("the first has left");
+    assert_ne!(first, second);
+    assert_eq!(balancer.addr(second), Some(addr(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unavailable_replica_is_passed_over() {
+    let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
+    let replicas = [1, 2].map(|port| balancer.insert(addr(port)).expect("new"));
+    balancer.set_available(replicas[0], false);
+    for _ in 0..20 {
+        assert_eq!(pick_ready(&balancer).replica(), replicas[1]);
+    }
+    balancer.set_available(replicas[0], true);
+    let _held = (0..2).map(|_| pick_ready(&balancer)).collect::<Vec<_>>();
+    let in_flight: Vec<_> = balancer
+        .snapshot()
+        .replicas
+        .iter()
+        .map(|r| r.in_flight)
+        .collect();
+    assert_eq!(in_flight, [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_picks() {
+    let picks = |seed| {
+        let prober = Arc::new(HandProber::default());
+        let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), seed);
+        for port in 1..9 {
+            balancer.insert(addr(port)).expect("new");
+        }
+        (0..50)
+            .map(|_| pick_ready(&balancer).addr().port())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(picks(7), picks(7));
+    assert_ne!(picks(7), picks(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
+    let guard = balancer.spawn_drive();
+    // It sleeps without end by now, as there is nobody to probe: a new timeout must wake it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for port in 1..4 {
+        balancer.insert(addr(port)).expect("new");
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let first = prober.take();
+    assert_eq!(first.len(), 2, "a new client does not wait to ask");
+    prober
+        .reports()
+        .report(first[0].token, &LoadReport::new(Rif::new(1), None));
+
+    tokio::time::sleep(Duration::from_millis(46)).await;
+    assert_eq!(balancer.counters().probes_lost, 0, "the deadline is 50 ms");
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let counters = balancer.counters();
+    assert_eq!((counters.probes_answered, counters.probes_lost), (1, 1));
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let idle = prober.take().len();
+    assert!((20..=28).contains(&idle), "two each 75 to 100 ms: {idle}");
+
+    drop(guard);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(prober.take().len(), 0, "the guard ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drive_ends_with_the_last_handle() {
+    let balancer = Balancer::with_seed(prequal(), NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+    let drive = tokio::spawn(balancer.drive());
+    let lease = pick_ready(&balancer);
+    drop(balancer);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!drive.is_finished(), "a lease is a handle, too");
+    drop(lease);
+    drive.await.expect("it ended by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_sees() {
+    let settings = PrequalSettings {
+        probe_interval_min: Duration::ZERO,
+        probe_rate: Rate::per_query(3).expect("a rate"),
+        ..PrequalSettings::default()
+    };
+    let policy = Prequal::new(settings.validate().expect("valid"));
+    let balancer = Balancer::with_seed(Box::new(policy), NoProber, 1);
+    let replicas = [1, 2, 3].map(|port| balancer.insert(addr(port)).expect("new"));
+    for _ in 0..10 {
+        pick_ready(&balancer).finish(Outcome::Success);
+    }
+    assert!(balancer.snapshot().replicas.iter().all(|r| r.silent));
+    assert_eq!(balancer.counters().probes_answered, 0);
+
+    // Whatever is held, no replica is left more than a little behind: the client's own counts decide.
+    let held: Vec<_> = (0..30).map(|_| pick_ready(&balancer)).collect();
+    for replica in replicas {
+        let count = held.iter().filter(|l| l.replica() == replica).count();
+        assert!((7..=13).contains(&count), "{replica} has {count} of 30");
+    }
+    assert!(balancer.counters().probes_local > 0);
+    let view = held.last().expect("thirty").view();
+    assert!(matches!(view.reason, PickReason::Cold | PickReason::Hot));
+    assert!(view.chosen.expect("a report decided").local);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draining_replica_is_left_alone_until_it_says_otherwise() {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
+    let _drive = balancer.spawn_drive();
+    let replicas = [1, 2, 3].map(|port| balancer.insert(addr(port)).expect("new"));
+    for draining in [true, false] {
+        for _ in 0..40 {
+            for probe in prober.take() {
+                let mut report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(1)));
+                report.draining = draining && probe.replica == replicas[0];
+                prober.reports().report(probe.token, &report);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let picked = (0..40).any(|_| pick_ready(&balancer).replica() == replicas[0]);
+        assert_eq!(picked, !draining);
+    }
+}
+
+#[test]
+fn many_threads_share_one_balancer() {
+    let balancer = Balancer::with_seed(prequal(), NoProber, 1);
+    for port in 1..20 {
+        balancer.insert(addr(port)).expect("new");
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let balancer = balancer.clone();
+            scope.spawn(move || {
+                for round in 0..2_000 {
+                    let lease = pick_ready(&balancer);
+                    if round % 2 == 0 {
+                        lease.finish(Outcome::Success);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(balancer.in_flight(), 0);
+    assert_eq!(balancer.counters().picks.total(), 8_000);
+    assert!(
+        balancer
+            .snapshot()
+            .replicas
+            .iter()
+            .all(|r| r.in_flight == 0)
+    );
+}
+
+#[test]
+fn a_panic_in_the_policy_does_not_end_the_balancer() {
+    #[derive(Debug)]
+    struct Touchy;
+    impl slackwater_core::policy::Choose for Touchy {
+        const NAME: &'static str = "touchy";
+        const REASON: PickReason = PickReason::Random;
+        fn choose(
+            &mut self,
+            from: slackwater_core::policy::Candidates<'_>,
+            draw: &mut dyn slackwater_core::Draw,
+        ) -> Option<slackwater_core::ReplicaId> {
+            assert!(from.in_flight(from.replicas()[0]) > 0, "touchy");
+            from.random(draw)
+        }
+    }
+    impl Default for Touchy {
+        fn default() -> Self {
+            Self
+        }
+    }
+    let policy: Box<dyn Policy> = Box::new(slackwater_core::policy::Unprobed::<Touchy>::new());
+    let balancer = Balancer::with_seed(policy, NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+    let panicked = catch_unwind(AssertUnwindSafe(|| drop(balancer.pick(Query::first()))));
+    assert!(panicked.is_err());
+    assert_eq!(balancer.in_flight(), 0);
+    assert_eq!(balancer.snapshot().replicas.len(), 1);
+}

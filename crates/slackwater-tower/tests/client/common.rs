@@ -1,0 +1,235 @@
+//! What the tests share: waiting for a condition, a policy that writes outcomes down, a prober that a test answers for,
+//! and replicas on loopback.
+
+use core::convert::Infallible;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use slackwater_core::policy::{
+    Counters, Decision, Outcome, Pick, Policy, Prequal, PrequalConfig, PrequalSync, Probe, ProbeId,
+    ProbeRound, Query, RoundRobin, Snapshot, Ticket,
+};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
+use slackwater_tower::client::{
+    Balancer, ProbeToSend, Prober, Refused, Reports, UdpProber, UdpProberConfig,
+};
+use slackwater_tower::server::{Load, LoadLayer, respond_udp};
+use slackwater_tower::wire::ProbeKey;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::task::JoinSet;
+use tower_layer::Layer;
+
+/// Waits until `condition` holds; a test in which it never does fails after ten seconds.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let reached = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), reached)
+        .await
+        .unwrap_or_else(|_| panic!("never came about: {what}"));
+}
+
+pub fn prequal() -> Box<dyn Policy> {
+    Box::new(Prequal::new(PrequalConfig::default()))
+}
+
+pub fn prequal_sync() -> Box<dyn Policy> {
+    Box::new(PrequalSync::new(PrequalConfig::default()))
+}
+
+/// An address that nothing looks at.
+pub fn addr(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// UDP to loopback replicas, with room for `outstanding_max` probes.
+pub fn udp_prober(key: Option<ProbeKey>, outstanding_max: u32) -> UdpProber {
+    UdpProber::bind(&UdpProberConfig {
+        key,
+        local_v4: Some(Ipv4Addr::LOCALHOST),
+        local_v6: None,
+        outstanding_max,
+    })
+    .expect("a socket on loopback")
+}
+
+/// Takes one query's replica, without probes.
+pub fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease {
+    use futures_util::FutureExt;
+    let chosen = balancer.choose(Query::first(), None).now_or_never();
+    chosen
+        .expect("ready at the first poll")
+        .expect("a replica is known")
+}
+
+/// What became of queries, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes(Arc<Mutex<Vec<Outcome>>>);
+
+impl Outcomes {
+    pub fn take(&self) -> Vec<Outcome> {
+        core::mem::take(&mut self.0.lock().expect("not poisoned"))
+    }
+}
+
+/// Round robin that writes outcomes down.
+#[derive(Debug, Default)]
+pub struct Recording {
+    inner: RoundRobin,
+    pub outcomes: Outcomes,
+}
+
+impl Policy for Recording {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.inner.add_replica(now, replica);
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.inner.remove_replica(now, replica);
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.inner.set_available(now, replica, available);
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        self.inner.handle_query(now, query, draw)
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        self.outcomes.0.lock().expect("not poisoned").push(outcome);
+        self.inner.handle_query_done(now, ticket, outcome);
+    }
+
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Pick> {
+        self.inner.finish_round(now, round, query, draw)
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        self.inner.poll_probe(now, draw)
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        self.inner.handle_report(now, probe, report, draw);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
+        self.inner.handle_probe_lost(now, probe, draw);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        self.inner.handle_timeout(now, draw);
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        self.inner.snapshot(now)
+    }
+}
+
+/// Keeps the probes that it is given, for the test to answer.
+#[derive(Debug, Default)]
+pub struct HandProber {
+    pub sent: Mutex<Vec<ProbeToSend>>,
+    reports: Mutex<Option<Reports>>,
+}
+
+impl HandProber {
+    pub fn take(&self) -> Vec<ProbeToSend> {
+        core::mem::take(&mut self.sent.lock().expect("not poisoned"))
+    }
+
+    pub fn reports(&self) -> Reports {
+        let reports = self.reports.lock().expect("not poisoned");
+        reports.clone().expect("the balancer has started it")
+    }
+}
+
+impl Prober for HandProber {
+    fn start(&self, reports: Reports) {
+        *self.reports.lock().expect("not poisoned") = Some(reports);
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        self.sent.lock().expect("not poisoned").push(probe);
+        Ok(())
+    }
+}
+
+/// A replica that answers probes by UDP and by HTTP; its tasks end with it.
+#[derive(Debug)]
+pub struct Replica {
+    pub load: Load,
+    pub udp: SocketAddr,
+    pub http: SocketAddr,
+    /// TCP connections that it has accepted.
+    pub accepted: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl Replica {
+    pub async fn start(load: Load, key: Option<ProbeKey>) -> Self {
+        let mut tasks = JoinSet::new();
+        let socket = UdpSocket::bind(addr(0)).await.expect("a socket");
+        let udp = socket.local_addr().expect("bound");
+        let responder = respond_udp(socket, load.clone(), key);
+        tasks.spawn(async move { drop(responder.await) });
+
+        let listener = TcpListener::bind(addr(0)).await.expect("a listener");
+        let http = listener.local_addr().expect("bound");
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
+        let app = tower::service_fn(|_: Request<_>| async {
+            Ok::<_, Infallible>(Response::new(Empty::<bytes::Bytes>::new()))
+        });
+        let service = LoadLayer::new(load.clone()).layer(app);
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                let service = TowerToHyperService::new(service.clone());
+                let connection =
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                connections.spawn(async move { drop(connection.await) });
+            }
+        });
+        Self {
+            load,
+            udp,
+            http,
+            accepted,
+            _tasks: tasks,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Synchronous mode: quorum, deadline and hint, by hand in paused time and over both carriers.
+
+use crate::common::{HandProber, Replica, addr, prequal_sync, udp_prober, until};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use slackwater_core::policy::{Outcome, PickReason, Query};
+use slackwater_core::{LoadReport, LoadScale, Rif};
+use slackwater_tower::client::{
+    Balancer, HttpProber, HttpProberConfig, Lease, NoProber, Picked, Prober, ReplicaAddrs,
+};
+use slackwater_tower::server::Load;
+use std::sync::Arc;
+
+fn report(rif: u32) -> LoadReport {
+    LoadReport::new(Rif::new(rif), Some(Duration::from_millis(u64::from(rif))))
+}
+
+fn hand_balancer(replicas: u16) -> (Balancer, Arc<HandProber>) {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(prequal_sync(), Arc::clone(&prober), 1);
+    for port in 1..=replicas {
+        balancer.insert(addr(port)).expect("new");
+    }
+    (balancer, prober)
+}
+
+async fn choose(balancer: &Balancer, hint: Option<&[u8]>) -> Lease {
+    let chosen = balancer.choose(Query::first(), hint).await;
+    chosen.expect("a replica is known")
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_answers_of_three_decide() {
+    let (balancer, prober) = hand_balancer(3);
+    let choosing = tokio::spawn({
+        let balancer = balancer.clone();
+        async move { choose(&balancer, Some(b"user-17")).await }
+    });
+    tokio::task::yield_now().await;
+    let probes = prober.take();
+    assert_eq!(probes.len(), 3);
+    assert!(probes.iter().all(|probe| &probe.hint[..] == b"user-17"));
+    assert!(
+        probes
+            .iter()
+            .all(|probe| probe.deadline.as_nanos() == 3_000_000)
+    );
+    prober.reports().report(probes[0].token, &report(5));
+    tokio::task::yield_now().await;
+    assert!(!choosing.is_finished(), "one is not enough");
+    prober.reports().report(probes[1].token, &report(2));
+    let lease = choosing.await.expect("no panic");
+    assert_eq!(lease.replica(), probes[1].replica);
+    assert_eq!(lease.view().candidates, 2);
+
+    // Too late to change anything.
+    prober.reports().report(probes[2].token, &report(0));
+    prober.reports().lost(probes[0].token);
+    lease.finish(Outcome::Success);
+    let counters = balancer.counters();
+    assert_eq!((counters.rounds, counters.reports_late), (1, 1));
+    assert_eq!(balancer.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_decides_with_what_there_is() {
+    let (balancer, prober) = hand_balancer(3);
+    for answers in [1, 0] {
+        let started = tokio::time::Instant::now();
+        let choosing = tokio::spawn({
+            let balancer = balancer.clone();
+            async move { choose(&balancer, None).await }
+        });
+        tokio::task::yield_now().await;
+        let probes = prober.take();
+        for probe in &probes[..answers] {
+            prober.reports().report(probe.token, &report(5));
+        }
+        let lease = choosing.await.expect("no panic");
+        let waited = started.elapsed();
+        assert!((3..=4).contains(&waited.as_millis()), "{waited:?}");
+        assert!(lease.view().probing >= Duration::from_millis(3), "[S4]");
+        if answers == 1 {
+            assert_eq!(lease.reason(), PickReason::SoleAnswer);
+            assert_eq!(lease.replica(), probes[0].replica);
+        } else {
+            assert_eq!(lease.reason(), PickReason::Fallback);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_probes_that_are_lost_or_refused() {
+    let (balancer, prober) = hand_balancer(3);
+    let started = tokio::time::Instant::now();
+    let choosing = tokio::spawn({
+        let balancer = balancer.clone();
+        async move { choose(&balancer, None).await }
+    });
+    tokio::task::yield_now().await;
+    for probe in prober.take() {
+        prober.reports().lost(probe.token);
+    }
+    let lease = choosing.await.expect("no panic");
+    assert_eq!(lease.reason(), PickReason::Fallback);
+
+    let refusing = Balancer::with_seed(prequal_sync(), NoProber, 1);
+    for port in 1..4 {
+        refusing.insert(addr(port)).expect("new");
+    }
+    assert_eq!(choose(&refusing, None).await.reason(), PickReason::Fallback);
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_is_dropped_is_forgotten() {
+    let (balancer, prober) = hand_balancer(3);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut stale = Vec::new();
+    for _ in 0..3 {
+        let Picked::Probing(mut round) = balancer.pick(Query::first()) else {
+            panic!("three replicas are worth asking");
+        };
+        round.send(&bytes::Bytes::new());
+        assert_eq!(round.poll_ready(&mut cx), Poll::Pending);
+        drop(round);
+        stale.extend(prober.take());
+    }
+    let Picked::Probing(mut round) = balancer.pick(Query::first()) else {
+        panic!("three replicas are worth asking");
+    };
+    round.send(&bytes::Bytes::new());
+    for probe in stale {
+        prober.reports().report(probe.token, &report(1));
+    }
+    assert_eq!(round.poll_ready(&mut cx), Poll::Pending, "none was for it");
+    assert_eq!(balancer.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_beyond_their_cap_are_decided_by_chance() {
+    let (balancer, _prober) = hand_balancer(3);
+    let mut rounds = Vec::new();
+    let lease = loop {
+        match balancer.pick(Query::first()) {
+            Picked::Probing(round) => rounds.push(round),
+            Picked::Ready(lease) => break lease,
+            Picked::NoReplica => panic!("three are known"),
+        }
+    };
+    assert_eq!(rounds.len(), 4096);
+    assert_eq!(lease.reason(), PickReason::Fallback);
+    rounds.pop();
+    assert!(matches!(balancer.pick(Query::first()), Picked::Probing(_)));
+}
+
+/// Ten times busier than the others, yet it has what the hint asks for.
+fn warm() -> Load {
+    Load::builder()
+        .hint_scale(|hint| LoadScale::from_1024ths(if hint == b"user-17" { 10 } else { 1024 }))
+        .build()
+}
+
+async fn hints_attract(prober: impl Prober, probe: fn(&Replica) -> core::net::SocketAddr) {
+    let replicas = [
+        Replica::start(warm(), None).await,
+        Replica::start(Load::new(), None).await,
+    ];
+    let mut busy: Vec<_> = (0..10).map(|_| replicas[0].load.arrive()).collect();
+    busy.push(replicas[1].load.arrive());
+    let balancer = Balancer::with_seed(prequal_sync(), prober, 1);
+    for replica in &replicas {
+        let addrs = ReplicaAddrs {
+            query: replica.http,
+            probe: probe(replica),
+        };
+        balancer.insert(addrs).expect("new");
+    }
+    // The first rounds may meet their deadline while connections are made; from then on both answer.
+    for (hint, expected) in [(&b"user-17"[..], 0), (b"user-18", 1), (b"", 1)] {
+        let mut both = None;
+        while both.is_none() {
+            let lease = choose(&balancer, Some(hint)).await;
+            both = (lease.view().candidates == 2).then_some(lease);
+        }
+        let lease = both.expect("the loop ends with one");
+        assert_eq!(lease.addr(), replicas[expected].http, "{hint:?}");
+    }
+    until("all came back", || balancer.in_flight() == 0).await;
+}
+
+#[tokio::test]
+async fn a_hint_attracts_its_query_over_udp() {
+    hints_attract(udp_prober(None, 64), |replica| replica.udp).await;
+}
+
+#[tokio::test]
+async fn a_hint_attracts_its_query_over_http() {
+    let prober = HttpProber::new(HttpProberConfig::default());
+    hints_attract(prober, |replica| replica.http).await;
+}

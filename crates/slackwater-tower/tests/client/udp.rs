@@ -1,0 +1,246 @@
+//! Probes by UDP, end to end with the server's side, and against everything that is no proper reply.
+
+use crate::common::{Replica, addr, pick_ready, prequal, udp_prober, until};
+use core::net::{Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_core::{LoadReport, Rif};
+use slackwater_tower::client::{Balancer, ReplicaAddrs, UdpProber, UdpProberConfig};
+use slackwater_tower::server::{Load, respond_udp};
+use slackwater_tower::wire::ProbeKey;
+use slackwater_tower::wire::datagram::{
+    DATAGRAM_BYTES_MAX, ProbeReply, decode_request, encode_reply,
+};
+use std::collections::BTreeSet;
+use tokio::net::UdpSocket;
+
+fn key(byte: u8) -> ProbeKey {
+    ProbeKey::from_bytes(&[byte; 32]).expect("32 bytes are a key")
+}
+
+fn reply(nonce: u64, key: Option<&ProbeKey>) -> Vec<u8> {
+    let report = LoadReport::new(Rif::new(3), Some(Duration::from_millis(4)));
+    let mut datagram = [0; DATAGRAM_BYTES_MAX];
+    let bytes = encode_reply(&ProbeReply { nonce, report }, key, &mut datagram);
+    datagram[..bytes].to_vec()
+}
+
+#[tokio::test]
+async fn probes_flow_end_to_end() {
+    for key in [None, Some(key(7))] {
+        let mut replicas = Vec::new();
+        for _ in 0..3 {
+            replicas.push(Replica::start(Load::new(), key.clone()).await);
+        }
+        let busy = [(); 5].map(|()| replicas[1].load.arrive());
+        let balancer = Balancer::with_seed(prequal(), udp_prober(key, 64), 1);
+        let _drive = balancer.spawn_drive();
+        for replica in &replicas {
+            balancer
+                .insert(ReplicaAddrs {
+                    query: replica.http,
+                    probe: replica.udp,
+                })
+                .expect("new");
+        }
+        until("all are in the pool", || {
+            drop(pick_ready(&balancer));
+            balancer.snapshot().pool.len() == 3
+        })
+        .await;
+        let lease = pick_ready(&balancer);
+        assert_eq!(lease.reason(), PickReason::Cold, "reports decide");
+        assert!(lease.view().candidates >= 2);
+        lease.finish(Outcome::Success);
+        let snapshot = balancer.snapshot();
+        let found = snapshot
+            .pool
+            .iter()
+            .find(|view| balancer.addr(view.replica) == Some(replicas[1].http));
+        assert!(found.is_none_or(|view| view.rif >= Rif::new(5) && !view.local));
+        drop(busy);
+        let counters = balancer.probe_counters();
+        assert!(counters.answered >= 3 && counters.answered <= counters.sent);
+        assert_eq!(counters.unauthenticated + counters.malformed, 0);
+    }
+}
+
+#[tokio::test]
+async fn only_the_reply_that_was_asked_for_counts() {
+    let replica = UdpSocket::bind(addr(0)).await.expect("a socket");
+    let stranger = UdpSocket::bind(addr(0)).await.expect("a socket");
+    let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
+    let _drive = balancer.spawn_drive();
+    balancer
+        .insert(replica.local_addr().expect("bound"))
+        .expect("new");
+
+    let mut request = [0; DATAGRAM_BYTES_MAX];
+    let (bytes, client) = replica.recv_from(&mut request).await.expect("a probe");
+    let nonce = decode_request(&request[..bytes], None)
+        .expect("a proper one")
+        .nonce;
+    let proper = reply(nonce, None);
+    stranger.send_to(&proper, client).await.expect("sent");
+    until("foreign by its address", || {
+        balancer.probe_counters().foreign == 1
+    })
+    .await;
+    replica
+        .send_to(&reply(nonce ^ (1 << 40), None), client)
+        .await
+        .expect("sent");
+    until("foreign by its nonce", || {
+        balancer.probe_counters().foreign == 2
+    })
+    .await;
+    let garbage: [&[u8]; 4] = [b"", b"hello", &proper[..95], &[0; DATAGRAM_BYTES_MAX + 40]];
+    for (count, datagram) in (1..).zip(garbage) {
+        replica.send_to(datagram, client).await.expect("sent");
+        until("malformed", || balancer.probe_counters().malformed == count).await;
+    }
+    replica
+        .send_to(&reply(nonce, Some(&key(7))), client)
+        .await
+        .expect("sent");
+    until("a tag that nobody asked for", || {
+        balancer.probe_counters().malformed == 5
+    })
+    .await;
+    assert_eq!(balancer.probe_counters().answered, 0);
+
+    replica.send_to(&proper, client).await.expect("sent");
+    until("the answer", || balancer.probe_counters().answered == 1).await;
+    replica.send_to(&proper, client).await.expect("sent");
+    until("the replay", || balancer.probe_counters().replayed == 1).await;
+    assert_eq!(balancer.probe_counters().answered, 1);
+}
+
+#[tokio::test]
+async fn with_a_key_only_its_holders_are_believed() {
+    let replica = UdpSocket::bind(addr(0)).await.expect("a socket");
+    let balancer = Balancer::with_seed(prequal(), udp_prober(Some(key(7)), 64), 1);
+    let _drive = balancer.spawn_drive();
+    balancer
+        .insert(replica.local_addr().expect("bound"))
+        .expect("new");
+    let mut request = [0; DATAGRAM_BYTES_MAX];
+    let (bytes, client) = replica.recv_from(&mut request).await.expect("a probe");
+    let nonce = decode_request(&request[..bytes], Some(&key(7)))
+        .expect("signed")
+        .nonce;
+    let forged = [reply(nonce, None), reply(nonce, Some(&key(8)))];
+    for (count, datagram) in (1..).zip(&forged) {
+        replica.send_to(datagram, client).await.expect("sent");
+        until("refused", || {
+            balancer.probe_counters().unauthenticated == count
+        })
+        .await;
+    }
+    replica
+        .send_to(&reply(nonce, Some(&key(7))), client)
+        .await
+        .expect("sent");
+    until("the answer", || balancer.probe_counters().answered == 1).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_never_answers_becomes_silent_and_is_heard_when_it_does() {
+    let mute = UdpSocket::bind(addr(0)).await.expect("a socket");
+    let replica = mute.local_addr().expect("bound");
+    let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
+    let _drive = balancer.spawn_drive();
+    balancer.insert(replica).expect("new");
+    until("silent", || balancer.snapshot().replicas[0].silent).await;
+    drop(pick_ready(&balancer));
+    until("answered locally", || balancer.counters().probes_local > 0).await;
+    assert_eq!(balancer.counters().probes_answered, 0);
+
+    let responder = tokio::spawn(respond_udp(mute, Load::new(), None));
+    until("heard", || !balancer.snapshot().replicas[0].silent).await;
+    responder.abort();
+}
+
+#[tokio::test]
+async fn probes_beyond_the_cap_are_refused_and_counted() {
+    let mute = UdpSocket::bind(addr(0)).await.expect("a socket");
+    let probe = mute.local_addr().expect("bound");
+    let balancer = Balancer::with_seed(prequal(), udp_prober(None, 2), 1);
+    for port in 1..9 {
+        balancer
+            .insert(ReplicaAddrs {
+                query: addr(port),
+                probe,
+            })
+            .expect("new");
+    }
+    for _ in 0..2 {
+        drop(pick_ready(&balancer));
+    }
+    until("both are sent", || balancer.probe_counters().sent == 2).await;
+    let counters = balancer.probe_counters();
+    assert_eq!((counters.sent, counters.refused_full), (2, 4));
+    assert_eq!(balancer.counters().probes_lost, 4);
+}
+
+#[tokio::test]
+async fn a_draining_replica_gets_no_queries_until_it_is_back() {
+    let replicas = [
+        Replica::start(Load::new(), None).await,
+        Replica::start(Load::new(), None).await,
+        Replica::start(Load::new(), None).await,
+    ];
+    let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
+    let _drive = balancer.spawn_drive();
+    for replica in &replicas {
+        balancer.insert(replica.udp).expect("new");
+    }
+    let draining = |balancer: &Balancer| balancer.snapshot().replicas[0].draining;
+    replicas[0].load.set_draining(true);
+    until("heard that it drains", || draining(&balancer)).await;
+    let picked: BTreeSet<_> = (0..50).map(|_| pick_ready(&balancer).addr()).collect();
+    assert!(!picked.contains(&replicas[0].udp));
+
+    replicas[0].load.set_draining(false);
+    until("heard that it is back", || !draining(&balancer)).await;
+    until("picked", || pick_ready(&balancer).addr() == replicas[0].udp).await;
+}
+
+#[tokio::test]
+async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
+    let v4_only = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
+    let here = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
+    v4_only.insert(here).expect("new");
+    drop(pick_ready(&v4_only));
+    assert_eq!(v4_only.probe_counters().refused_unsupported, 1);
+
+    let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await else {
+        // A machine without IPv6: the default prober does without it, which is all there is to see.
+        UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough");
+        return;
+    };
+    let replica = socket.local_addr().expect("bound");
+    let responder = tokio::spawn(respond_udp(socket, Load::new(), None));
+    let prober = UdpProber::bind(&UdpProberConfig {
+        local_v4: None,
+        local_v6: Some(Ipv6Addr::LOCALHOST),
+        ..UdpProberConfig::default()
+    })
+    .expect("a socket on loopback");
+    let balancer = Balancer::with_seed(prequal(), prober, 1);
+    let _drive = balancer.spawn_drive();
+    balancer.insert(replica).expect("new");
+    until("an answer", || balancer.counters().probes_answered > 0).await;
+    responder.abort();
+}
+
+#[tokio::test]
+async fn a_prober_without_any_address_is_a_mistake_that_is_named() {
+    let error = UdpProber::bind(&UdpProberConfig {
+        local_v4: None,
+        local_v6: None,
+        ..UdpProberConfig::default()
+    })
+    .expect_err("nowhere to send from");
+    assert!(error.to_string().contains("local_v4"), "{error}");
+}
