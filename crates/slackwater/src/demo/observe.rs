@@ -51,6 +51,7 @@ struct Observed {
     rif_highs: Vec<u32>,
     balancer: Balancer,
     overall: Option<Quantiles>,
+    sent_late_p99_ms: f64,
 }
 
 impl Observer {
@@ -60,6 +61,7 @@ impl Observer {
             handles,
             balancer: Balancer::default(),
             overall: None,
+            sent_late_p99_ms: 0.0,
         };
         Self {
             order,
@@ -95,6 +97,7 @@ impl Observer {
             length: self.order.length,
             rate: self.order.rate_per_second,
             seed: self.order.seed,
+            sent_late_p99_ms: first.sent_late_p99_ms.max(second.sent_late_p99_ms),
             replicas,
             sides: [first.side(), second.side()],
             history: self.history.seconds(),
@@ -112,6 +115,7 @@ impl Observed {
     fn read_overall(&mut self) {
         let summary = self.handles.live.summary();
         self.overall = Quantiles::of(summary.requests, &summary.latency);
+        self.sent_late_p99_ms = summary.sent_late.p99_ms;
     }
 
     fn weather(&self) -> Vec<Weather> {

@@ -19,6 +19,9 @@ pub(super) struct Picture {
     /// Requests per second to each side.
     pub(super) rate: f64,
     pub(super) seed: u64,
+    /// How late requests left the load generators since the start, at p99 and on the worse side: how far this computer
+    /// lags behind what it plays.
+    pub(super) sent_late_p99_ms: f64,
     /// What both twins of each replica have in common.
     pub(super) replicas: Vec<Weather>,
     pub(super) sides: [Side; 2],

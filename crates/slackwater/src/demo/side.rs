@@ -30,6 +30,9 @@ const IDLE_CONNECTIONS_MAX: u32 = 16;
 /// request is sent over it, would be counted as that policy's error.
 const IDLE_MAX: Duration = Duration::from_hours(24);
 
+/// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a fleet may take to end once nobody sends any more.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_millis(200);
 
@@ -117,6 +120,7 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
     let target = target.parse().map_err(std::io::Error::other)?;
     let mut plan = Plan::new(target, load.rate_per_second, load.length);
     plan.seed = load.seed;
+    plan.timeout = TIMEOUT;
     // The number decides what a request costs: both sides get the same work.
     plan.number_header = Some(REQUEST_NUMBER);
     load::Run::prepare(plan, RECENT_SECONDS).await

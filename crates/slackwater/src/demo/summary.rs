@@ -4,14 +4,11 @@
 //! `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here what they mean there.
 
 use super::picture::{Picks, Side, names};
-use super::verdict::{Contender, Tense, ratio, verdict};
+use super::verdict::{Contender, Tense, doubt, ratio, verdict};
 use super::words;
 use crate::load;
 use core::fmt::{self, Display, Formatter};
 use serde::Serialize;
-
-/// Lateness of the load generator, at p99, from which the figures are called into doubt.
-const SENT_LATE_WARNING_MS: f64 = 5.0;
 
 /// The figures of a whole demo.
 #[derive(Debug, Clone, Serialize)]
@@ -102,12 +99,8 @@ impl Display for Summary {
         write!(f, "\n{}", verdict(sides, Tense::Past))?;
         let loads = self.sides.iter().map(|side| &side.load);
         let late_ms = loads.map(|load| load.sent_late.p99_ms).fold(0.0, f64::max);
-        if late_ms > SENT_LATE_WARNING_MS {
-            write!(
-                f,
-                "\nthis computer was too busy: requests left up to {} late at p99, so take the figures with caution",
-                words::ms(late_ms)
-            )?;
+        if let Some(doubt) = doubt(late_ms, Tense::Past) {
+            write!(f, "\n{doubt}")?;
         }
         Ok(())
     }

@@ -67,6 +67,22 @@ pub(super) fn verdict(sides: [Contender<'_>; 2], tense: Tense) -> String {
     text
 }
 
+/// Lateness of requests on leaving the generator, at p99, from which the figures are called into doubt: the latencies are
+/// then the computer's rather than the policies'.
+const SENT_LATE_MS: f64 = 5.0;
+
+/// A warning when the computer has no time for the demo, in lines of at most 80 columns; `None` when it has.
+pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
+    let (is, leave) = match tense {
+        Tense::Present => ("is", "leave"),
+        Tense::Past => ("was", "left"),
+    };
+    (sent_late_p99_ms > SENT_LATE_MS).then(|| {
+        let late = words::ms(sent_late_p99_ms);
+        format!("this computer {is} too busy for it: 1 % of the requests {leave} over {late} late")
+    })
+}
+
 /// What qualifies the sentence.
 fn reservations(sides: [Contender<'_>; 2]) -> String {
     let mut text = String::new();
@@ -137,6 +153,19 @@ mod tests {
             sides[1].p99_ms = missing;
             assert_eq!(verdict(sides, Tense::Present), "nothing measured yet");
         }
+    }
+
+    #[test]
+    fn a_busy_computer_is_said_to_be_one() {
+        assert_eq!(doubt(5.0, Tense::Past), None);
+        assert_eq!(
+            doubt(1_241.0, Tense::Present).as_deref(),
+            Some("this computer is too busy for it: 1 % of the requests leave over 1,241 ms late")
+        );
+        assert_eq!(
+            doubt(12.0, Tense::Past).as_deref(),
+            Some("this computer was too busy for it: 1 % of the requests left over 12 ms late")
+        );
     }
 
     #[test]

@@ -19,15 +19,17 @@ pub(super) fn lying(value: u32, end: u32, columns: usize) -> String {
     bar
 }
 
-/// Standing bars, one column each, in `rows` lines from the top. What is not zero shows.
-pub(super) fn standing(values: &[u32], end: u32, rows: usize) -> Vec<String> {
+/// Standing bars, one for every `spacing` columns, in `rows` lines from the top. What is not zero shows.
+pub(super) fn standing(values: &[u32], end: u32, rows: usize, spacing: usize) -> Vec<String> {
     let row = |row: usize| {
         let below = (rows - 1 - row) * 8;
-        let blocks = values.iter().map(|value| {
+        let mut blocks = String::new();
+        for value in values {
             let eighths = eighths(*value, end, rows);
-            EIGHTHS_STANDING[eighths.saturating_sub(below).min(8)]
-        });
-        blocks.collect()
+            blocks.push(EIGHTHS_STANDING[eighths.saturating_sub(below).min(8)]);
+            blocks.extend(core::iter::repeat_n(' ', spacing.saturating_sub(1)));
+        }
+        blocks
     };
     (0..rows).map(row).collect()
 }
@@ -79,8 +81,10 @@ mod tests {
 
     #[test]
     fn standing_bars_rise_through_their_rows() {
-        assert_eq!(standing(&[0, 1, 16, 24, 32], 32, 2), ["   ▄█", " ▁███"]);
-        assert!(standing(&[], 32, 0).is_empty());
+        let bars = standing(&[0, 1, 16, 24, 32], 32, 2, 1);
+        assert_eq!(bars, ["   ▄█", " ▁███"]);
+        assert_eq!(standing(&[8, 16], 32, 1, 2), ["▂ ▄ "]);
+        assert!(standing(&[], 32, 0, 1).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::bars;
 use super::line::{Ink, Line};
 use crate::demo::picture::{Phase, Picture, Quantiles, Side};
-use crate::demo::verdict::{Contender, Tense, verdict};
+use crate::demo::verdict::{Contender, Tense, doubt, verdict};
 use crate::demo::words;
 
 /// What a terminal has room for.
@@ -41,23 +41,29 @@ const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 pub(super) fn frame(picture: &Picture, page: &str, size: Size) -> Vec<Line> {
     let layout = Layout::new(picture, size.columns);
     let room = size.rows.saturating_sub(1);
-    let mut lines = head(picture, page, &layout);
-    lines.extend(figures(picture, &layout));
-    lines.push(Line::default());
-    let foot = foot(picture, &layout);
-    let lying = lying(picture, &layout);
-    if lines.len() + lying.len() + foot.len() <= room {
-        lines.extend(lying);
-    } else {
-        lines.extend(standing(picture, &layout));
+    let (head, figures, foot) = (
+        head(picture, page, &layout),
+        figures(picture, &layout),
+        foot(picture, &layout),
+    );
+    let fixed = head.len() + figures.len() + 1 + foot.len();
+    let mut bars = lying(picture, &layout);
+    if fixed + bars.len() > room {
+        bars = standing(picture, &layout);
     }
-    let chart = chart(picture, &layout);
-    if lines.len() + chart.len() + foot.len() < room {
-        lines.extend(chart);
+    let mut chart = chart(picture, &layout);
+    if fixed + bars.len() + chart.len() + 2 > room {
+        chart.clear();
     }
-    if lines.len() + foot.len() < room {
-        lines.push(Line::default());
-    }
+    let spare = room.saturating_sub(fixed + bars.len() + chart.len());
+    let blanks = |count: usize| (0..count).map(|_| Line::default());
+    let mut lines = head;
+    lines.extend(blanks(spare.saturating_sub(1).min(1)));
+    lines.extend(figures);
+    lines.extend(blanks(1));
+    lines.extend(bars);
+    lines.extend(chart);
+    lines.extend(blanks(spare.min(1)));
     lines.extend(foot);
     lines.truncate(room);
     lines
@@ -112,7 +118,7 @@ fn head(picture: &Picture, page: &str, layout: &Layout) -> Vec<Line> {
         .with(Ink::Plain, page)
         .with(Ink::Faint, format!("   seed {}", picture.seed))
         .ending_at(layout.columns, Ink::Faint, "Ctrl-C ends it");
-    vec![title, second, Line::default()]
+    vec![title, second]
 }
 
 fn figures(picture: &Picture, layout: &Layout) -> Vec<Line> {
@@ -212,11 +218,14 @@ fn lying(picture: &Picture, layout: &Layout) -> Vec<Line> {
 
 fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let end = scale(picture);
+    let start = LABEL_COLUMNS + 4;
+    let has_room = start + picture.replicas.len() * 2 <= layout.columns;
+    let spacing = if has_room { 2 } else { 1 };
     let heading = format!("requests in flight at each replica, full height {end}");
     let mut lines = vec![Line::default().with(Ink::Faint, heading)];
     for (index, side) in picture.sides.iter().enumerate() {
         let rifs: Vec<u32> = side.replicas.iter().map(|replica| replica.rif).collect();
-        let rows = bars::standing(&rifs, end, STANDING_ROWS);
+        let rows = bars::standing(&rifs, end, STANDING_ROWS, spacing);
         for (row, blocks) in rows.into_iter().enumerate() {
             let is_last = row + 1 == STANDING_ROWS;
             let name = if is_last {
@@ -233,7 +242,7 @@ fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
     }
     lines.push(picture.hobbled().map_or_else(Line::default, |index| {
         Line::default()
-            .to_column(LABEL_COLUMNS + 4 + index)
+            .to_column(start + index * spacing)
             .with(Ink::Alarm, format!("▲ {index} slowed"))
     }));
     lines
@@ -267,5 +276,9 @@ fn foot(picture: &Picture, layout: &Layout) -> Vec<Line> {
         }
     };
     let sides = [contender(0), contender(1)];
-    vec![Line::default().with(Ink::Strong, verdict(sides, Tense::Present))]
+    let said = Line::default().with(Ink::Strong, verdict(sides, Tense::Present));
+    let doubt = doubt(picture.sent_late_p99_ms, Tense::Present);
+    core::iter::once(said)
+        .chain(doubt.map(|text| Line::default().with(Ink::Alarm, text)))
+        .collect()
 }

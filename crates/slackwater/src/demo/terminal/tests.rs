@@ -54,6 +54,7 @@ fn picture(first: Side, second: Side) -> Picture {
         length: Some(Duration::from_secs(30)),
         rate: 400.0,
         seed: 1,
+        sent_late_p99_ms: 0.2,
         replicas: (0..first.replicas.len()).map(weather).collect(),
         history: (0..4).map(second_of_history).collect(),
         sides: [first, second],
@@ -99,35 +100,65 @@ page http://127.0.0.1:9900/   seed 1                              Ctrl-C ends it
   errors                 0             0                    0             0
 
 requests in flight at each replica
-  0          ▋ 3                                ▉ 4
-  1           0                                 ▎ 1
-▶ 2 slowed   ▍ 2                                ████████████████████▌ 97
+  0          ▋ 3                                ▊ 4
+  1           0                                 ▏ 1
+▶ 2 slowed   ▍ 2                                ████████████████████▍ 97
   3          █ 5                                █▎ 6
+
+p99 of each second, last minute; from 10 ms to 10 s, logarithmic
+  prequal       ▄▄▄▄
+  round_robin   ▆▆▆▆
 
 prequal's p99 is 0.11 of round_robin's: 142 ms against 1,310 ms";
     assert_eq!(text(&example(), 80, 24), expected);
 }
 
 #[test]
-fn a_tall_terminal_adds_the_last_minute() {
-    let text = text(&example(), 80, 30);
-    let lines: Vec<_> = text.lines().rev().take(6).collect();
-    assert_eq!(lines, ["", "", "", "", "", ""]);
+fn where_rows_are_few_the_chart_goes_first_and_then_the_blanks() {
+    let whole = text(&example(), 80, 24);
+    let (body, verdict) = whole.rsplit_once("\n\n").unwrap();
+    let (without_chart, _) = body.rsplit_once("\n\n").unwrap();
+    let expected = format!("{without_chart}\n\n{verdict}");
+    assert_eq!(text(&example(), 80, 20), expected);
+    let expected = expected.replacen("ends it\n\n", "ends it\n", 1);
+    assert_eq!(text(&example(), 80, 18), expected);
+    let expected = format!(
+        "{}\n{verdict}",
+        without_chart.replacen("ends it\n\n", "ends it\n", 1)
+    );
+    assert_eq!(text(&example(), 80, 17), expected);
 }
 
 #[test]
 fn a_fleet_too_large_for_the_height_stands_up() {
-    let rifs: Vec<u32> = (0..30)
-        .map(|index| if index == 2 { 60 } else { index % 7 })
-        .collect();
-    let latency = Some(quantiles(21.4, 142.2, 180.0));
-    let picture = picture(
-        side("prequal", &rifs, latency),
-        side("random", &rifs, latency),
-    );
-    let text = text(&picture, 80, 24);
-    let bars: Vec<_> = text.lines().skip(11).collect();
-    assert_eq!(bars, [""]);
+    let rif = |index: u32| if index == 2 { 60 } else { index % 7 };
+    let frame_of = |replicas| {
+        let rifs: Vec<u32> = (0..replicas).map(rif).collect();
+        let latency = Some(quantiles(21.4, 142.2, 180.0));
+        let sides = ["prequal", "random"].map(|policy| side(policy, &rifs, latency));
+        let [first, second] = sides;
+        text(&picture(first, second), 80, 24)
+    };
+    let expected = "\
+requests in flight at each replica, full height 64
+                    ▆
+                    █
+  prequal         ▁ █ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁
+                    ▆
+                    █
+  random          ▁ █ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁
+                    ▲ 2 slowed";
+    assert!(frame_of(30).contains(expected), "{}", frame_of(30));
+    let dense = "  prequal        ▁█▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁\n";
+    assert!(frame_of(50).contains(dense), "{}", frame_of(50));
+}
+
+#[test]
+fn a_busy_computer_is_told_below() {
+    let mut busy = example();
+    busy.sent_late_p99_ms = 12.0;
+    let warning = "this computer is too busy for it: 1 % of the requests leave over 12 ms late";
+    assert!(text(&busy, 80, 24).ends_with(warning));
 }
 
 #[test]
