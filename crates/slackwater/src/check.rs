@@ -3,9 +3,9 @@
 //! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
-use crate::config::{Config, Loaded, Overrides, ProbeTransport};
+use crate::config::{Config, Loaded, Overrides, ProbeTransport, ReplicaConfig};
 use crate::fault::Fault;
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -35,15 +35,16 @@ pub(crate) struct Args {
 
 /// Runs `slackwater check`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let Args { files, show } = args;
     let mut mistakes = 0;
     let mut files_bad = 0;
-    for file in &args.files {
+    for file in &files {
         match Config::load(Some(file), &Overrides::default()) {
             Ok(loaded) => {
                 for remark in &loaded.remarks {
-                    tell(&format!("{remark}\n"));
+                    tell(&format!("{remark:#}\n"));
                 }
-                let text = if args.show {
+                let text = if show {
                     loaded.config.to_toml()
                 } else {
                     format!("{}: ok\n{}", file.display(), summary(&loaded))
@@ -65,8 +66,8 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     Err(Fault::usage(format!(
         "{mistakes} mistake{} in {files_bad} of {} file{}",
         plural(mistakes),
-        args.files.len(),
-        plural(args.files.len()),
+        files.len(),
+        plural(files.len()),
     )))
 }
 
@@ -107,19 +108,13 @@ fn summary(loaded: &Loaded) -> String {
 }
 
 fn where_probes_go(config: &Config) -> String {
-    let probes = matches!(config.policy.name, "prequal" | "prequal_sync");
-    if !probes {
-        return format!("no probes: policy {} sends none", config.policy.name);
-    }
-    let local_only = config.policy_settings.prequal.local_only;
     let carrier = match config.probe.transport {
-        ProbeTransport::None => return blind("probe.transport is \"none\""),
-        _ if local_only => return blind("prequal.local_only is true"),
+        _ if !config.sends_probes() => return why_no_probes(config),
         ProbeTransport::Udp if config.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Udp => "udp".to_owned(),
         ProbeTransport::Http => format!("http (GET {})", config.probe.path),
+        other => other.as_str().to_owned(),
     };
-    let own = |replica: &crate::config::ReplicaConfig| replica.probe_address == replica.address;
+    let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;
     let target = match config.probe.port {
         _ if config.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
         Some(port) => format!("port {port} of each replica that names no place of its own"),
@@ -128,6 +123,15 @@ fn where_probes_go(config: &Config) -> String {
     format!("probes by {carrier} to {target}")
 }
 
-fn blind(why: &str) -> String {
-    format!("no probes: {why}, so each worker goes by what it sees itself")
+fn why_no_probes(config: &Config) -> String {
+    let policy = config.policy.name;
+    let blind =
+        |setting| format!("no probes: {setting}, so each worker goes by what it sees itself");
+    match config.probe.transport {
+        _ if !config.policy_probes() => {
+            format!("no probes: policy {policy} sends none")
+        }
+        ProbeTransport::None => blind("probe.transport is \"none\""),
+        ProbeTransport::Udp | ProbeTransport::Http => blind("prequal.local_only is true"),
+    }
 }

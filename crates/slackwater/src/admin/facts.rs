@@ -4,11 +4,11 @@
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
 use core::ops::AddAssign;
+use core::sync::atomic::{AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Somebody who carries requests and can say how that goes.
 pub(crate) trait StatusSource: Send + Sync + 'static {

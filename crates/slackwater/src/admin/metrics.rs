@@ -1,4 +1,4 @@
-//! The status as Prometheus metrics, in the text format of OpenMetrics.
+//! The status as Prometheus metrics, in the text format of `OpenMetrics`.
 //!
 //! Names are stable, carry their unit, and end in `_total` where they only rise. Everything is read from one [`Status`],
 //! so that `/metrics` and `/status` never disagree. Labels are bounded: replicas of the configuration, workers, and fixed

@@ -10,6 +10,7 @@ use super::status::Status;
 use crate::fault::Fault;
 use bytes::Bytes;
 use core::convert::Infallible;
+use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
@@ -20,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -207,24 +208,26 @@ impl AdminServer {
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Reply {
-        let path = request.uri().path();
+        if request.body().is_end_stream() {
+            self.answer_to(request.method(), request.uri().path()).await
+        } else {
+            let text = "no request here takes a body\n";
+            reply(StatusCode::BAD_REQUEST, TEXT, text)
+        }
+    }
+
+    /// The answer to a request, which has no body.
+    pub(super) async fn answer_to(&self, method: &Method, path: &str) -> Reply {
         if !self.paths().contains(&path) {
             let text = format!("there is no {path} here; there are {}\n", self.listing());
             return reply(StatusCode::NOT_FOUND, TEXT, text);
         }
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
+        if ![Method::GET, Method::HEAD].contains(method) {
             let text = format!("only GET and HEAD are answered here: {}\n", self.listing());
             let mut refusal = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
             let allowed = HeaderValue::from_static("GET, HEAD");
             refusal.headers_mut().insert(ALLOW, allowed);
             return refusal;
-        }
-        if !request.body().is_end_stream() {
-            return reply(
-                StatusCode::BAD_REQUEST,
-                TEXT,
-                "no request here takes a body\n",
-            );
         }
         match path {
             "/healthz" => reply(StatusCode::OK, TEXT, "ok\n"),
@@ -246,11 +249,11 @@ impl AdminServer {
         }
     }
 
-    async fn with_status(&self, answer: fn(Status) -> Reply) -> Reply {
+    async fn with_status(&self, answer: fn(&Status) -> Reply) -> Reply {
         match tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await {
             Ok(facts) => {
                 let uptime = self.started_at.elapsed();
-                answer(Status::new(&facts, self.lifecycle.phase(), uptime))
+                answer(&Status::new(&facts, self.lifecycle.phase(), uptime))
             }
             Err(_) => reply(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -270,15 +273,15 @@ impl AdminServer {
     }
 }
 
-fn json(status: Status) -> Reply {
-    match serde_json::to_vec_pretty(&status) {
+fn json(status: &Status) -> Reply {
+    match serde_json::to_vec_pretty(status) {
         Ok(body) => reply(StatusCode::OK, "application/json", body),
         Err(error) => failed(&error),
     }
 }
 
-fn prometheus(status: Status) -> Reply {
-    match metrics::render(status) {
+fn prometheus(status: &Status) -> Reply {
+    match metrics::render(status.clone()) {
         Ok(body) => reply(StatusCode::OK, metrics::CONTENT_TYPE, body),
         Err(error) => failed(&error),
     }

@@ -1,1 +1,501 @@
+//! The admin server over real sockets on loopback, and what it says of a policy that has really worked.
 
+use super::*;
+use core::net::SocketAddr;
+use core::time::Duration;
+use futures_util::future::BoxFuture;
+use http::StatusCode;
+use slackwater_core::policy::{Decision, Outcome, PolicySettings, Query, policy_named};
+use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Facts that the test sets.
+#[derive(Clone, Default)]
+struct Board(Arc<Mutex<Facts>>);
+
+impl StatusSource for Board {
+    fn facts(&self) -> BoxFuture<'_, Facts> {
+        let facts = self.0.lock().expect("no test panics with it").clone();
+        Box::pin(async move { facts })
+    }
+}
+
+/// Five replicas, two workers, some traffic and probes: the facts of a proxy in its first second.
+fn facts() -> Facts {
+    let mut ids = ReplicaIds::new();
+    let ids: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();
+    Facts {
+        role: "serve",
+        policy: "prequal",
+        replicas: (1..=5)
+            .map(|number| ReplicaFacts {
+                name: format!("127.0.0.1:900{number}"),
+                address: format!("127.0.0.1:900{number}"),
+                probe_address: Some(format!("127.0.0.1:910{number}")),
+            })
+            .collect(),
+        workers: vec![worker(&ids, 1), worker(&ids, 2)],
+        own_load: Some(LoadReport::new(
+            Rif::new(3),
+            Some(Duration::from_micros(1500)),
+        )),
+    }
+}
+
+fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
+    let mut draw = SplitMix64::new(seed);
+    let mut now = Instant::EPOCH;
+    let entry = policy_named("prequal").expect("the policy");
+    let mut policy = (entry.build)(&PolicySettings::default());
+    for &id in ids {
+        policy.add_replica(now, id);
+    }
+    let mut requests = vec![RequestCounts::default(); ids.len()];
+    for round in 0..20 {
+        now += Duration::from_millis(5);
+        let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+            panic!("five replicas are available");
+        };
+        while let Some(probe) = policy.poll_probe(now, &mut draw) {
+            let report = LoadReport::new(Rif::new(round % 7), Some(Duration::from_millis(12)));
+            policy.handle_report(now, probe.id, &report, &mut draw);
+        }
+        let place = ids.iter().position(|&id| id == pick.ticket.replica());
+        let counts = &mut requests[place.expect("a replica of the fleet")];
+        counts.sent += 1;
+        counts.count_response(StatusCode::OK);
+        // The last three stay in flight.
+        if round < 17 {
+            policy.handle_query_done(now, pick.ticket, Outcome::Success);
+        }
+    }
+    policy.set_available(now, ids[4], false);
+    WorkerFacts {
+        ids: ids.to_vec(),
+        requests,
+        counters: policy.counters(),
+        snapshot: policy.snapshot(now),
+    }
+}
+
+fn start(server: AdminServer) -> AdminThread {
+    let listener = bind("127.0.0.1:0".parse().expect("literal")).expect("a free port");
+    server.spawn(listener).expect("a thread")
+}
+
+fn server(facts: Facts, lifecycle: &Lifecycle) -> AdminServer {
+    let board = Board(Arc::new(Mutex::new(facts)));
+    AdminServer::new(Arc::new(board), lifecycle.clone(), 4)
+}
+
+/// An answer: status, head in lower case, body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// Sends `text` and reads to the end; the server closes after each answer.
+fn exchange(address: SocketAddr, text: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    let patience = Some(Duration::from_secs(20));
+    stream.set_read_timeout(patience).expect("a socket");
+    stream.write_all(text.as_bytes()).expect("the server reads");
+    let mut all = String::new();
+    stream.read_to_string(&mut all).expect("the server answers");
+    let (head, body) = all.split_once("\r\n\r\n").expect("a head and a body");
+    Answer {
+        status: head[9..12].parse().expect("a status"),
+        head: head.to_lowercase(),
+        body: body.to_owned(),
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> Answer {
+    exchange(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nhost: admin\r\n\r\n"),
+    )
+}
+
+#[test]
+fn status_comes_back_as_it_was_told() {
+    let lifecycle = Lifecycle::default();
+    lifecycle.set_serving();
+    let admin = start(server(facts(), &lifecycle));
+    let answer = get(admin.address(), "/status");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-type: application/json"));
+    assert!(answer.head.contains("cache-control: no-store"));
+    let mut status: Status = serde_json::from_str(&answer.body).expect("the documented shape");
+    status.uptime_ms = 0;
+    assert_eq!(
+        status,
+        Status::new(&facts(), Phase::Serving, Duration::ZERO)
+    );
+}
+
+#[test]
+fn status_adds_the_workers_up() {
+    let status = Status::new(&facts(), Phase::Serving, Duration::from_millis(1500));
+    assert_eq!(status.uptime_ms, 1500);
+    assert_eq!(status.workers.len(), 2);
+    assert_eq!(status.counts.picks.values().sum::<u64>(), 40);
+    let sent: u64 = status
+        .replicas
+        .iter()
+        .map(|replica| replica.requests.sent)
+        .sum();
+    assert_eq!(sent, 40);
+    let in_flight: u64 = status
+        .replicas
+        .iter()
+        .map(|replica| replica.in_flight)
+        .sum();
+    assert_eq!(in_flight, 6);
+    assert!(status.counts.probes["answered"] > 0);
+    let available: Vec<_> = status
+        .replicas
+        .iter()
+        .map(|replica| replica.available)
+        .collect();
+    assert_eq!(available, [true, true, true, true, false]);
+    for worker in &status.workers {
+        assert!(!worker.pool.is_empty());
+        let known = |name: &String| status.replicas.iter().any(|replica| replica.name == *name);
+        assert!(worker.pool.iter().all(|report| known(&report.replica)));
+        assert!(
+            worker
+                .pool
+                .iter()
+                .all(|report| report.latency_us == Some(12_000))
+        );
+    }
+}
+
+#[test]
+fn a_silent_replica_is_told_in_words() {
+    let mut facts = facts();
+    facts.workers[1].snapshot.replicas[2].silent = true;
+    facts.workers[0].snapshot.replicas[3].draining = true;
+    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+    let silent: Vec<_> = status
+        .replicas
+        .iter()
+        .map(|replica| replica.silent)
+        .collect();
+    assert_eq!(silent, [false, false, true, false, false]);
+    let note = status.replicas[2].note.as_deref();
+    assert_eq!(
+        note,
+        Some("answers no probes: balanced by what this proxy sees itself")
+    );
+    assert_eq!(status.replicas[1].note, None);
+    assert!(status.replicas[3].draining);
+}
+
+#[test]
+fn readiness_follows_the_life_of_the_process() {
+    let lifecycle = Lifecycle::default();
+    let admin = start(server(Facts::default(), &lifecycle));
+    let ready = || {
+        let answer = get(admin.address(), "/readyz");
+        (answer.status, answer.body)
+    };
+    assert_eq!(ready(), (503, "starting\n".to_owned()));
+    assert_eq!(get(admin.address(), "/healthz").status, 200);
+    lifecycle.set_serving();
+    assert_eq!(ready(), (200, "serving\n".to_owned()));
+    lifecycle.set_draining();
+    assert_eq!(ready(), (503, "draining\n".to_owned()));
+    lifecycle.set_serving();
+    assert_eq!(ready().0, 503, "there is no way back");
+    assert_eq!(get(admin.address(), "/healthz").status, 200);
+}
+
+#[test]
+fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
+    let lifecycle = Lifecycle::default();
+    let admin = start(server(Facts::default(), &lifecycle).page("/", "text/html", "<p>hello"));
+    let address = admin.address();
+    let absent = get(address, "/stats");
+    assert_eq!(absent.status, 404);
+    assert_eq!(
+        absent.body,
+        "there is no /stats here; there are /status, /metrics, /healthz, /readyz, /\n"
+    );
+    let post = exchange(
+        address,
+        "POST /status HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n",
+    );
+    assert_eq!(post.status, 405);
+    assert!(post.head.contains("allow: get, head"));
+    assert!(post.body.contains("/metrics"));
+    let body = exchange(
+        address,
+        "GET /status HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi",
+    );
+    assert_eq!(body.status, 400);
+    let head = exchange(address, "HEAD /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    let query = get(address, "/healthz?verbose");
+    assert_eq!(query.status, 200);
+    let page = get(address, "/");
+    assert_eq!(page.body, "<p>hello");
+    assert!(page.head.contains("content-type: text/html"));
+}
+
+#[test]
+fn a_head_beyond_the_limit_and_garbage_are_refused() {
+    let lifecycle = Lifecycle::default();
+    let admin = start(server(Facts::default(), &lifecycle));
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n",
+        "y".repeat(15 << 10)
+    );
+    assert_eq!(
+        exchange(admin.address(), &long).status,
+        200,
+        "within the limit"
+    );
+    assert_eq!(exchange(admin.address(), "what?\r\n\r\n").status, 400);
+    let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
+    let endless = format!("GET /healthz HTTP/1.1\r\nx: {}", "y".repeat(256 << 10));
+    // The server may hang up while we still write, and its answer may be lost with that.
+    let _ = stream.write_all(endless.as_bytes());
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
+    assert_eq!(get(admin.address(), "/healthz").status, 200);
+}
+
+#[test]
+fn connections_beyond_the_cap_wait_for_their_turn() {
+    let lifecycle = Lifecycle::default();
+    let admin = start(server(Facts::default(), &lifecycle));
+    // Four connections that say nothing take all the room...
+    let idle: Vec<_> = (0..4)
+        .map(|_| TcpStream::connect(admin.address()).expect("the backlog has room"))
+        .collect();
+    let mut waiting = TcpStream::connect(admin.address()).expect("the backlog has room");
+    waiting
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
+        .expect("the system's buffer has room");
+    // ... until they leave.
+    drop(idle);
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// Never has its facts ready.
+struct Stuck;
+
+impl StatusSource for Stuck {
+    fn facts(&self) -> BoxFuture<'_, Facts> {
+        Box::pin(core::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_does_not_answer_is_not_waited_for() {
+    let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
+    for path in ["/status", "/metrics"] {
+        let reply = server.answer_to(&http::Method::GET, path).await;
+        assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let reply = server.answer_to(&http::Method::GET, "/healthz").await;
+    assert_eq!(reply.status(), StatusCode::OK, "it lives all the same");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let first = bind("127.0.0.1:0".parse().expect("literal")).expect("a free port");
+    let address = first.local_addr().expect("bound");
+    let fault = bind(address).expect_err("it is taken").to_string();
+    assert!(
+        fault.starts_with(&format!("admin server: {address} is in use")),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_dropped_server_frees_its_port() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()));
+    let address = admin.address();
+    drop(admin);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+/// One family of an exposition.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    help: String,
+    samples: Vec<(String, f64)>,
+}
+
+/// Reads an exposition, strictly: HELP and TYPE before samples, samples of a family together, values that are numbers, no
+/// sample twice, `# EOF` at the end.
+fn parse_metrics(text: &str) -> BTreeMap<String, Family> {
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    let mut seen = BTreeSet::new();
+    let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+    for line in body.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').expect("a name and a text");
+            current = name.to_owned();
+            let family = Family {
+                help: help.to_owned(),
+                ..Family::default()
+            };
+            assert!(
+                families.insert(current.clone(), family).is_none(),
+                "{name} twice"
+            );
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').expect("a name and a kind");
+            assert_eq!(name, current);
+            families.get_mut(name).expect("HELP comes first").kind = kind.to_owned();
+        } else if let Some(unit) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = unit.split_once(' ').expect("a name and a unit");
+            assert!(name == current && name.ends_with(unit), "{line}");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').expect("a sample and a value");
+            let value: f64 = value.parse().expect("a number");
+            assert!(seen.insert(sample.to_owned()), "{sample} twice");
+            let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
+            assert!(
+                labels.ends_with('}') && labels.matches('"').count() % 2 == 0,
+                "{line}"
+            );
+            let family = families.get_mut(&current).expect("HELP comes first");
+            let suffix = if family.kind == "counter" {
+                "_total"
+            } else {
+                ""
+            };
+            assert_eq!(name, format!("{current}{suffix}"));
+            family.samples.push((sample.to_owned(), value));
+        }
+    }
+    families
+}
+
+#[test]
+fn metrics_are_well_formed_and_agree_with_the_status() {
+    let lifecycle = Lifecycle::default();
+    lifecycle.set_serving();
+    let admin = start(server(facts(), &lifecycle));
+    let answer = get(admin.address(), "/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer
+            .head
+            .contains("content-type: application/openmetrics-text; version=1.0.0")
+    );
+    let families = parse_metrics(&answer.body);
+    for (name, family) in &families {
+        assert!(name.starts_with("slackwater_"), "{name}");
+        assert!(family.help.ends_with('.'), "{name}: {}", family.help);
+        assert!(
+            ["counter", "gauge"].contains(&family.kind.as_str()),
+            "{name}"
+        );
+        assert!(!family.samples.is_empty(), "{name} has no samples");
+        assert!(
+            family.kind == "counter" || !name.ends_with("_total"),
+            "{name}"
+        );
+    }
+    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let sum = |name: &str| {
+        families[name]
+            .samples
+            .iter()
+            .map(|(_, value)| value)
+            .sum::<f64>()
+    };
+    let is = |found: f64, expected: u64| (found - expected as f64).abs() < 0.5;
+    assert!(is(sum("slackwater_picks"), 40));
+    assert!(is(sum("slackwater_requests"), 40));
+    assert!(is(sum("slackwater_responses"), 40));
+    assert!(is(sum("slackwater_replica_in_flight_requests"), 6));
+    assert!(is(sum("slackwater_ready"), 1));
+    assert!(is(sum("slackwater_replica_available"), 4));
+    assert!(is(
+        sum("slackwater_probes_sent"),
+        status.counts.probes["sent"]
+    ));
+    let pooled: usize = status.workers.iter().map(|worker| worker.pool.len()).sum();
+    assert!(is(sum("slackwater_pool_reports"), pooled as u64));
+    let latency = families["slackwater_own_latency_seconds"].samples[0].1;
+    assert!((latency - 0.0015).abs() < 1e-9);
+}
+
+/// The rows of a table in `docs/admin.md`: what stands in the first cell, in backquotes.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/admin.md");
+    let text = std::fs::read_to_string(docs).expect("docs/admin.md");
+    let (_, section) = text.split_once(heading).expect("the heading");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    rows.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_documentation_has_every_metric_and_no_other() {
+    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let families = parse_metrics(&metrics::render(status).expect("text"));
+    let names = families.iter().map(|(name, family)| {
+        let suffix = if family.kind == "counter" {
+            "_total"
+        } else {
+            ""
+        };
+        format!("{name}{suffix}")
+    });
+    assert_eq!(documented("## `GET /metrics`"), names.collect());
+}
+
+/// Every field of a JSON value by its path; of lists, `list[]`.
+fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let dot = if path.is_empty() { "" } else { "." };
+                paths(value, &format!("{path}{dot}{name}"), found);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            for item in items {
+                paths(item, &format!("{path}[]"), found);
+            }
+        }
+        _ => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_documentation_has_every_field_of_the_status_and_no_other() {
+    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let value = serde_json::to_value(&status).expect("JSON");
+    let mut fields = BTreeSet::new();
+    paths(&value, "", &mut fields);
+    // A worker's counts are those of the whole, described once.
+    fields.retain(|field| !field.starts_with("workers[].counts."));
+    fields.insert("workers[].counts".to_owned());
+    assert_eq!(documented("## `GET /status`"), fields);
+}

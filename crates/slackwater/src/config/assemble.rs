@@ -56,6 +56,9 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
 
     let mut remarks = remarks::unread(reader_ref, policy.value.name, &prequal);
     remarks.extend(probe.remarks());
+    if prequal.settings.local_only && probe.transport.value != ProbeTransport::None {
+        remarks.extend(remarks::unused_probes(reader_ref));
+    }
     if policy.value.name == "prequal"
         && let Some((_, said)) = replicas.first()
         && let Ok(fleet) = u32::try_from(replicas.len())

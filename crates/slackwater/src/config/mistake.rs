@@ -1,11 +1,11 @@
 //! What is wrong, or strange, in a configuration, and how it is told to people.
 //!
-//! The first line is `file:line:column: field: message`, as compilers and editors know it; below it come the source line
-//! and a caret under the offending part.
+//! In one line it is `file:line:column: field: message`, as compilers and editors know it; that is what logs take. The
+//! alternate form (`{:#}`) adds the source line and a caret under the offending part.
 
 use crate::fault::Fault;
+use core::error::Error;
 use core::fmt;
-use std::error::Error;
 use std::path::PathBuf;
 
 /// Where something was said.
@@ -63,7 +63,7 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// The whole of it, `kind` ("warning: ") right before the message.
+    /// Writes it with `kind` ("warning: ") right before the message.
     fn write(&self, f: &mut fmt::Formatter<'_>, kind: &str) -> fmt::Result {
         write!(f, "{}: ", self.place)?;
         // A flag is its own field's name.
@@ -71,13 +71,14 @@ impl Mistake {
             write!(f, "{}: ", self.field)?;
         }
         write!(f, "{kind}{}", self.message)?;
-        if let Place::Line {
-            line,
-            column,
-            width,
-            text,
-            ..
-        } = &self.place
+        if f.alternate()
+            && let Place::Line {
+                line,
+                column,
+                width,
+                text,
+                ..
+            } = &self.place
         {
             write_excerpt(f, *line, *column, *width, text)?;
         }
@@ -115,7 +116,7 @@ fn write_excerpt(
     )
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// Everything that is wrong with a configuration, with the source lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistakes(Vec<Mistake>);
 
@@ -136,7 +137,7 @@ impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, mistake) in self.0.iter().enumerate() {
             let gap = if index > 0 { "\n" } else { "" };
-            write!(f, "{gap}{mistake}")?;
+            write!(f, "{gap}{mistake:#}")?;
         }
         Ok(())
     }

@@ -21,14 +21,12 @@ mod suggest;
 mod tests;
 mod values;
 
-pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
-pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeKey, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, Timeouts,
-};
+pub(crate) use mistake::{Mistakes, Remark, Severity};
+pub(crate) use model::{Config, ProbeTransport, ReplicaConfig, ReplicaProtocol};
 pub(crate) use overrides::Overrides;
 
 use assemble::assemble;
+use mistake::Mistake;
 use reader::Reader;
 use source::Source;
 use std::path::Path;

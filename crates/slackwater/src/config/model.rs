@@ -4,11 +4,11 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use core::fmt;
+use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::uri::PathAndQuery;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A valid configuration of `slackwater serve`.
@@ -34,6 +34,23 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// The admin server.
     pub(crate) admin: AdminSettings,
+}
+
+impl Config {
+    /// Whether the policy asks replicas for their load at all.
+    pub(crate) fn policy_probes(&self) -> bool {
+        has_probes(self.policy.name)
+    }
+
+    /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
+    pub(crate) fn sends_probes(&self) -> bool {
+        self.policy_probes() && !self.policy_settings.prequal.local_only
+    }
+}
+
+/// Whether the policy of that name asks replicas for their load.
+pub(super) fn has_probes(policy: &str) -> bool {
+    matches!(policy, "prequal" | "prequal_sync")
 }
 
 /// One replica.
@@ -181,6 +198,10 @@ impl Default for Timeouts {
 
 /// How much of anything there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each is called as its key, where a qualifier comes last"
+)]
 pub(crate) struct Limits {
     /// Clients' connections at once, over all workers: 1 to 1,048,576, default 65,536. Others wait to be accepted.
     pub(crate) connections_max: u32,

@@ -4,6 +4,7 @@
 //! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
 
 use super::reader::Flag;
+use slackwater_core::policy::POLICIES;
 use toml::de::DeValue;
 
 /// Flags that stand for configuration keys.
@@ -15,8 +16,8 @@ pub(crate) struct Overrides {
     /// The replicas, separated by commas [key: replicas]
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     pub(crate) replicas: Vec<String>,
-    /// Who chooses: prequal, prequal_sync, least_loaded, round_robin, random [key: policy; default: prequal]
-    #[arg(long, value_name = "NAME")]
+    /// Who chooses.
+    #[arg(long, value_name = "NAME", help = policy_help())]
     pub(crate) policy: Option<String>,
     /// Threads that carry requests [key: workers; default: one for each core]
     #[arg(long, value_name = "N")]
@@ -27,6 +28,12 @@ pub(crate) struct Overrides {
     /// Where status and metrics are served, or "none" [key: admin.listen; default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
+}
+
+fn policy_help() -> String {
+    let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+    let names = names.join(", ");
+    format!("Who chooses: {names} [key: policy; default: prequal]")
 }
 
 impl Overrides {

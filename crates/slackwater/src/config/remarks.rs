@@ -2,6 +2,7 @@
 //! server that the network can reach.
 
 use super::mistake::{Remark, Severity};
+use super::model::has_probes;
 use super::prequal::PrequalSection;
 use super::reader::{Reader, Said};
 use slackwater_core::policy::prequal::PrequalConfig;
@@ -33,6 +34,7 @@ pub(super) fn unread(reader: &Reader<'_>, policy: &str, prequal: &PrequalSection
     match policy {
         "prequal" => unread_fields(&|field| field.starts_with("sync_"), "prequal_sync"),
         "prequal_sync" => unread_fields(&|field| !SYNC_FIELDS.contains(&field), "prequal"),
+        _ if has_probes(policy) => Vec::new(),
         _ => (said_sections.iter().flatten())
             .map(|said| {
                 warning(
@@ -42,6 +44,15 @@ pub(super) fn unread(reader: &Reader<'_>, policy: &str, prequal: &PrequalSection
             })
             .collect(),
     }
+}
+
+/// A section `[probe]` where no probe is sent.
+pub(super) fn unused_probes(reader: &Reader<'_>) -> Option<Remark> {
+    let said = reader.said_section("probe")?;
+    Some(warning(
+        &said,
+        "does nothing with prequal.local_only = true, which sends no probes",
+    ))
 }
 
 /// Whether probing refills the pool faster than removal by rate drains it. `[A10]`

@@ -310,7 +310,7 @@ fn the_full_fixture_says_every_key() {
         if let Some(name) = line.strip_prefix('[') {
             section = format!("{}.", name.trim_end_matches(']'));
         } else if let Some((key, _)) = line.split_once(" = ")
-            && !line.starts_with(' ')
+            && !line.starts_with([' ', '#'])
         {
             said.insert(format!("{section}{key}"));
         }

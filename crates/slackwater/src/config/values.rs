@@ -120,18 +120,18 @@ const DURATION_EXPECTED: &str = "a duration such as \"50ms\", \"1.5s\" or \"2m\"
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     match value {
         DeValue::Integer(_) if whole(value) == Ok(0_u8) => Ok(Duration::ZERO),
-        DeValue::String(text) => parse_duration(text)
-            .ok_or_else(|| mismatch(value, DURATION_EXPECTED))?
-            .ok_or(Unfit::Range),
+        DeValue::String(text) => {
+            parse_duration(text).unwrap_or_else(|| Err(mismatch(value, DURATION_EXPECTED)))
+        }
         _ => Err(mismatch(value, DURATION_EXPECTED)),
     }
 }
 
-/// Outer `None`: not a duration. Inner `None`: one beyond all bounds, or negative.
-fn parse_duration(text: &str) -> Option<Option<Duration>> {
+/// `None` if the text is no duration; the inner error is for one that is negative or beyond all bounds.
+fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
     let text = text.trim();
     if text == "0" {
-        return Some(Some(Duration::ZERO));
+        return Some(Ok(Duration::ZERO));
     }
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -144,30 +144,26 @@ fn parse_duration(text: &str) -> Option<Option<Duration>> {
     while !rest.is_empty() {
         let (number, tail) = split_where(rest, |c| !c.is_ascii_digit() && c != '.');
         let (unit, tail) = split_where(tail.trim_start(), |c| !c.is_alphabetic());
-        let unit_places = match unit {
-            "ns" => 0,
-            "us" | "µs" | "μs" => 3,
-            "ms" => 6,
-            "s" | "m" | "h" => 9,
+        // So many decimals are whole nanoseconds, and so often.
+        let (decimals, times) = match unit {
+            "ns" => (0, 1),
+            "us" | "µs" | "μs" => (3, 1),
+            "ms" => (6, 1),
+            "s" => (9, 1),
+            "m" => (9, 60),
+            "h" => (9, 3600),
             _ => return None,
-        };
-        let seconds = match unit {
-            "m" => 60,
-            "h" => 3600,
-            _ => 1,
         };
         if !number.starts_with(|c: char| c.is_ascii_digit()) || number.matches('.').count() > 1 {
             return None;
         }
-        let ns = match scaled_decimal(number, unit_places) {
-            Ok(ns) => ns.and_then(|ns| u64::try_from(ns).ok()),
-            Err(_) => return None,
-        };
-        let ns = ns.and_then(|ns| ns.checked_mul(seconds));
+        let ns = scaled_decimal(number, decimals).ok()?;
+        let ns = ns.and_then(|ns| u64::try_from(ns).ok()?.checked_mul(times));
         total_ns = total_ns.zip(ns).and_then(|(sum, ns)| sum.checked_add(ns));
         rest = tail.trim_start();
     }
-    Some(total_ns.filter(|_| !negative).map(Duration::from_nanos))
+    let total_ns = total_ns.filter(|_| !negative).ok_or(Unfit::Range);
+    Some(total_ns.map(Duration::from_nanos))
 }
 
 fn split_where(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {

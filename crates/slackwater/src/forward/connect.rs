@@ -1,9 +1,9 @@
 //! New connections to a replica.
 
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -13,6 +13,7 @@ pub(crate) enum Target {
     /// A TCP port.
     Tcp(SocketAddr),
     /// A Unix socket, by its path.
+    #[expect(dead_code, reason = "for `agent`")]
     Unix(PathBuf),
 }
 

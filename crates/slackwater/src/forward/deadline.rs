@@ -139,11 +139,6 @@ impl Deadline {
         Poll::Pending
     }
 
-    /// The table that it belongs to.
-    pub(crate) const fn deadlines(&self) -> &Rc<Deadlines> {
-        &self.deadlines
-    }
-
     fn set(&self, passes_at: u64) {
         if let Some(wait) = self.deadlines.waits.borrow_mut().get_mut(self.key) {
             wait.passes_at = passes_at;

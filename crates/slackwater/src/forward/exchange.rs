@@ -12,6 +12,8 @@ use super::hygiene;
 use super::multiplex::{Multiplex, Place};
 use super::pool::{self, Pool};
 use crate::config::ReplicaProtocol;
+use core::error::Error;
+use core::fmt;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Context, Poll};
@@ -61,6 +63,22 @@ pub(crate) enum Cause {
     ClientBroken,
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(error) => write!(f, "no connection: {error}"),
+            Self::Broken(error) => match error.source() {
+                Some(source) => write!(f, "broke off: {error}: {source}"),
+                None => write!(f, "broke off: {error}"),
+            },
+            Self::FirstByte => f.write_str("no head of a response in time"),
+            Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
+            Self::ClientStalled => f.write_str("the client stopped sending"),
+            Self::ClientBroken => f.write_str("the client broke off"),
+        }
+    }
+}
+
 /// A request without a response.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -93,7 +111,7 @@ pub(crate) struct Replica {
 #[derive(Debug)]
 enum Connections {
     Http1(Rc<Pool>),
-    Http2(Multiplex),
+    Http2(Box<Multiplex>),
 }
 
 /// The connection that a response comes on.
@@ -156,7 +174,9 @@ impl Replica {
     ) -> Self {
         let connections = match options.protocol {
             ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
-            ReplicaProtocol::H2c => Connections::Http2(Multiplex::new(options, deadlines)),
+            ReplicaProtocol::H2c => {
+                Connections::Http2(Box::new(Multiplex::new(options, deadlines)))
+            }
         };
         Self {
             target,

@@ -4,10 +4,11 @@
 //! would also let a second, unrelated process join in unnoticed; so the port is first taken without it, which fails if
 //! anybody has it. Options that every connection wants are set here once, and inherited.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 /// Connections that may wait to be accepted; the kernel has a limit of its own (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;

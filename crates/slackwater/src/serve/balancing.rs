@@ -179,7 +179,7 @@ impl Flight {
         tracing::debug!(
             replica = self.member.name,
             target = %self.member.replica.target(),
-            cause = ?failure.cause,
+            cause = %failure.cause,
             "a request failed"
         );
         self.end(outcome);

@@ -44,7 +44,8 @@ pub(crate) struct Args {
 
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
-    let loaded = Config::load(args.config.as_deref(), &args.overrides)?;
+    let Args { config, overrides } = args;
+    let loaded = Config::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -9,6 +9,7 @@ use super::counts::ReplicaCounts;
 use crate::config::{Config, ProbeTransport};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Phase, ReplicaOptions};
+use core::net::SocketAddr;
 use core::time::Duration;
 use http::uri::Authority;
 use slackwater_core::ReplicaId;
@@ -17,7 +18,6 @@ use slackwater_tower::client::{
 };
 use slackwater_tower::wire::ProbeKey;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::TcpListener;

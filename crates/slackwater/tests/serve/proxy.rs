@@ -36,7 +36,8 @@ impl Proxy {
             ("policy", "policy = \"round_robin\""),
         ] {
             if !toml.lines().any(|own| own.starts_with(key)) {
-                lines += &format!("{line}\n");
+                lines += line;
+                lines += "\n";
             }
         }
         let config = format!("{lines}replicas = {list:?}\n{toml}\n");
@@ -90,7 +91,10 @@ impl Proxy {
         loop {
             match self.log.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(text) => return line,
-                Ok(line) => seen += &format!("{line}\n"),
+                Ok(line) => {
+                    seen += &line;
+                    seen += "\n";
+                }
                 Err(error) => panic!("no {text:?} in the log ({error}):\n{seen}"),
             }
         }
@@ -175,8 +179,8 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    match tokio::time::timeout(PATIENCE, waiting).await {
-        Ok(answer) => answer,
-        Err(_) => panic!("waited in vain until {what}"),
-    }
+    let Ok(answer) = tokio::time::timeout(PATIENCE, waiting).await else {
+        panic!("waited in vain until {what}");
+    };
+    answer
 }

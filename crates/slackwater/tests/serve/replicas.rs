@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

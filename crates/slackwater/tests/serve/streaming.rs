@@ -45,14 +45,14 @@ async fn a_response_arrives_while_it_is_made() {
 
 #[tokio::test]
 async fn a_request_arrives_while_it_is_sent() {
-    let (heard, mut hears) = mpsc::unbounded_channel();
+    let (tell, mut told) = mpsc::unbounded_channel();
     let replica = Replica::scripted(move |mut connection| {
-        let heard = heard.clone();
+        let tell = tell.clone();
         async move {
             connection.head().await;
             for _ in 0..2 {
                 let piece = connection.body(5).await.unwrap();
-                heard.send(String::from_utf8(piece).unwrap()).unwrap();
+                tell.send(String::from_utf8(piece).unwrap()).unwrap();
             }
             connection.answer("ok").await;
             connection.more().await;
@@ -65,12 +65,12 @@ async fn a_request_arrives_while_it_is_sent() {
         .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nfirst")
         .await;
     assert_eq!(
-        timeout(PATIENCE, hears.recv()).await.unwrap().unwrap(),
+        timeout(PATIENCE, told.recv()).await.unwrap().unwrap(),
         "first"
     );
     client.send("-last").await;
     assert_eq!(
-        timeout(PATIENCE, hears.recv()).await.unwrap().unwrap(),
+        timeout(PATIENCE, told.recv()).await.unwrap().unwrap(),
         "-last"
     );
     assert_eq!(client.answer().await.text(), "ok");
@@ -118,7 +118,8 @@ async fn http2_streams_in_both_directions_at_once() {
         assert_eq!(frame.into_data().unwrap(), word);
     }
     drop(say);
-    assert!(timeout(PATIENCE, echo.frame()).await.unwrap().is_none());
+    let rest = timeout(PATIENCE, echo.collect()).await.unwrap().unwrap();
+    assert!(rest.to_bytes().is_empty());
     proxy.settled().await;
 }
 
