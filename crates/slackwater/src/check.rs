@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
                 let _ = std::io::stdout().write_all(text.as_bytes());
             }
             Err(found) => {
-                mistakes += found.iter().len();
+                mistakes += found.count();
                 files_bad += 1;
                 tell(&format!("{found}\n"));
             }
@@ -62,13 +62,16 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     if files_bad == 0 {
         return Ok(());
     }
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
     Err(Fault::usage(format!(
         "{mistakes} mistake{} in {files_bad} of {} file{}",
         plural(mistakes),
         files.len(),
         plural(files.len()),
     )))
+}
+
+const fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 fn tell(text: &str) {
@@ -97,9 +100,10 @@ fn summary(loaded: &Loaded) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "  policy {policy}, workers {workers}, listening at {}\n  {} replicas over {}: {}{more}\n  {}\n  {admin}",
+        "  policy {policy}, workers {workers}, listening at {}\n  {} replica{} over {}: {}{more}\n  {}\n  {admin}",
         listen.join(", "),
         config.replicas.len(),
+        plural(config.replicas.len()),
         config.replica.protocol.as_str(),
         names.join(", "),
         where_probes_go(config),

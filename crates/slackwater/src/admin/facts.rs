@@ -83,20 +83,6 @@ pub(crate) struct RequestCounts {
     pub(crate) client_gone: u64,
 }
 
-impl RequestCounts {
-    /// Counts a response by its status.
-    pub(crate) fn count_response(&mut self, status: http::StatusCode) {
-        let class = match status.as_u16() / 100 {
-            1 => &mut self.responses_1xx,
-            2 => &mut self.responses_2xx,
-            3 => &mut self.responses_3xx,
-            4 => &mut self.responses_4xx,
-            _ => &mut self.responses_5xx,
-        };
-        *class += 1;
-    }
-}
-
 impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;

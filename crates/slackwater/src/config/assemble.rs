@@ -1,7 +1,7 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
-use super::mistake::{Mistakes, Remark, Severity};
+use super::mistake::Mistakes;
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };

@@ -23,13 +23,49 @@ pub(crate) enum Place {
         column: usize,
         /// How many characters the offending part has on that line; at least 1.
         width: usize,
-        /// The line, without its end.
-        text: String,
+        /// What to show of the line.
+        excerpt: Box<Excerpt>,
     },
     /// In a flag of the command line, such as `--listen`.
     Flag(&'static str),
     /// On the command line, as a whole: something is missing from it.
     CommandLine,
+}
+
+/// A line without its end, or what surrounds the offending part in a very long one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Excerpt {
+    pub(super) text: String,
+    /// How many characters of it stand before the offending part.
+    indent: usize,
+}
+
+impl Excerpt {
+    /// The most characters before the offending part, and in all.
+    const BEFORE: usize = 60;
+    const SHOWN: usize = 100;
+
+    /// What to show of `line`, in which the offending part begins at byte `at`, a character's first.
+    pub(super) fn new(line: &str, at: usize) -> Self {
+        let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
+        let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();
+        let shown = (kept.iter().rev().copied()).chain(rest.chars().take(Self::SHOWN - kept.len()));
+        Self {
+            // A tab or a control character would move the caret.
+            text: shown
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect(),
+            indent: kept.len(),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, line: usize, width: usize) -> fmt::Result {
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        let carets = "^".repeat(width.clamp(1, Self::SHOWN - self.indent));
+        write!(f, "\n {number} | {}", self.text.trim_end())?;
+        write!(f, "\n {margin} | {}{carets}", " ".repeat(self.indent))
+    }
 }
 
 impl fmt::Display for Place {
@@ -74,70 +110,55 @@ impl Mistake {
         if f.alternate()
             && let Place::Line {
                 line,
-                column,
                 width,
-                text,
+                excerpt,
                 ..
             } = &self.place
         {
-            write_excerpt(f, *line, *column, *width, text)?;
+            excerpt.write(f, *line, *width)?;
         }
         Ok(())
     }
 }
 
-/// The source line with carets below the offending part; a very long line is cut to what surrounds it.
-fn write_excerpt(
-    f: &mut fmt::Formatter<'_>,
-    line: usize,
-    column: usize,
-    width: usize,
-    text: &str,
-) -> fmt::Result {
-    const BEFORE: usize = 60;
-    const SHOWN: usize = 100;
-    let skipped = column.saturating_sub(BEFORE + 1);
-    let shown: String = text
-        .chars()
-        .skip(skipped)
-        .take(SHOWN)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let indent = column - 1 - skipped;
-    let carets = width.clamp(1, SHOWN.saturating_sub(indent).max(1));
-    let number = line.to_string();
-    let margin = " ".repeat(number.len());
-    write!(f, "\n {number} | {}", shown.trim_end())?;
-    write!(
-        f,
-        "\n {margin} | {}{}",
-        " ".repeat(indent),
-        "^".repeat(carets)
-    )
-}
+/// The most mistakes that are told one by one.
+const TOLD_MAX: usize = 100;
 
 /// Everything that is wrong with a configuration, with the source lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistakes(Vec<Mistake>);
+pub(crate) struct Mistakes {
+    /// In the order of the file.
+    first: Vec<Mistake>,
+    /// Beyond those.
+    omitted: usize,
+}
 
 impl Mistakes {
     pub(super) fn new(mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort();
         mistakes.dedup();
-        Self(mistakes)
+        let omitted = mistakes.len().saturating_sub(TOLD_MAX);
+        mistakes.truncate(TOLD_MAX);
+        Self {
+            first: mistakes,
+            omitted,
+        }
     }
 
-    /// Each of them, in the order of the file.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Mistake> {
-        self.0.iter()
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.first.len() + self.omitted
     }
 }
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.0.iter().enumerate() {
+        for (index, mistake) in self.first.iter().enumerate() {
             let gap = if index > 0 { "\n" } else { "" };
             write!(f, "{gap}{mistake:#}")?;
+        }
+        if self.omitted > 0 {
+            write!(f, "\nand {} more", self.omitted)?;
         }
         Ok(())
     }
@@ -147,10 +168,10 @@ impl Error for Mistakes {}
 
 impl From<Mistakes> for Fault {
     fn from(mistakes: Mistakes) -> Self {
-        let many = if mistakes.0.len() == 1 { "" } else { "s" };
+        let count = mistakes.count();
+        let plural = if count == 1 { "" } else { "s" };
         Self::usage(format!(
-            "{} mistake{many} in the configuration:\n{mistakes}",
-            mistakes.0.len()
+            "{count} mistake{plural} in the configuration:\n{mistakes}"
         ))
     }
 }
@@ -185,5 +206,37 @@ pub(crate) struct Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.about.write(f, &format!("{}: ", self.severity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, at: usize, width: usize) -> String {
+        struct Shown(Excerpt, usize);
+        impl fmt::Display for Shown {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write(f, 7, self.1)
+            }
+        }
+        Shown(Excerpt::new(line, at), width).to_string()
+    }
+
+    #[test]
+    fn the_caret_stands_below_the_offending_part() {
+        assert_eq!(shown("a = 1", 4, 1), "\n 7 | a = 1\n   |     ^");
+        assert_eq!(shown("\tñ = 12", 6, 2), "\n 7 |  ñ = 12\n   |      ^^");
+        assert_eq!(shown("", 0, 1), "\n 7 | \n   | ^");
+    }
+
+    #[test]
+    fn of_a_very_long_line_only_what_is_near_is_shown() {
+        let line = format!("{}X{}", "a".repeat(5000), "b".repeat(5000));
+        let text = shown(&line, 5000, 9000);
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(lines[0].len(), " 7 | ".len() + 100);
+        assert_eq!(lines[0].find('X'), lines[1].find('^'));
+        assert_eq!(lines[0].len(), lines[1].len());
     }
 }

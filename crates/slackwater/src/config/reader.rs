@@ -261,6 +261,8 @@ impl<'s> Reader<'s> {
 
     /// Ends the reading: keys that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
     pub(super) fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
+        self.asked.sort();
+        self.asked.dedup();
         let mut unknowns = Vec::new();
         for (key, value) in &self.document {
             let name: &str = key.get_ref();
@@ -291,8 +293,6 @@ impl<'s> Reader<'s> {
             }
         }
         self.mistakes.append(&mut unknowns);
-        self.asked.sort();
-        self.asked.dedup();
         (self.asked, self.mistakes)
     }
 

@@ -3,7 +3,7 @@
 //! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log given by mistake must not be
 //! read to its end.
 
-use super::mistake::{Mistake, Place};
+use super::mistake::{Excerpt, Mistake, Place};
 use core::ops::Range;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -17,9 +17,21 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Source {
     file: PathBuf,
     text: String,
+    /// Where each line begins, in bytes.
+    line_starts: Vec<usize>,
 }
 
 impl Source {
+    fn new(file: PathBuf, text: String) -> Self {
+        let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+        let line_starts = core::iter::once(0).chain(newlines).collect();
+        Self {
+            file,
+            text,
+            line_starts,
+        }
+    }
+
     pub(super) fn read(file: &Path) -> Result<Self, Mistake> {
         let bytes = read_bounded(file).map_err(|message| Mistake {
             place: Place::File(file.to_owned()),
@@ -33,13 +45,13 @@ impl Source {
             None => bytes,
         };
         match String::from_utf8(bytes) {
-            Ok(text) => Ok(Self { file, text }),
+            Ok(text) => Ok(Self::new(file, text)),
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
                 let byte = error.as_bytes().get(at).copied().unwrap_or_default();
                 // Offsets before the first invalid byte are the same in the lossy text.
                 let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                let place = Self { file, text }.place(at..at + 1);
+                let place = Self::new(file, text).place(at..at + 1);
                 Err(Mistake {
                     place,
                     field: "encoding".to_owned(),
@@ -61,10 +73,11 @@ impl Source {
     pub(super) fn place(&self, span: Range<usize>) -> Place {
         let start = self.floor(span.start);
         let end = self.floor(span.end).max(start);
-        let before = &self.text[..start];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let rest = &self.text[line_start..];
-        let text = rest.split('\n').next().unwrap_or_default();
+        let line = self.line_starts.partition_point(|&begin| begin <= start);
+        let line_start = self.line_starts[line - 1];
+        let next = self.line_starts.get(line).copied();
+        let text = &self.text[line_start..next.unwrap_or(self.text.len())];
+        let text = text.strip_suffix('\n').unwrap_or(text);
         let text = text.strip_suffix('\r').unwrap_or(text);
         let line_end = line_start + text.len();
         let width = self.text[start..end.min(line_end).max(start)]
@@ -72,10 +85,10 @@ impl Source {
             .count();
         Place::Line {
             file: self.file.clone(),
-            line: before.matches('\n').count() + 1,
+            line,
             column: self.text[line_start..start].chars().count() + 1,
             width: width.max(1),
-            text: text.to_owned(),
+            excerpt: Box::new(Excerpt::new(text, start - line_start)),
         }
     }
 
@@ -114,18 +127,15 @@ mod tests {
     use super::*;
 
     fn at(text: &str, span: Range<usize>) -> (usize, usize, usize, String) {
-        let source = Source {
-            file: PathBuf::from("f"),
-            text: text.to_owned(),
-        };
+        let source = Source::new(PathBuf::from("f"), text.to_owned());
         match source.place(span) {
             Place::Line {
                 line,
                 column,
                 width,
-                text,
+                excerpt,
                 ..
-            } => (line, column, width, text),
+            } => (line, column, width, excerpt.text),
             other => panic!("a line was expected, not {other:?}"),
         }
     }

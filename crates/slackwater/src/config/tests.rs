@@ -17,7 +17,7 @@ fn owned(values: &[&str]) -> Vec<String> {
 /// The first lines of all mistakes that these flags make.
 fn mistakes(flags: &Overrides) -> Vec<String> {
     let found = Config::load(None, flags).expect_err("these flags are mistaken");
-    found.iter().map(ToString::to_string).collect()
+    found.to_string().lines().map(str::to_owned).collect()
 }
 
 fn two_replicas() -> Overrides {
@@ -158,6 +158,17 @@ fn mistakes_end_the_command_with_a_fault_that_lists_them() {
         fault.starts_with("2 mistakes in the configuration:\n--listen: "),
         "{fault}"
     );
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_are_told_and_the_rest_counted() {
+    let flags = Overrides {
+        replicas: (0..250).map(|number| format!("a b:{number}")).collect(),
+        ..two_replicas()
+    };
+    let told = mistakes(&flags);
+    assert_eq!(told.len(), 101);
+    assert_eq!(told[100], "and 150 more");
 }
 
 #[test]
