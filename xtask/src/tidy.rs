@@ -134,9 +134,9 @@ fn core_purity(path: &Path, text: &str, findings: &mut Vec<String>) {
                 path.display()
             ));
         }
-        let lower = line.to_lowercase();
+
         for (word, ours) in FOREIGN_WORDS {
-            if lower.contains(word) {
+            if line.contains(word) {
                 findings.push(format!(
                     "{}:{number}: \"{word}\" is \"{ours}\" here",
                     path.display()

@@ -63,6 +63,12 @@ impl Fleet {
         }
     }
 
+    pub(crate) fn is_draining(&self, replica: ReplicaId) -> bool {
+        self.standings
+            .find(replica)
+            .is_some_and(|standing| standing.draining)
+    }
+
     pub(crate) fn knows(&self, replica: ReplicaId) -> bool {
         self.known.contains(replica)
     }
@@ -118,15 +124,12 @@ impl Fleet {
 
     /// Every known replica, as seen from outside; `silent` says which of them answer no probes.
     pub(crate) fn views(&self, silent: impl Fn(ReplicaId) -> bool) -> Vec<ReplicaView> {
-        let view = |&replica: &ReplicaId| {
-            let standing = self.standings.find(replica);
-            ReplicaView {
-                replica,
-                available: self.is_available(replica),
-                draining: standing.is_some_and(|standing| standing.draining),
-                in_flight: self.in_flight(replica),
-                silent: silent(replica),
-            }
+        let view = |&replica: &ReplicaId| ReplicaView {
+            replica,
+            available: self.is_available(replica),
+            draining: self.is_draining(replica),
+            in_flight: self.in_flight(replica),
+            silent: silent(replica),
         };
         self.known().iter().map(view).collect()
     }

@@ -20,7 +20,7 @@ mod unprobed;
 pub use least_loaded::LeastLoaded;
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
-pub use probe::{Probe, ProbeId, ProbeRound, RoundTarget};
+pub use probe::{Probe, ProbeId, ProbeRound};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};

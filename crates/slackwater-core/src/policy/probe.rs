@@ -1,8 +1,8 @@
 //! Probes: questions to a replica, off the query's path or, in synchronous mode, on it.
 
 use crate::replica::ReplicaId;
-use crate::report::LoadReport;
-use crate::time::Instant;
+use crate::report::{LoadReport, LoadScale, Rif};
+use crate::time::{Instant, span_ns};
 
 /// The name of one asynchronous probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,18 +23,27 @@ pub struct Probe {
 }
 
 /// One replica that a round asks, and what it said.
-#[derive(Clone, Debug)]
-pub struct RoundTarget {
-    /// Whom to ask.
-    pub replica: ReplicaId,
-    pub(crate) state: RoundState,
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    replica: ReplicaId,
+    state: TargetState,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum RoundState {
+#[derive(Clone, Copy, Debug)]
+enum TargetState {
     Waiting,
     Lost,
-    Answered(LoadReport),
+    Answered(RoundAnswer),
+}
+
+/// What a round keeps of a report: the part that decides, so that a round is cheap to hand around.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::policy) struct RoundAnswer {
+    pub(in crate::policy) replica: ReplicaId,
+    pub(in crate::policy) rif: Rif,
+    pub(in crate::policy) latency_ns: Option<u64>,
+    pub(in crate::policy) load_scale: LoadScale,
+    pub(in crate::policy) draining: bool,
 }
 
 /// A synchronous probing round for one query: d replicas are asked at once, and the choice is made as soon as
@@ -42,7 +51,7 @@ pub(crate) enum RoundState {
 #[derive(Clone, Debug)]
 #[must_use = "the query waits for it"]
 pub struct ProbeRound {
-    targets: [Option<RoundTarget>; Self::MAX_PROBES],
+    targets: [Option<Target>; Self::MAX_PROBES],
     pub(crate) started_at: Instant,
     deadline: Instant,
     quorum: u8,
@@ -62,9 +71,9 @@ impl ProbeRound {
         let mut targets = [const { None }; Self::MAX_PROBES];
         let mut waiting = 0_u8;
         for (target, replica) in targets.iter_mut().zip(replicas) {
-            *target = Some(RoundTarget {
+            *target = Some(Target {
                 replica,
-                state: RoundState::Waiting,
+                state: TargetState::Waiting,
             });
             waiting += 1;
         }
@@ -90,15 +99,22 @@ impl ProbeRound {
     }
 
     /// An answer; one from a replica that was not asked, or has answered, changes nothing.
-    pub fn handle_report(&mut self, replica: ReplicaId, report: LoadReport) {
-        if self.settle(replica, RoundState::Answered(report)) {
+    pub fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
+        let answer = RoundAnswer {
+            replica,
+            rif: report.rif,
+            latency_ns: report.latency.map(span_ns),
+            load_scale: report.load_scale,
+            draining: report.draining,
+        };
+        if self.settle(replica, TargetState::Answered(answer)) {
             self.answered += 1;
         }
     }
 
     /// A probe that will not be answered; the round need not wait for it.
     pub fn handle_lost(&mut self, replica: ReplicaId) {
-        self.settle(replica, RoundState::Lost);
+        self.settle(replica, TargetState::Lost);
     }
 
     /// Enough have answered, or nobody is left who could.
@@ -106,13 +122,13 @@ impl ProbeRound {
         self.answered >= self.quorum || self.waiting == 0
     }
 
-    pub(crate) fn reports(&self) -> impl Iterator<Item = (ReplicaId, &LoadReport)> {
+    pub(in crate::policy) fn answers(&self) -> impl Iterator<Item = RoundAnswer> + Clone + '_ {
         self.targets
             .iter()
             .flatten()
-            .filter_map(|target| match &target.state {
-                RoundState::Answered(report) => Some((target.replica, report)),
-                RoundState::Waiting | RoundState::Lost => None,
+            .filter_map(|target| match target.state {
+                TargetState::Answered(answer) => Some(answer),
+                TargetState::Waiting | TargetState::Lost => None,
             })
     }
 
@@ -125,18 +141,18 @@ impl ProbeRound {
         self.targets
             .iter()
             .flatten()
-            .filter(|t| matches!(t.state, RoundState::Lost))
+            .filter(|t| matches!(t.state, TargetState::Lost))
             .count() as u64
     }
 
-    fn settle(&mut self, replica: ReplicaId, state: RoundState) -> bool {
+    fn settle(&mut self, replica: ReplicaId, state: TargetState) -> bool {
         let target = self
             .targets
             .iter_mut()
             .flatten()
             .find(|target| target.replica == replica);
         match target {
-            Some(target) if matches!(target.state, RoundState::Waiting) => {
+            Some(target) if matches!(target.state, TargetState::Waiting) => {
                 target.state = state;
                 self.waiting -= 1;
                 true

@@ -64,10 +64,6 @@ impl<'a> Query<'a> {
 /// What a policy says to a query.
 #[derive(Debug)]
 #[must_use]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost an allocation in a pick"
-)]
 pub enum Decision {
     /// Send it there.
     Pick(Pick),

@@ -3,6 +3,8 @@
 //! `[A7]` `[Prequal §4 "Replica selection"]` A report is hot when its RIF has reached the limit. Cold ones come before
 //! hot ones; cold ones are ordered by latency and then RIF, hot ones by RIF and then latency. "Worst" is the reverse of
 //! this very order, so that choice and removal cannot disagree.
+//!
+//! The order is one number, so that the best of a pool is found without a branch that depends on the load.
 
 use crate::draw::{Draw, below};
 use crate::report::Rif;
@@ -10,40 +12,49 @@ use crate::report::Rif;
 /// What the rule compares: load in units that are the same for all reports compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
+    /// Values from 2^56 on count as equal; 32 bits of RIF, scaled by 16 bits, are fewer.
     pub(super) rif: u64,
+    /// Values from 2^56 on (two years) count as equal.
     pub(super) latency_ns: u64,
 }
 
-/// A report's place in the order: the lower, the better.
+/// A report's place in the order, the lower the better; and, in the lowest 8 bits, its index. From the top: hot (1 bit);
+/// latency (63) and RIF (56) of a cold report, RIF and latency of a hot one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
-    hot: bool,
-    first: u64,
-    second: u64,
-}
+pub(super) struct Rank(u128);
+
+const INDEX_BITS: u32 = 8;
+const SIGNAL_MAX: u64 = (1 << 56) - 1;
+const HOT: u64 = 1 << 63;
 
 impl Rank {
-    /// The rank of `load` where a RIF of `limit` or more is hot; `None` makes nothing hot.
+    /// The rank of the report at `index`, at most 255, with `load`, where a RIF of `limit` or more is hot; `None` makes nothing hot.
     ///
     /// Section 4 says that hot RIF "exceeds" the limit, but with the limit at the maximum (§5.3, Q = 0.999) "a replica
     /// tied for the maximum" is hot, and at Q = 0 all are: so hot is `≥`.
-    pub(super) const fn new(load: Load, limit: Option<u64>) -> Self {
-        match limit {
-            Some(limit) if load.rif >= limit => Self {
-                hot: true,
-                first: load.rif,
-                second: load.latency_ns,
-            },
-            _ => Self {
-                hot: false,
-                first: load.latency_ns,
-                second: load.rif,
-            },
-        }
+    pub(super) fn new(index: u32, load: Load, limit: Option<u64>) -> Self {
+        let rif = load.rif.min(SIGNAL_MAX);
+        let latency = load.latency_ns.min(SIGNAL_MAX);
+        let hot = limit.is_some_and(|limit| load.rif >= limit);
+        let (first, second) = if hot {
+            (HOT | rif, latency)
+        } else {
+            (latency, rif)
+        };
+        let low = (second << INDEX_BITS) | u64::from(index);
+        Self((u128::from(first) << 64) | u128::from(low))
     }
 
     pub(super) const fn is_hot(self) -> bool {
-        self.hot
+        self.0 >> 127 == 1
+    }
+
+    const fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    const fn ties_with(self, other: Self) -> bool {
+        self.0 >> INDEX_BITS == other.0 >> INDEX_BITS
     }
 }
 
@@ -51,77 +62,75 @@ impl Rank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Best {
     pub(super) index: usize,
-    pub(super) rank: Rank,
+    pub(super) hot: bool,
     pub(super) runner_up: Option<usize>,
 }
 
-/// The candidate of the lowest rank; among equals a random one, each with the same chance. Draws only for ties.
+/// The candidate of the lowest rank; of `k` equals the one that a single draw below `k` says, in order of index, and
+/// without a draw if there is but one. The runner-up is the lowest of the rest, by rank and then index.
 pub(super) fn best(
-    candidates: impl Iterator<Item = (usize, Rank)>,
+    candidates: impl Iterator<Item = Rank> + Clone,
     draw: &mut dyn Draw,
 ) -> Option<Best> {
-    let mut best: Option<Best> = None;
-    let mut runner_up_rank = None;
-    let mut ties = 1;
-    for (index, rank) in candidates {
-        let Some(leader) = &mut best else {
-            best = Some(Best {
-                index,
-                rank,
-                runner_up: None,
-            });
-            continue;
-        };
-        let wins = if rank == leader.rank {
-            ties += 1;
-            below(draw, ties) == 0
+    let (mut first, mut second) = (Rank(u128::MAX), Rank(u128::MAX));
+    let mut count = 0_usize;
+    for rank in candidates.clone() {
+        let (lower, higher) = if rank.0 < first.0 {
+            (rank, first)
         } else {
-            if rank < leader.rank {
-                ties = 1;
-            }
-            rank < leader.rank
+            (first, rank)
         };
-        if wins {
-            runner_up_rank = Some(leader.rank);
-            *leader = Best {
-                index,
-                rank,
-                runner_up: Some(leader.index),
-            };
-        } else if runner_up_rank.is_none_or(|second| rank < second) {
-            runner_up_rank = Some(rank);
-            leader.runner_up = Some(index);
-        }
+        first = lower;
+        second = if higher.0 < second.0 { higher } else { second };
+        count += 1;
     }
-    best
+    if count == 0 {
+        return None;
+    }
+    let hot = first.is_hot();
+    if count == 1 {
+        return Some(Best {
+            index: first.index(),
+            hot,
+            runner_up: None,
+        });
+    }
+    let chosen = if second.ties_with(first) {
+        one_of(candidates, first, draw)
+    } else {
+        first
+    };
+    let runner_up = if chosen == first { second } else { first };
+    Some(Best {
+        index: chosen.index(),
+        hot,
+        runner_up: Some(runner_up.index()),
+    })
 }
 
-/// The candidate of the highest rank; among equals a random one.
+/// The candidate of the highest rank; of equals one at random, as in [`best`].
 pub(super) fn worst(
-    candidates: impl Iterator<Item = (usize, Rank)>,
+    candidates: impl Iterator<Item = Rank> + Clone,
     draw: &mut dyn Draw,
 ) -> Option<usize> {
-    let mut worst: Option<(usize, Rank)> = None;
-    let mut ties = 1;
-    for (index, rank) in candidates {
-        let replaces = match worst {
-            None => true,
-            Some((_, highest)) if rank == highest => {
-                ties += 1;
-                below(draw, ties) == 0
-            }
-            Some((_, highest)) => {
-                if rank > highest {
-                    ties = 1;
-                }
-                rank > highest
-            }
-        };
-        if replaces {
-            worst = Some((index, rank));
-        }
-    }
-    worst.map(|(index, _)| index)
+    let worst = candidates.clone().max()?;
+    let ties = candidates
+        .clone()
+        .filter(|rank| rank.ties_with(worst))
+        .count();
+    let chosen = if ties > 1 {
+        one_of(candidates, worst, draw)
+    } else {
+        worst
+    };
+    Some(chosen.index())
+}
+
+/// One of the candidates that tie with `tied`.
+fn one_of(candidates: impl Iterator<Item = Rank> + Clone, tied: Rank, draw: &mut dyn Draw) -> Rank {
+    let mut equals = candidates.filter(|rank| rank.ties_with(tied));
+    let count = u32::try_from(equals.clone().count()).unwrap_or(u32::MAX);
+    equals.nth(below(draw, count) as usize).unwrap_or(tied)
 }
 
 /// The latency that stands for an unknown one: the median of those known, element ⌈k/2⌉; 0 if none is known, when all
@@ -146,20 +155,24 @@ mod tests {
     use alloc::vec::Vec;
 
     fn rank(rif: u64, latency_ns: u64, limit: Option<u64>) -> Rank {
-        Rank::new(Load { rif, latency_ns }, limit)
+        Rank::new(0, Load { rif, latency_ns }, limit)
     }
 
+    fn ranks(loads: &[(u64, u64)], limit: Option<u64>) -> Vec<Rank> {
+        (0..)
+            .zip(loads)
+            .map(|(index, &(rif, latency_ns))| Rank::new(index, Load { rif, latency_ns }, limit))
+            .collect()
+    }
+
+    /// The best and the worst, where there are no ties.
     fn choose(loads: &[(u64, u64)], limit: Option<u64>) -> (usize, usize) {
-        let ranked: Vec<_> = loads
-            .iter()
-            .map(|&(rif, latency_ns)| rank(rif, latency_ns, limit))
-            .collect();
+        let ranks = ranks(loads, limit);
         let mut no_ties = || -> u64 { panic!("these loads have no ties") };
-        let candidates = || ranked.iter().copied().enumerate();
-        let best = best(candidates(), &mut no_ties).expect("there are candidates");
+        let best = best(ranks.iter().copied(), &mut no_ties).expect("there are candidates");
         (
             best.index,
-            worst(candidates(), &mut no_ties).expect("there are candidates"),
+            worst(ranks.into_iter(), &mut no_ties).expect("there are candidates"),
         )
     }
 
@@ -207,11 +220,11 @@ mod tests {
     #[test]
     fn full_ties_are_drawn_evenly_for_best_and_worst() {
         let mut draw = SplitMix64::new(3);
+        let tied = ranks(&[(1, 1); 4], Some(5));
         let mut counts = [[0_i32; 4]; 2];
         for _ in 0..40_000 {
-            let tied = || (0..4).map(|index| (index, rank(1, 1, Some(5))));
-            counts[0][best(tied(), &mut draw).expect("four").index] += 1;
-            counts[1][worst(tied(), &mut draw).expect("four")] += 1;
+            counts[0][best(tied.iter().copied(), &mut draw).expect("four").index] += 1;
+            counts[1][worst(tied.iter().copied(), &mut draw).expect("four")] += 1;
         }
         // Mean 10,000, standard deviation 87; six of them.
         assert!(
@@ -225,11 +238,37 @@ mod tests {
 
     #[test]
     fn the_runner_up_is_the_second_best() {
-        let ranks = [(5, 9), (1, 1), (2, 2), (1, 0)].map(|(rif, ns)| rank(rif, ns, None));
-        let best = best(ranks.into_iter().enumerate(), &mut || 0).expect("four");
-        assert_eq!((best.index, best.runner_up), (3, Some(1)));
-        let alone = super::best(ranks.into_iter().take(1).enumerate(), &mut || 0).expect("one");
-        assert_eq!(alone.runner_up, None);
+        let ranks = ranks(&[(5, 9), (1, 1), (2, 2), (1, 0)], None);
+        let best_of = |count| best(ranks.iter().take(count).copied(), &mut || 0);
+        assert_eq!(
+            best_of(4).map(|best| (best.index, best.runner_up)),
+            Some((3, Some(1)))
+        );
+        assert_eq!(best_of(1).map(|best| best.runner_up), Some(None));
+        assert_eq!(best_of(0), None);
+    }
+
+    #[test]
+    fn extreme_loads_do_not_run_into_each_other() {
+        let most = Load {
+            rif: u64::MAX,
+            latency_ns: u64::MAX,
+        };
+        let cold = Rank::new(255, most, None);
+        let hot = Rank::new(
+            0,
+            Load {
+                rif: 0,
+                latency_ns: 0,
+            },
+            Some(0),
+        );
+        assert!(!cold.is_hot() && hot.is_hot() && cold < hot);
+        assert_eq!(cold.index(), 255);
+        assert!(
+            rank(0, u64::MAX, None) < rank(1, u64::MAX, None),
+            "the second signal still counts"
+        );
     }
 
     #[test]

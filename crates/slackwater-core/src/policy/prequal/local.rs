@@ -11,6 +11,7 @@ use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::Instant;
 use crate::tracker::{Arrival, End, LoadTracker, TrackerConfig};
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// So many probes lost in a row, from the first on, make a replica silent.
@@ -21,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A silent replica that could not be reached is not offered again for so long.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
 /// How often a silent replica is really probed, to notice that it answers.
-pub(super) const SILENT_PROBE_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const SILENT_PROBE_INTERVAL_NS: u64 = 1_000_000_000;
 /// Latencies that a client remembers for each silent replica.
 const SAMPLE_CAPACITY: usize = 16;
 
@@ -32,44 +33,70 @@ pub(in crate::policy) struct LocalArrival {
     arrival: Arrival,
 }
 
+/// What is heard of a replica's probes.
 #[derive(Debug, Default)]
 struct Hearing {
     answered_at: Option<Instant>,
     lost_in_a_row: u8,
-    /// There as long as the replica is silent.
-    tracker: Option<LoadTracker>,
-    /// Which silence this is; queries sent during an earlier one do not belong to this one's tracker.
-    silence: u32,
+    /// A silent replica is not offered before this.
     unreachable_until: Instant,
+}
+
+/// What this client knows itself of a replica that is silent.
+#[derive(Debug)]
+struct Silent {
+    /// Which silence this is: queries sent during an earlier one do not belong to its tracker.
+    silence: u32,
+    tracker: LoadTracker,
 }
 
 /// What this client hears, or does not hear, from each replica.
 #[derive(Debug, Default)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
+    silent: ReplicaMap<Box<Silent>>,
+    /// How many replicas are silent; while none is, queries are none of this module's business.
+    silent_now: usize,
+    silences: u32,
     others: OthersEstimate,
 }
 
 impl LocalLoads {
-    pub(super) fn add(&mut self, replica: ReplicaId, silent: bool) {
-        let tracker = silent.then(new_tracker);
-        self.hearings.insert(
-            replica,
-            Hearing {
-                tracker,
-                ..Hearing::default()
-            },
-        );
+    pub(super) fn add(&mut self, replica: ReplicaId) {
+        self.hearings.insert(replica, Hearing::default());
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
         self.hearings.remove(replica);
+        self.end_silence(replica);
     }
 
     pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
-        self.hearings
-            .find(replica)
-            .is_some_and(|hearing| hearing.tracker.is_some())
+        self.silent_now > 0 && self.silent.find(replica).is_some()
+    }
+
+    /// The replica counts as silent from now on.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
+        if self.is_silent(replica) {
+            return;
+        }
+        self.silent_now += 1;
+        self.silences = self.silences.wrapping_add(1);
+        let config = TrackerConfig {
+            sample_capacity: SAMPLE_CAPACITY,
+            ..TrackerConfig::default()
+        };
+        let silent = Silent {
+            silence: self.silences,
+            tracker: LoadTracker::new(&config),
+        };
+        self.silent.insert(replica, Box::new(silent));
+    }
+
+    fn end_silence(&mut self, replica: ReplicaId) {
+        if self.silent_now > 0 && self.silent.remove(replica).is_some() {
+            self.silent_now -= 1;
+        }
     }
 
     /// The replica has answered; `own_in_flight` of what it reports is this client's.
@@ -81,13 +108,13 @@ impl LocalLoads {
         own_in_flight: u32,
     ) {
         if let Some(hearing) = self.hearings.find_mut(replica) {
-            hearing.answered_at = Some(now);
-            hearing.lost_in_a_row = 0;
-            if hearing.tracker.take().is_some() {
-                hearing.silence = hearing.silence.wrapping_add(1);
-            }
+            *hearing = Hearing {
+                answered_at: Some(now),
+                ..Hearing::default()
+            };
             self.others
                 .record(rif.count().saturating_sub(own_in_flight));
+            self.end_silence(replica);
         }
     }
 
@@ -100,71 +127,67 @@ impl LocalLoads {
         let long_silent = hearing
             .answered_at
             .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        if hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && hearing.tracker.is_none() {
-            hearing.tracker = Some(new_tracker());
+        if hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent {
+            self.begin_silence(replica);
         }
     }
 
     /// A query goes to the replica.
     pub(super) fn query_sent(&mut self, now: Instant, ticket: &mut Ticket) {
-        let Some(hearing) = self.hearings.find(ticket.replica()) else {
-            return;
-        };
-        ticket.local = hearing.tracker.as_ref().map(|tracker| LocalArrival {
-            silence: hearing.silence,
-            arrival: tracker.arrive(now),
-        });
+        if self.silent_now > 0
+            && let Some(silent) = self.silent.find(ticket.replica())
+        {
+            let arrival = silent.tracker.arrive(now);
+            ticket.local = Some(LocalArrival {
+                silence: silent.silence,
+                arrival,
+            });
+        }
     }
 
     /// A query that went there is over.
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
-        let Some(hearing) = self.hearings.find_mut(ticket.replica()) else {
-            return;
-        };
-        if outcome == Outcome::Unreachable {
+        let replica = ticket.replica();
+        if outcome == Outcome::Unreachable
+            && let Some(hearing) = self.hearings.find_mut(replica)
+        {
             hearing.unreachable_until = now + UNREACHABLE_PAUSE;
         }
-        let (Some(tracker), Some(local)) = (&hearing.tracker, ticket.local.take()) else {
-            return;
-        };
-        let LocalArrival {
+        let Some(LocalArrival {
             silence,
             mut arrival,
-        } = local;
-        if silence != hearing.silence {
+        }) = ticket.local.take()
+        else {
             return;
-        }
+        };
+        let current = self
+            .silent
+            .find(replica)
+            .filter(|silent| silent.silence == silence);
+        let Some(silent) = current else { return };
         let end = match outcome {
             Outcome::Success => End::Success,
             Outcome::Failed | Outcome::Unreachable => End::Failed,
             Outcome::Dropped => End::Cancelled,
         };
         if let Some(head_at) = ticket.head_at {
-            tracker.head_ready(head_at, &mut arrival, end);
+            silent.tracker.head_ready(head_at, &mut arrival, end);
         }
-        tracker.finish(now, arrival, end);
+        silent.tracker.finish(now, arrival, end);
     }
 
     /// A silent replica's probe, answered from the client's own knowledge; `None` if it is not silent, or could not be
     /// reached just now.
     pub(super) fn report(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
+        let silent = self.silent.find(replica)?;
         let hearing = self.hearings.find(replica)?;
-        let tracker = hearing.tracker.as_ref()?;
         if now < hearing.unreachable_until {
             return None;
         }
-        let mut report = tracker.report(now);
+        let mut report = silent.tracker.report(now);
         report.rif = Rif::new(report.rif.count().saturating_add(self.others.mean()));
         Some(report)
     }
-}
-
-fn new_tracker() -> LoadTracker {
-    let config = TrackerConfig {
-        sample_capacity: SAMPLE_CAPACITY,
-        ..TrackerConfig::default()
-    };
-    LoadTracker::new(&config)
 }
 
 /// What other clients have in flight at a replica, on average over recent reports.

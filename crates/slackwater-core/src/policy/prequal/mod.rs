@@ -38,7 +38,7 @@ use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use hot_cold::Best;
-use local::{LocalLoads, SILENT_PROBE_INTERVAL};
+use local::{LocalLoads, SILENT_PROBE_INTERVAL_NS};
 use pool::{Inserted, Pool, PooledReport};
 use probing::{Probing, Skipped};
 use reuse::{Balance, ReportYield, draw_uses};
@@ -51,6 +51,7 @@ const POOL_MIN: usize = 2;
 #[derive(Debug)]
 pub struct Prequal {
     config: PrequalConfig,
+    spans: SpansNs,
     fleet: Fleet,
     pool: Pool,
     /// RIF as replicas report it.
@@ -67,6 +68,16 @@ pub struct Prequal {
     /// Whether the next removal by rate takes the oldest or the worst.
     next_removal: Removal,
     counters: Counters,
+    /// The latest time seen. The pool's order, and every age, rely on time that does not step back.
+    latest: Instant,
+}
+
+/// The configured spans that are looked at for each query or probe, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SpansNs {
+    report_age_max: u64,
+    probe_interval_min: u64,
+    probe_deadline: u64,
 }
 
 /// What a removal by rate takes; they alternate. `[A10]`
@@ -89,6 +100,11 @@ impl Prequal {
     /// Prequal with an empty fleet.
     pub fn new(config: PrequalConfig) -> Self {
         let mut prequal = Self {
+            spans: SpansNs {
+                report_age_max: span_ns(config.report_age_max),
+                probe_interval_min: span_ns(config.probe_interval_min),
+                probe_deadline: span_ns(config.probe_deadline),
+            },
             fleet: Fleet::default(),
             pool: Pool::new(config.pool_capacity),
             reported: RifDistribution::new(),
@@ -101,6 +117,7 @@ impl Prequal {
             removals_owed: Accumulator::default(),
             next_removal: Removal::Oldest,
             counters: Counters::default(),
+            latest: Instant::EPOCH,
             config,
         };
         prequal.balance_reuse();
@@ -110,6 +127,12 @@ impl Prequal {
     /// The configuration it was made with.
     pub const fn config(&self) -> &PrequalConfig {
         &self.config
+    }
+
+    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    fn tick(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     fn balance_reuse(&mut self) {
@@ -134,7 +157,7 @@ impl Prequal {
     }
 
     fn expire(&mut self, now: Instant) {
-        let expired = self.pool.expire(now, self.config.report_age_max);
+        let expired = self.pool.expire(now, self.spans.report_age_max);
         self.counters.removed_expired += expired as u64;
     }
 
@@ -148,13 +171,13 @@ impl Prequal {
         if self.pool.usable(query) >= POOL_MIN
             && let Some(Best {
                 index,
-                rank,
+                hot,
                 runner_up,
             }) = self.pool.best(limit, query, draw)
         {
             return Some(Choice {
                 replica: self.pool.at(index).replica,
-                reason: if rank.is_hot() {
+                reason: if hot {
                     PickReason::Hot
                 } else {
                     PickReason::Cold
@@ -281,17 +304,17 @@ impl Prequal {
             return None;
         }
         // What does not go to a silent replica was not skipped: it has been answered.
-        let interval = self.config.probe_interval_min.max(SILENT_PROBE_INTERVAL);
+        let interval_ns = self.spans.probe_interval_min.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
             .ok()
     }
 
     fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval = self.config.probe_interval_min;
+        let interval_ns = self.spans.probe_interval_min;
         match self
             .probing
-            .send(now, replica, interval, self.config.probe_deadline)
+            .send(now, replica, interval_ns, self.spans.probe_deadline)
         {
             Ok(probe) => return Some(probe),
             Err(Skipped::Unknown) => {}
@@ -315,15 +338,20 @@ impl Policy for Prequal {
     }
 
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.tick(now);
         if self.fleet.add(replica) {
             self.probing.add(replica);
             self.probing.begin_rest(now);
-            self.locals.add(replica, self.config.local_only);
+            self.locals.add(replica);
+            if self.config.local_only {
+                self.locals.begin_silence(replica);
+            }
             self.fleet_changed(replica);
         }
     }
 
-    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.tick(now);
         if self.fleet.remove(replica) {
             self.probing.remove(replica);
             self.locals.remove(replica);
@@ -331,16 +359,18 @@ impl Policy for Prequal {
         }
     }
 
-    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.tick(now);
         if self.fleet.set_ejected(replica, !available) {
             self.fleet_changed(replica);
         }
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        let now = self.tick(now);
         self.expire(now);
         let rif_limit = self.rif_limit();
-        let candidates = u16::try_from(self.pool.len()).unwrap_or(u16::MAX);
+        let candidates = u16::try_from(self.pool.usable(query)).unwrap_or(u16::MAX);
         let Some(choice) = self.choose(rif_limit, query, draw) else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
@@ -371,6 +401,7 @@ impl Policy for Prequal {
     }
 
     fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
+        let now = self.tick(now);
         let replica = ticket.replica();
         self.fleet.query_done(replica);
         self.locals.query_done(now, &mut ticket, outcome);
@@ -394,6 +425,7 @@ impl Policy for Prequal {
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let now = self.tick(now);
         self.expire_probes(now);
         while let Some(replica) = self.probing.next_target(self.fleet.known(), draw) {
             let probe = if self.locals.is_silent(replica) {
@@ -403,7 +435,7 @@ impl Policy for Prequal {
             };
             if probe.is_some() {
                 self.counters.probes_sent += 1;
-                self.probing.rest(now, self.config.probe_idle_max, draw);
+                self.probing.rest(now);
                 return probe;
             }
         }
@@ -417,6 +449,7 @@ impl Policy for Prequal {
         report: &LoadReport,
         draw: &mut dyn Draw,
     ) {
+        let now = self.tick(now);
         self.expire_probes(now);
         let Some(replica) = self.probing.end(probe) else {
             self.counters.reports_late += 1;
@@ -429,7 +462,9 @@ impl Policy for Prequal {
         }
         self.locals
             .answered(now, replica, report.rif, self.fleet.in_flight(replica));
-        if self.fleet.set_draining(replica, report.draining) {
+        if self.fleet.is_draining(replica) != report.draining
+            && self.fleet.set_draining(replica, report.draining)
+        {
             self.fleet_changed(replica);
         }
         self.reported.record(report.rif);
@@ -437,6 +472,7 @@ impl Policy for Prequal {
     }
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        let now = self.tick(now);
         if let Some(replica) = self.probing.end(probe) {
             self.probe_lost(now, replica);
         }
@@ -451,9 +487,11 @@ impl Policy for Prequal {
     }
 
     fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        let now = self.tick(now);
         self.expire_probes(now);
         if self.probing.is_idle(now) {
-            self.probing.rest(now, self.config.probe_idle_max, draw);
+            self.probing.jitter(self.config.probe_idle_max, draw);
+            self.probing.rest(now);
             let probes = u32::from(self.config.idle_probes);
             self.counters.probes_idle += u64::from(probes);
             self.want_probes(probes);
@@ -465,6 +503,7 @@ impl Policy for Prequal {
     }
 
     fn snapshot(&self, now: Instant) -> Snapshot {
+        let now = self.latest.max(now);
         let rif_limit = self.rif_limit();
         let fresh = |view: &PooledView| view.age < self.config.report_age_max;
         Snapshot {

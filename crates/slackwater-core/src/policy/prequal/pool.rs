@@ -101,11 +101,13 @@ impl Pool {
         self.reports.remove(index);
     }
 
-    /// Removes the reports that have reached `age_max`; how many they were.
-    pub(super) fn expire(&mut self, now: Instant, age_max: Duration) -> usize {
+    /// Removes the reports that have reached `age_max_ns`; how many they were.
+    pub(super) fn expire(&mut self, now: Instant, age_max_ns: u64) -> usize {
         let expired = self
             .reports
-            .partition_point(|r| now.saturating_since(r.received_at) >= age_max);
+            .iter()
+            .take_while(|r| now.ns_since(r.received_at) >= age_max_ns)
+            .count();
         if expired > 0 {
             self.reports.drain(..expired);
         }
@@ -147,19 +149,52 @@ impl Pool {
         query: Query<'_>,
         draw: &mut dyn Draw,
     ) -> Option<Best> {
-        let ranked = Ranking::new(&self.reports, &mut self.scratch_ns, limit).ranked();
-        hot_cold::best(
-            ranked.filter(|&(index, _)| query.allows(self.reports[index].replica)),
-            draw,
-        )
+        let stand_in_ns = self.stand_in_ns();
+        if query.avoid.is_empty() {
+            return hot_cold::best(self.ranks(limit, stand_in_ns, |_| true), draw);
+        }
+        let allowed = |report: &PooledReport| query.allows(report.replica);
+        hot_cold::best(self.ranks(limit, stand_in_ns, allowed), draw)
     }
 
     /// The worst report by the same rule. `[A10]`
     pub(super) fn worst(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) -> Option<usize> {
-        hot_cold::worst(
-            Ranking::new(&self.reports, &mut self.scratch_ns, limit).ranked(),
-            draw,
-        )
+        let stand_in_ns = self.stand_in_ns();
+        hot_cold::worst(self.ranks(limit, stand_in_ns, |_| true), draw)
+    }
+
+    /// What stands for a latency that is not known: the median of those in the pool that are. `[A7]`
+    fn stand_in_ns(&mut self) -> u64 {
+        if self
+            .reports
+            .iter()
+            .all(|report| report.latency_ns.is_some())
+        {
+            return 0; // stands for nothing
+        }
+        self.scratch_ns.clear();
+        self.scratch_ns
+            .extend(self.reports.iter().filter_map(|report| report.latency_ns));
+        hot_cold::stand_in_ns(&mut self.scratch_ns)
+    }
+
+    fn ranks(
+        &self,
+        limit: Option<Rif>,
+        stand_in_ns: u64,
+        allowed: impl Fn(&PooledReport) -> bool + Clone,
+    ) -> impl Iterator<Item = Rank> + Clone {
+        let limit = hot_cold::unscaled(limit);
+        let allowed = (0_u32..)
+            .zip(&self.reports)
+            .filter(move |(_, report)| allowed(report));
+        allowed.map(move |(index, report)| {
+            let load = Load {
+                rif: u64::from(report.rif.count()),
+                latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
+            };
+            Rank::new(index, load, limit)
+        })
     }
 
     /// The pool as seen from outside, oldest first.
@@ -182,45 +217,5 @@ impl PooledReport {
             local: self.local,
             hot: limit.is_some_and(|limit| self.rif >= limit),
         }
-    }
-}
-
-/// The reports of a pool with their ranks at one moment.
-struct Ranking<'a> {
-    reports: &'a [PooledReport],
-    /// Stands for a latency that is not known.
-    stand_in_ns: u64,
-    limit: Option<u64>,
-}
-
-impl<'a> Ranking<'a> {
-    fn new(reports: &'a [PooledReport], scratch_ns: &mut Vec<u64>, limit: Option<Rif>) -> Self {
-        let stand_in_ns = if reports.iter().all(|report| report.latency_ns.is_some()) {
-            0 // stands for nothing
-        } else {
-            scratch_ns.clear();
-            scratch_ns.extend(reports.iter().filter_map(|report| report.latency_ns));
-            hot_cold::stand_in_ns(scratch_ns)
-        };
-        Self {
-            reports,
-            stand_in_ns,
-            limit: hot_cold::unscaled(limit),
-        }
-    }
-
-    fn ranked(self) -> impl Iterator<Item = (usize, Rank)> + 'a {
-        let Self {
-            reports,
-            stand_in_ns,
-            limit,
-        } = self;
-        reports.iter().enumerate().map(move |(index, report)| {
-            let load = Load {
-                rif: u64::from(report.rif.count()),
-                latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
-            };
-            (index, Rank::new(load, limit))
-        })
     }
 }

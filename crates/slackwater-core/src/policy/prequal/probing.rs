@@ -61,6 +61,8 @@ pub(super) struct Probing {
     last: ReplicaMap<LastProbe>,
     /// When idle probes fall due.
     idle_at: Option<Instant>,
+    /// How long without a probe makes idle, this time.
+    idle_span_ns: u64,
     /// No outstanding probe has an earlier deadline; looked at before searching.
     next_deadline: Option<Instant>,
 }
@@ -75,6 +77,7 @@ impl Probing {
             free: (0..slots).rev().collect(),
             last: ReplicaMap::default(),
             idle_at: None,
+            idle_span_ns: span_ns(config.probe_idle_max),
             next_deadline: None,
         }
     }
@@ -118,8 +121,8 @@ impl Probing {
         &mut self,
         now: Instant,
         replica: ReplicaId,
-        interval: Duration,
-        deadline: Duration,
+        interval_ns: u64,
+        deadline_ns: u64,
     ) -> Result<Probe, Skipped> {
         let last = self.last.find_mut(replica).ok_or(Skipped::Unknown)?;
         if last.outstanding {
@@ -127,7 +130,7 @@ impl Probing {
         }
         if last
             .sent_at
-            .is_some_and(|sent_at| now.saturating_since(sent_at) < interval)
+            .is_some_and(|sent_at| now.ns_since(sent_at) < interval_ns)
         {
             return Err(Skipped::Interval);
         }
@@ -136,7 +139,7 @@ impl Probing {
             sent_at: Some(now),
             outstanding: true,
         };
-        let deadline = now + deadline;
+        let deadline = now.plus_ns(deadline_ns);
         self.next_deadline = Some(
             self.next_deadline
                 .map_or(deadline, |next| next.min(deadline)),
@@ -194,17 +197,22 @@ impl Probing {
         None
     }
 
-    /// Starts the idle span anew: idle probes fall due between three quarters of `idle_max` and all of it from now, at
-    /// random, so that idle clients do not probe in step. `[A3]`
-    pub(super) fn rest(&mut self, now: Instant, idle_max: Duration, draw: &mut dyn Draw) {
-        let max_us = u32::try_from(span_ns(idle_max) / 1_000).unwrap_or(u32::MAX);
-        let early = Duration::from_micros(u64::from(below(draw, max_us / 4 + 1)));
-        self.idle_at = Some(now + idle_max.saturating_sub(early));
+    /// Starts the idle span anew.
+    pub(super) fn rest(&mut self, now: Instant) {
+        self.idle_at = Some(now.plus_ns(self.idle_span_ns));
     }
 
     /// Starts the idle span if none has begun.
     pub(super) fn begin_rest(&mut self, now: Instant) {
         self.idle_at.get_or_insert(now);
+    }
+
+    /// Draws another length for the idle span, between three quarters of `idle_max` and all of it, so that idle clients
+    /// do not probe in step. `[A3]`
+    pub(super) fn jitter(&mut self, idle_max: Duration, draw: &mut dyn Draw) {
+        let max_us = u32::try_from(idle_max.as_micros()).unwrap_or(u32::MAX);
+        let early_us = below(draw, max_us / 4 + 1);
+        self.idle_span_ns = u64::from(max_us - early_us) * 1_000;
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {

@@ -11,7 +11,7 @@ use crate::policy::prequal::config::PrequalConfig;
 use crate::policy::prequal::hot_cold::{self, Load, Rank};
 use crate::policy::prequal::probing::draw_distinct;
 use crate::policy::prequal::rif_limit::RifDistribution;
-use crate::policy::probe::{Probe, ProbeId, ProbeRound};
+use crate::policy::probe::{Probe, ProbeId, ProbeRound, RoundAnswer};
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, LoadScale, Rif};
@@ -64,56 +64,63 @@ impl PrequalSync {
 
     /// Takes note of everything that a round's answers say, whoever is chosen.
     fn learn(&mut self, now: Instant, round: &ProbeRound) {
-        let answered = round.reports().count() as u64;
         self.counters.rounds += 1;
         self.counters.probing_ns += span_ns(now.saturating_since(round.started_at));
-        self.counters.probes_answered += answered;
         self.counters.probes_lost += round.lost();
         self.counters.reports_late += u64::from(round.unanswered());
-        for (replica, report) in round.reports() {
-            if self.fleet.knows(replica) {
-                self.reported.record(report.rif);
-                self.fleet.set_draining(replica, report.draining);
+        for answer in round.answers() {
+            self.counters.probes_answered += 1;
+            if self.fleet.knows(answer.replica) {
+                self.reported.record(answer.rif);
+                self.fleet.set_draining(answer.replica, answer.draining);
             } else {
                 self.counters.reports_unknown += 1;
             }
         }
     }
 
-    /// The best answer by the hot-cold rule on scaled load. `[S1]` `[S3]`
-    fn choose(&self, answers: &Answers<'_>, draw: &mut dyn Draw) -> Option<Chosen> {
+    /// The best of the usable answers by the hot-cold rule on scaled load. `[S1]` `[S3]`
+    fn choose(
+        &self,
+        answers: impl Iterator<Item = RoundAnswer> + Clone,
+        draw: &mut dyn Draw,
+    ) -> Option<Chosen> {
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
         let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
-        let stand_in_ns = answers.stand_in_ns();
-        let ranked = answers.iter().enumerate().map(|(index, (_, report))| {
+        let stand_in_ns = stand_in_ns(answers.clone());
+        let ranks = (0_u32..).zip(answers.clone()).map(|(index, answer)| {
             let load = Load {
-                rif: scaled_rif(report.rif, report.load_scale),
-                latency_ns: scaled_latency_ns(report).unwrap_or(stand_in_ns),
+                rif: scaled_rif(answer.rif, answer.load_scale),
+                latency_ns: scaled_latency_ns(&answer).unwrap_or(stand_in_ns),
             };
-            (index, Rank::new(load, scaled_limit))
+            Rank::new(index, load, scaled_limit)
         });
-        let best = hot_cold::best(ranked, draw)?;
-        let (replica, report) = answers.iter().nth(best.index)?;
-        let hot = best.rank.is_hot();
+        let best = hot_cold::best(ranks, draw)?;
+        let RoundAnswer {
+            replica,
+            rif,
+            latency_ns,
+            ..
+        } = answers.clone().nth(best.index)?;
+        let runner_up = best.runner_up.and_then(|index| answers.clone().nth(index));
+        let candidates = answers.count();
         Some(Chosen {
-            reason: match (answers.iter().count(), hot) {
+            reason: match (candidates, best.hot) {
                 (1, _) => PickReason::SoleAnswer,
                 (_, true) => PickReason::Hot,
                 (_, false) => PickReason::Cold,
             },
             rif_limit,
-            runner_up: best
-                .runner_up
-                .and_then(|index| answers.iter().nth(index))
-                .map(|(id, _)| id),
+            candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
+            runner_up: runner_up.map(|answer| answer.replica),
             report: PooledView {
                 replica,
-                rif: report.rif,
-                latency: report.latency,
+                rif,
+                latency: latency_ns.map(Duration::from_nanos),
                 age: Duration::ZERO,
                 uses_left: 1,
                 local: false,
-                hot,
+                hot: best.hot,
             },
         })
     }
@@ -123,39 +130,20 @@ impl PrequalSync {
 struct Chosen {
     reason: PickReason,
     rif_limit: Option<Rif>,
+    candidates: u16,
     report: PooledView,
     runner_up: Option<ReplicaId>,
 }
 
-/// The usable answers of a round, on the stack: a pick allocates nothing.
-struct Answers<'a>([Option<(ReplicaId, &'a LoadReport)>; ProbeRound::MAX_PROBES]);
-
-impl<'a> Answers<'a> {
-    fn new(usable: impl Iterator<Item = (ReplicaId, &'a LoadReport)>) -> Self {
-        let mut answers = [None; ProbeRound::MAX_PROBES];
-        for (answer, usable) in answers.iter_mut().zip(usable) {
-            *answer = Some(usable);
-        }
-        Self(answers)
+/// What stands for a latency that is not known: the median of those that are. `[A7]`
+fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
+    let mut known_ns = [0; ProbeRound::MAX_PROBES];
+    let mut known = 0;
+    for latency_ns in answers.filter_map(|answer| scaled_latency_ns(&answer)) {
+        known_ns[known] = latency_ns;
+        known += 1;
     }
-
-    fn iter(&self) -> impl Iterator<Item = (ReplicaId, &'a LoadReport)> + '_ {
-        self.0.iter().flatten().copied()
-    }
-
-    /// What stands for a latency that is not known. `[A7]`
-    fn stand_in_ns(&self) -> u64 {
-        let mut known_ns = [0; ProbeRound::MAX_PROBES];
-        let mut known = 0;
-        for latency_ns in self
-            .iter()
-            .filter_map(|(_, report)| scaled_latency_ns(report))
-        {
-            known_ns[known] = latency_ns;
-            known += 1;
-        }
-        hot_cold::stand_in_ns(&mut known_ns[..known])
-    }
+    hot_cold::stand_in_ns(&mut known_ns[..known])
 }
 
 /// RIF in 1/1024, so that scaling loses nothing.
@@ -163,9 +151,8 @@ const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
     rif.count() as u64 * scale.in_1024ths() as u64
 }
 
-fn scaled_latency_ns(report: &LoadReport) -> Option<u64> {
-    let scale = u128::from(report.load_scale.in_1024ths());
-    let scaled = report.latency?.as_nanos().saturating_mul(scale) / 1024;
+fn scaled_latency_ns(answer: &RoundAnswer) -> Option<u64> {
+    let scaled = u128::from(answer.latency_ns?) * u128::from(answer.load_scale.in_1024ths()) / 1024;
     Some(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
@@ -218,11 +205,10 @@ impl Policy for PrequalSync {
     ) -> Option<Pick> {
         self.learn(now, &round);
         let usable = round
-            .reports()
-            .filter(|(replica, _)| self.fleet.is_available(*replica));
-        let answers = Answers::new(usable);
+            .answers()
+            .filter(|answer| self.fleet.is_available(answer.replica));
         let probing = now.saturating_since(round.started_at);
-        let Some(chosen) = self.choose(&answers, draw) else {
+        let Some(chosen) = self.choose(usable, draw) else {
             return Some(Pick {
                 probing,
                 ..self.fall_back(now, query, draw)?
@@ -230,7 +216,7 @@ impl Policy for PrequalSync {
         };
         Some(Pick {
             rif_limit: chosen.rif_limit,
-            candidates: u16::try_from(answers.iter().count()).unwrap_or(u16::MAX),
+            candidates: chosen.candidates,
             chosen: Some(chosen.report),
             runner_up: chosen.runner_up,
             probing,

@@ -1,0 +1,284 @@
+//! Prequal, slow and obvious: written from the rules, not from the policy.
+//!
+//! Everything is a plain list that is searched from end to end, and whatever can be computed anew is: the RIF limit from
+//! the whole history of responses, the probes owed from the number of queries, the reuse limit as a fraction at each
+//! report. Nothing here is shared with the policy under test but its nouns and the [`LoadTracker`] of silent replicas.
+//!
+//! # Which draw decides what
+//!
+//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws once if several reports
+//! tie for the best, or once for a random replica; then once if several tie for the worst that is removed. A target batch
+//! draws once a target (Floyd), and is sent last drawn first. An idle timeout draws the next idle span. A report draws if
+//! its uses are fractional.
+
+mod picking;
+mod probing;
+
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Counters, Outcome, PickReason, PooledView, ProbeId, ReplicaView};
+use slackwater_core::tracker::{Arrival, End, LoadTracker, TrackerConfig};
+use slackwater_core::{Instant, ReplicaId, Rif};
+use std::collections::BTreeMap;
+
+const MILLION: i128 = 1_000_000;
+
+/// A pooled report.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    replica: ReplicaId,
+    rif: u32,
+    latency: Option<Duration>,
+    received_at: Instant,
+    uses_left: u32,
+    local: bool,
+}
+
+/// What is known of one replica.
+#[derive(Debug, Default)]
+struct Replica {
+    ejected: bool,
+    draining: bool,
+    in_flight: u32,
+    probed_at: Option<Instant>,
+    answered_at: Option<Instant>,
+    lost_in_a_row: u32,
+    unreachable_until: Instant,
+    /// There while it is silent.
+    tracker: Option<LoadTracker>,
+    silences: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    id: ProbeId,
+    replica: ReplicaId,
+    deadline: Instant,
+}
+
+/// A query that is out, as the model sees it.
+#[derive(Debug)]
+pub(crate) struct SlowTicket {
+    replica: ReplicaId,
+    local: Option<(u32, Arrival)>,
+    pub(crate) head_at: Option<Instant>,
+}
+
+/// What the model answers to a query.
+#[derive(Debug)]
+pub(crate) struct SlowPick {
+    pub(crate) ticket: SlowTicket,
+    pub(crate) replica: ReplicaId,
+    pub(crate) reason: PickReason,
+    pub(crate) limit: Option<Rif>,
+    pub(crate) candidates: u16,
+    pub(crate) chosen: Option<PooledView>,
+    /// Any of these; empty where there was nothing to compare.
+    pub(crate) runners_up: Vec<ReplicaId>,
+}
+
+/// The model.
+#[derive(Debug)]
+pub(crate) struct SlowPrequal {
+    settings: PrequalSettings,
+    replicas: BTreeMap<ReplicaId, Replica>,
+    /// In order of arrival; one that leaves hands its place to the last.
+    known: Vec<ReplicaId>,
+    available: Vec<ReplicaId>,
+    /// Oldest first.
+    pool: Vec<Entry>,
+    /// Every response's RIF, ever.
+    responses: Vec<u32>,
+    /// Every local estimate's RIF, ever.
+    estimates: Vec<u32>,
+    /// Every response's RIF beyond the client's own, ever.
+    others: Vec<u32>,
+    /// First tries so far, and removals by rate so far.
+    queries: u64,
+    removals: u64,
+    /// First tries and pooled reports since the yield was last measured, and what it was then.
+    window: (u64, u64),
+    measured: i128,
+    batches: Vec<u32>,
+    targets: Vec<ReplicaId>,
+    outstanding: Vec<Outstanding>,
+    idle_at: Option<Instant>,
+    idle_span: Duration,
+    pub(crate) counters: Counters,
+    pub(crate) picks: BTreeMap<PickReason, u64>,
+}
+
+fn swap_out(list: &mut Vec<ReplicaId>, replica: ReplicaId) -> bool {
+    let place = list.iter().position(|&other| other == replica);
+    place.map(|place| list.swap_remove(place)).is_some()
+}
+
+fn local_tracker() -> LoadTracker {
+    LoadTracker::new(&TrackerConfig {
+        sample_capacity: 16,
+        ..TrackerConfig::default()
+    })
+}
+
+impl SlowPrequal {
+    pub(crate) fn new(settings: PrequalSettings) -> Self {
+        Self {
+            measured: i128::from(settings.probe_rate.millionths()),
+            idle_span: settings.probe_idle_max,
+            settings,
+            replicas: BTreeMap::new(),
+            known: Vec::new(),
+            available: Vec::new(),
+            pool: Vec::new(),
+            responses: Vec::new(),
+            estimates: Vec::new(),
+            others: Vec::new(),
+            queries: 0,
+            removals: 0,
+            window: (0, 0),
+            batches: Vec::new(),
+            targets: Vec::new(),
+            outstanding: Vec::new(),
+            idle_at: None,
+            counters: Counters::default(),
+            picks: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, now: Instant, replica: ReplicaId) {
+        if self.replicas.contains_key(&replica) {
+            return;
+        }
+        let tracker = self.settings.local_only.then(local_tracker);
+        self.replicas.insert(
+            replica,
+            Replica {
+                tracker,
+                ..Replica::default()
+            },
+        );
+        self.known.push(replica);
+        self.available.push(replica);
+        self.idle_at = self.idle_at.or(Some(now));
+    }
+
+    pub(crate) fn remove(&mut self, replica: ReplicaId) {
+        self.replicas.remove(&replica);
+        swap_out(&mut self.known, replica);
+        swap_out(&mut self.available, replica);
+        self.targets.retain(|&target| target != replica);
+        self.pool.retain(|entry| entry.replica != replica);
+    }
+
+    pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) {
+        if let Some(it) = self.replicas.get_mut(&replica) {
+            it.ejected = ejected;
+        }
+        self.settle_availability(replica);
+    }
+
+    /// Who may be chosen: not ejected, not draining. Whoever may not has no pooled report. `[A12]`
+    fn settle_availability(&mut self, replica: ReplicaId) {
+        let Some(it) = self.replicas.get(&replica) else {
+            return;
+        };
+        if it.ejected || it.draining {
+            swap_out(&mut self.available, replica);
+            self.pool.retain(|entry| entry.replica != replica);
+        } else if !self.available.contains(&replica) {
+            self.available.push(replica);
+        }
+    }
+
+    /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody responds. `[A6]` `[A13]`
+    pub(crate) fn limit(&self) -> Option<Rif> {
+        let q = u64::from(self.settings.rif_limit_quantile.millionths());
+        if q == 0 {
+            return Some(Rif::ZERO);
+        }
+        if q == 1_000_000 {
+            return None;
+        }
+        let all = if self.responses.is_empty() {
+            &self.estimates
+        } else {
+            &self.responses
+        };
+        let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
+        recent.sort_unstable();
+        // The smallest value that at least a share q of the values does not exceed.
+        let enough = |rif: &&u32| {
+            let at_most = recent.iter().filter(|other| other <= rif).count() as u64;
+            at_most * 1_000_000 >= q * recent.len() as u64
+        };
+        recent.iter().find(enough).map(|&rif| Rif::new(rif))
+    }
+
+    fn view(&self, now: Instant, entry: &Entry) -> PooledView {
+        PooledView {
+            replica: entry.replica,
+            rif: Rif::new(entry.rif),
+            latency: entry.latency,
+            age: now.saturating_since(entry.received_at),
+            uses_left: entry.uses_left,
+            local: entry.local,
+            hot: self.limit().is_some_and(|limit| entry.rif >= limit.count()),
+        }
+    }
+
+    pub(crate) fn query_done(&mut self, now: Instant, ticket: SlowTicket, outcome: Outcome) {
+        let SlowTicket {
+            replica,
+            local,
+            head_at,
+        } = ticket;
+        if outcome == Outcome::Unreachable {
+            self.pool.retain(|entry| entry.replica != replica);
+        }
+        let Some(it) = self.replicas.get_mut(&replica) else {
+            return;
+        };
+        it.in_flight -= 1;
+        if outcome == Outcome::Unreachable {
+            it.unreachable_until = now + Duration::from_secs(1);
+        }
+        let (Some(tracker), Some((silence, mut arrival))) = (&it.tracker, local) else {
+            return;
+        };
+        if silence != it.silences {
+            return;
+        }
+        let end = match outcome {
+            Outcome::Success => End::Success,
+            Outcome::Dropped => End::Cancelled,
+            _ => End::Failed,
+        };
+        if let Some(head_at) = head_at {
+            tracker.head_ready(head_at, &mut arrival, end);
+        }
+        tracker.finish(now, arrival, end);
+    }
+
+    pub(crate) fn pool_views(&self, now: Instant) -> Vec<PooledView> {
+        let fresh = |view: &PooledView| view.age < self.settings.report_age_max;
+        self.pool
+            .iter()
+            .map(|entry| self.view(now, entry))
+            .filter(fresh)
+            .collect()
+    }
+
+    pub(crate) fn replica_views(&self) -> Vec<ReplicaView> {
+        let view = |&replica: &ReplicaId| {
+            let it = &self.replicas[&replica];
+            ReplicaView {
+                replica,
+                available: self.available.contains(&replica),
+                draining: it.draining,
+                in_flight: it.in_flight,
+                silent: it.tracker.is_some(),
+            }
+        };
+        self.known.iter().map(view).collect()
+    }
+}

@@ -1,0 +1,261 @@
+//! The model's probes: which are due, whom they go to, which are out, and what becomes of their answers.
+//! `[A2]` `[A3]` `[A4]` `[A13]`
+
+use super::{Entry, MILLION, Outstanding, SlowPrequal, local_tracker};
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::policy::ProbeId;
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
+
+impl SlowPrequal {
+    /// At most 64 batches wait.
+    pub(super) fn want(&mut self, probes: u32) {
+        if probes == 0 {
+        } else if self.batches.len() == 64 {
+            self.counters.probes_skipped_cap += u64::from(probes);
+        } else {
+            self.batches.push(probes);
+        }
+    }
+
+    pub(crate) fn poll_probe(
+        &mut self,
+        now: Instant,
+        draw: &mut dyn Draw,
+    ) -> Option<(ReplicaId, Instant)> {
+        self.expire_probes(now);
+        loop {
+            while self.targets.is_empty() {
+                if self.batches.is_empty() {
+                    return None;
+                }
+                let count = self.batches.remove(0);
+                self.draw_targets(count as usize, draw);
+            }
+            let target = self.targets.pop().expect("not empty");
+            if self.may_send(now, target, draw) {
+                self.rest(now);
+                self.counters.probes_sent += 1;
+                self.replicas.get_mut(&target).expect("known").probed_at = Some(now);
+                return Some((target, now + self.settings.probe_deadline));
+            }
+        }
+    }
+
+    /// What the policy named the probe that `poll_probe` just gave.
+    pub(crate) fn sent(&mut self, id: ProbeId, (replica, deadline): (ReplicaId, Instant)) {
+        self.outstanding.push(Outstanding {
+            id,
+            replica,
+            deadline,
+        });
+    }
+
+    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest.
+    fn draw_targets(&mut self, count: usize, draw: &mut dyn Draw) {
+        let n = self.known.len();
+        for newest in n.saturating_sub(count)..n {
+            let drawn = self.known[below(draw, u32::try_from(newest + 1).expect("few")) as usize];
+            let taken = self.targets.contains(&drawn);
+            self.targets
+                .push(if taken { self.known[newest] } else { drawn });
+        }
+    }
+
+    fn may_send(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) -> bool {
+        let silent = self.replicas[&target].tracker.is_some();
+        let mut interval = self.settings.probe_interval_min;
+        if silent {
+            self.answer_locally(now, target, draw);
+            if self.settings.local_only {
+                return false;
+            }
+            interval = interval.max(Duration::from_secs(1));
+        }
+        let it = &self.replicas[&target];
+        let soon = it
+            .probed_at
+            .is_some_and(|at| now.saturating_since(at) < interval);
+        let out = self.outstanding.iter().any(|probe| probe.replica == target);
+        let full = self.outstanding.len() == usize::from(self.settings.probes_outstanding_max);
+        if !silent {
+            self.counters.probes_skipped_outstanding += u64::from(out);
+            self.counters.probes_skipped_interval += u64::from(!out && soon);
+            self.counters.probes_skipped_cap += u64::from(!out && !soon && full);
+        }
+        !out && !soon && !full
+    }
+
+    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there.
+    fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
+        let it = &self.replicas[&target];
+        if now < it.unreachable_until {
+            return;
+        }
+        let mut report = it.tracker.as_ref().expect("silent").report(now);
+        let recent: Vec<u64> = self
+            .others
+            .iter()
+            .rev()
+            .take(64)
+            .map(|&o| u64::from(o))
+            .collect();
+        let k = recent.len().max(1) as u64;
+        let mean = (2 * recent.iter().sum::<u64>() + k) / (2 * k);
+        report.rif = Rif::new(report.rif.count() + u32::try_from(mean).expect("small"));
+        self.counters.probes_local += 1;
+        self.estimates.push(report.rif.count());
+        self.pool_report(now, target, &report, true, draw);
+    }
+
+    /// The idle span begins anew. `[A3]`
+    fn rest(&mut self, now: Instant) {
+        self.idle_at = Some(now + self.idle_span);
+    }
+
+    /// The next idle span lasts from 3/4 to 4/4 of the longest. `[A3]`
+    fn jitter(&mut self, draw: &mut dyn Draw) {
+        let longest = self.settings.probe_idle_max;
+        let longest_us = u32::try_from(longest.as_micros()).expect("an hour");
+        let early_us = below(draw, longest_us / 4 + 1);
+        self.idle_span = longest.saturating_sub(Duration::from_micros(u64::from(early_us)));
+    }
+
+    fn expire_probes(&mut self, now: Instant) {
+        while let Some(place) = self
+            .outstanding
+            .iter()
+            .position(|probe| probe.deadline <= now)
+        {
+            let probe = self.outstanding.remove(place);
+            self.lost(now, probe.replica);
+        }
+    }
+
+    fn lost(&mut self, now: Instant, replica: ReplicaId) {
+        self.counters.probes_lost += 1;
+        let Some(it) = self.replicas.get_mut(&replica) else {
+            return;
+        };
+        it.lost_in_a_row += 1;
+        let unheard = it
+            .answered_at
+            .is_none_or(|at| now.saturating_since(at) >= Duration::from_secs(10));
+        if it.lost_in_a_row >= 3 && unheard && it.tracker.is_none() {
+            it.tracker = Some(local_tracker());
+        }
+    }
+
+    pub(crate) fn report(
+        &mut self,
+        now: Instant,
+        id: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        self.expire_probes(now);
+        let Some(place) = self.outstanding.iter().position(|probe| probe.id == id) else {
+            self.counters.reports_late += 1;
+            return;
+        };
+        let replica = self.outstanding.remove(place).replica;
+        self.counters.probes_answered += 1;
+        let Some(it) = self.replicas.get_mut(&replica) else {
+            self.counters.reports_unknown += 1;
+            return;
+        };
+        it.answered_at = Some(now);
+        it.lost_in_a_row = 0;
+        it.silences += u32::from(it.tracker.take().is_some());
+        it.draining = report.draining;
+        self.others
+            .push(report.rif.count().saturating_sub(it.in_flight));
+        self.responses.push(report.rif.count());
+        self.settle_availability(replica);
+        self.pool_report(now, replica, report, false, draw);
+    }
+
+    pub(crate) fn probe_lost(&mut self, now: Instant, id: ProbeId) {
+        if let Some(place) = self.outstanding.iter().position(|probe| probe.id == id) {
+            let probe = self.outstanding.remove(place);
+            self.lost(now, probe.replica);
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        self.expire_probes(now);
+        if self.idle_at.is_some_and(|at| at <= now) {
+            self.jitter(draw);
+            self.rest(now);
+            let probes = u32::from(self.settings.idle_probes);
+            self.counters.probes_idle += u64::from(probes);
+            self.want(probes);
+        }
+    }
+
+    /// When something is due next, if a replica is known.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let deadlines = self.outstanding.iter().map(|probe| probe.deadline);
+        deadlines
+            .chain(self.idle_at)
+            .min()
+            .filter(|_| !self.known.is_empty())
+    }
+
+    fn pool_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        draw: &mut dyn Draw,
+    ) {
+        if !self.available.contains(&replica) {
+            return;
+        }
+        self.window.1 += 1;
+        let uses_left = self.draw_uses(draw);
+        if let Some(place) = self.pool.iter().position(|entry| entry.replica == replica) {
+            self.pool.remove(place);
+            self.counters.replaced += 1;
+        } else if self.pool.len() == usize::from(self.settings.pool_capacity) {
+            self.pool.remove(0);
+            self.counters.evicted += 1;
+        }
+        let LoadReport { rif, latency, .. } = *report;
+        self.pool.push(Entry {
+            replica,
+            rif: rif.count(),
+            latency,
+            received_at: now,
+            uses_left,
+            local,
+        });
+    }
+
+    /// Equation (1) `[A9]`, with Decision 0001 where it has no answer: as a fraction, in millionths.
+    fn draw_uses(&self, draw: &mut dyn Draw) -> u32 {
+        let (n, m) = (
+            self.available.len() as i128,
+            i128::from(self.settings.pool_capacity),
+        );
+        let remove = i128::from(self.settings.remove_rate.millionths());
+        let cap = i128::from(self.settings.reuse_max) * MILLION;
+        // n times the net gain of reports a query, with the pool at m entries; else with it at two, nothing removed.
+        let at_capacity = (n - m) * self.measured - n * remove;
+        let gain = if at_capacity > 0 {
+            at_capacity
+        } else {
+            (n - 2) * self.measured
+        };
+        let drift = i128::from(self.settings.pool_drift.millionths());
+        let limit = if gain > 0 {
+            (MILLION + drift) * n * MILLION / gain
+        } else {
+            cap
+        };
+        let limit = u32::try_from(limit.max(MILLION).min(cap)).expect("capped");
+        let (floor, fraction) = (limit / 1_000_000, limit % 1_000_000);
+        floor + u32::from(fraction > 0 && below(draw, 1_000_000) < fraction)
+    }
+}
