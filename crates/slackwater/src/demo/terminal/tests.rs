@@ -149,7 +149,7 @@ requests in flight at each replica, full height 64
   random          ▁ █ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁ ▁ ▁ ▁ ▁ ▂   ▁
                     ▲ 2 slowed";
     assert!(frame_of(30).contains(expected), "{}", frame_of(30));
-    let dense = "  prequal        ▁█▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁\n";
+    let dense = "  prequal        ▁█▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂ ▁▁▁▁▁▂\n";
     assert!(frame_of(50).contains(dense), "{}", frame_of(50));
 }
 
