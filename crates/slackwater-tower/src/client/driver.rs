@@ -138,7 +138,7 @@ impl Driver {
             }
             super::probe::Purpose::Round { round, replica } => {
                 let active = self.rounds.find_mut(round)?;
-                active.round.handle_report(replica, report.clone());
+                active.round.handle_report(replica, report);
                 Self::waiting_for(active)
             }
         }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | what is asked for | `args` |
 //! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
-//! | the run from beginning to end | `stage` |
+//! | the run from beginning to end | `stage`, `signals` |
 //! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
 //! | how it is shown | `terminal`, `page` |
 //! | what it came to | `summary`, `verdict`, `words` |
@@ -21,6 +21,7 @@ mod page;
 mod picture;
 mod replica;
 mod side;
+mod signals;
 mod stage;
 mod summary;
 mod terminal;
@@ -32,6 +33,7 @@ pub(crate) use args::Args;
 use crate::fault::Fault;
 use args::Settings;
 use core::time::Duration;
+use signals::Signals;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use terminal::Screen;
@@ -49,10 +51,14 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     descriptors::raise_limit();
     let listener = page::bind(&settings.admin)?;
     let runtime = runtime()?;
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::new()?
+    };
     let json = settings.json.take();
     let is_stdout_taken = json.as_ref().is_some_and(|json| json.is_stdout());
     let screen = screen(&settings, &listener, is_stdout_taken)?;
-    let summary = runtime.block_on(stage::run(&settings, listener, screen));
+    let summary = runtime.block_on(stage::run(&settings, listener, screen, signals));
     runtime.shutdown_timeout(SHUTDOWN_PATIENCE);
     let summary = summary?;
     if !is_stdout_taken {

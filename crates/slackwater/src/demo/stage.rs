@@ -9,6 +9,7 @@ use super::page;
 use super::picture::{Phase, Picture};
 use super::replica::World;
 use super::side::{Driven, Load, Side};
+use super::signals::Signals;
 use super::summary::{SideSummary, Summary};
 use super::terminal::Screen;
 use crate::admin::Lifecycle;
@@ -17,7 +18,6 @@ use crate::load;
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -33,8 +33,8 @@ pub(super) async fn run(
     settings: &Settings,
     listener: std::net::TcpListener,
     mut screen: Screen,
+    mut signals: Signals,
 ) -> Result<Summary, Fault> {
-    let mut signals = Signals::new()?;
     let [mut first, mut second] = start_sides(settings).await?;
     let lifecycle = Lifecycle::default();
     let (pictures, latest) = watch::channel(None);
@@ -146,29 +146,4 @@ fn sum_up(loads: [load::Summary; 2], last: &Picture) -> Summary {
         SideSummary::new(second, second_load),
     ];
     Summary::new(last.replicas.len(), sides)
-}
-
-/// The signals that ask for an end.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Fault> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
-        };
-        Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => (),
-            _ = self.terminate.recv() => (),
-        }
-    }
 }
