@@ -22,7 +22,10 @@ mod tests;
 mod values;
 
 pub(crate) use mistake::{Mistakes, Remark, Severity};
-pub(crate) use model::{Config, ProbeTransport, ReplicaConfig, ReplicaProtocol};
+pub(crate) use model::{
+    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, Timeouts,
+};
 pub(crate) use overrides::Overrides;
 
 use assemble::assemble;
