@@ -3,16 +3,17 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 /// Far longer than any of these runs takes; reached only when something is broken.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn demo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));

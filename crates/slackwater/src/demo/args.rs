@@ -24,8 +24,8 @@ Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Who balances the first side: prequal, prequal_sync, least_loaded, round_robin or random
-    #[arg(long, value_name = "NAME", default_value = "prequal")]
+    // The names come from the registry, so help never lags behind it.
+    #[arg(long, value_name = "NAME", default_value = "prequal", help = format!("Who balances the first side: {}", names()))]
     policy: String,
     /// Who balances the other side; the same names
     #[arg(long, value_name = "NAME", default_value = "round_robin")]
@@ -139,12 +139,15 @@ impl Args {
     }
 }
 
+/// Every policy's name.
+fn names() -> String {
+    let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+    names.join(", ")
+}
+
 fn policy(option: &str, name: &str) -> Result<&'static PolicyEntry, Fault> {
-    policy_named(name).ok_or_else(|| {
-        let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
-        let names = names.join(", ");
-        Fault::usage(format!("{option} {name:?}: must be one of {names}"))
-    })
+    policy_named(name)
+        .ok_or_else(|| Fault::usage(format!("{option} {name:?}: must be one of {}", names())))
 }
 
 fn length(seconds: f64) -> Result<Duration, Fault> {
@@ -183,14 +186,14 @@ mod tests {
         cli.args.settings().map_err(|fault| fault.to_string())
     }
 
-    fn names(settings: &Settings) -> [&'static str; 2] {
+    fn policies(settings: &Settings) -> [&'static str; 2] {
         settings.policies.map(|policy| policy.name)
     }
 
     #[test]
     fn without_arguments_it_is_prequal_against_round_robin_until_stopped() {
         let settings = settings("").unwrap();
-        assert_eq!(names(&settings), ["prequal", "round_robin"]);
+        assert_eq!(policies(&settings), ["prequal", "round_robin"]);
         assert_eq!((settings.replicas, settings.seed), (10, 1));
         assert!((settings.rate_per_second - 400.0).abs() < 1e-9);
         assert!(settings.length.is_none() && settings.json.is_none());
@@ -206,7 +209,7 @@ mod tests {
             "--policy least_loaded --versus random --replicas 3 --rate 12.5 --seconds 0.5 --seed 9 --admin [::1]:81 --no-table",
         )
         .unwrap();
-        assert_eq!(names(&settings), ["least_loaded", "random"]);
+        assert_eq!(policies(&settings), ["least_loaded", "random"]);
         assert_eq!((settings.replicas, settings.seed), (3, 9));
         assert!((settings.rate_per_second - 12.5).abs() < 1e-9);
         assert_eq!(settings.length, Some(Duration::from_millis(500)));

@@ -31,6 +31,7 @@ mod words;
 pub(crate) use args::Args;
 
 use crate::fault::Fault;
+use crate::json_output::JsonOutput;
 use args::Settings;
 use core::time::Duration;
 use signals::Signals;
@@ -56,7 +57,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         Signals::new()?
     };
     let json = settings.json.take();
-    let is_stdout_taken = json.as_ref().is_some_and(|json| json.is_stdout());
+    let is_stdout_taken = json.as_ref().is_some_and(JsonOutput::is_stdout);
     let screen = screen(&settings, &listener, is_stdout_taken)?;
     let summary = runtime.block_on(stage::run(&settings, listener, screen, signals));
     runtime.shutdown_timeout(SHUTDOWN_PATIENCE);

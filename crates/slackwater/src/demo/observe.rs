@@ -6,11 +6,13 @@
 use super::fleet::Watcher;
 use super::history::History;
 use super::picture::{
-    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Side, Weather,
+    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Seconds, Side,
+    Weather,
 };
 use crate::admin::{Facts, StatusSource, WorkerFacts};
 use crate::load::Live;
 use core::time::Duration;
+use slackwater_core::Rif;
 use slackwater_core::policy::{PickReason, PolicyEntry, PooledView};
 use std::sync::Arc;
 
@@ -93,8 +95,8 @@ impl Observer {
         let is_over = self.order.length.is_some_and(|length| elapsed >= length);
         Picture {
             phase: if is_over { Phase::Stopping } else { phase },
-            elapsed,
-            length: self.order.length,
+            elapsed: Seconds(elapsed),
+            length: self.order.length.map(Seconds),
             rate: self.order.rate_per_second,
             seed: self.order.seed,
             sent_late_p99_ms: first.sent_late_p99_ms.max(second.sent_late_p99_ms),
@@ -147,9 +149,9 @@ impl Observed {
     }
 
     fn replicas(&mut self) -> Vec<ReplicaState> {
-        let figures = self.handles.fleet.figures().zip(&mut self.rif_highs);
-        let state = |((figures, rif), high): ((_, slackwater_core::Rif), &mut u32)| {
-            let figures: crate::demo::replica::machine::Figures = figures;
+        let figures = self.handles.fleet.figures();
+        let replicas = figures.zip(&mut self.rif_highs);
+        let states = replicas.map(|((figures, rif), high)| {
             *high = rif.count().max(*high);
             ReplicaState {
                 rif: rif.count(),
@@ -157,8 +159,8 @@ impl Observed {
                 served: figures.served,
                 refused: figures.refused,
             }
-        };
-        figures.map(state).collect()
+        });
+        states.collect()
     }
 }
 
@@ -184,7 +186,7 @@ fn balancer(facts: &Facts) -> Balancer {
         .filter(|picks| picks.count > 0)
         .collect();
     if let Some(worker) = facts.workers.first() {
-        balancer.rif_limit = worker.snapshot.rif_limit.map(slackwater_core::Rif::count);
+        balancer.rif_limit = worker.snapshot.rif_limit.map(Rif::count);
         let pool = worker.snapshot.pool.iter();
         balancer.pool = pool.filter_map(|report| pooled(worker, report)).collect();
     }
@@ -197,9 +199,13 @@ fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
     Some(Pooled {
         replica,
         rif: report.rif.count(),
-        latency: report.latency,
-        age: report.age,
+        latency_ms: report.latency.map(ms),
+        age_ms: ms(report.age),
         uses_left: report.uses_left,
         hot: report.hot,
     })
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
 }

@@ -11,11 +11,11 @@ use serde::{Serialize, Serializer};
 pub(super) struct Picture {
     pub(super) phase: Phase,
     /// Since the first request was due.
-    #[serde(rename = "elapsed_seconds", serialize_with = "as_seconds")]
-    pub(super) elapsed: Duration,
+    #[serde(rename = "elapsed_seconds")]
+    pub(super) elapsed: Seconds,
     /// `None`: until it is stopped.
-    #[serde(rename = "length_seconds", serialize_with = "as_seconds_if_any")]
-    pub(super) length: Option<Duration>,
+    #[serde(rename = "length_seconds")]
+    pub(super) length: Option<Seconds>,
     /// Requests per second to each side.
     pub(super) rate: f64,
     pub(super) seed: u64,
@@ -27,6 +27,16 @@ pub(super) struct Picture {
     pub(super) sides: [Side; 2],
     /// The last whole seconds, oldest first; at most [`super::history::SECONDS`].
     pub(super) history: Vec<Second>,
+}
+
+/// A span of time that JSON has in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seconds(pub(super) Duration);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0.as_secs_f64())
+    }
 }
 
 /// Where a demo is in its life.
@@ -111,7 +121,7 @@ pub(super) struct ReplicaState {
 }
 
 /// What a side's proxy knows and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Balancer {
     /// How often each reason decided, since the start; only those that did.
     pub(super) picks: Vec<Picks>,
@@ -132,15 +142,13 @@ pub(super) struct Picks {
 }
 
 /// A report in the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Pooled {
     /// Index of the replica.
     pub(super) replica: usize,
     pub(super) rif: u32,
-    #[serde(rename = "latency_ms", serialize_with = "as_ms_if_any")]
-    pub(super) latency: Option<Duration>,
-    #[serde(rename = "age_ms", serialize_with = "as_ms")]
-    pub(super) age: Duration,
+    pub(super) latency_ms: Option<f64>,
+    pub(super) age_ms: f64,
     pub(super) uses_left: u32,
     pub(super) hot: bool,
 }
@@ -175,24 +183,4 @@ pub(super) fn names([first, second]: [&str; 2]) -> [String; 2] {
     } else {
         [first.to_owned(), second.to_owned()]
     }
-}
-
-fn as_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(span.as_secs_f64())
-}
-
-fn as_seconds_if_any<S: Serializer>(
-    span: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    span.map(|span| span.as_secs_f64()).serialize(serializer)
-}
-
-fn as_ms<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(span.as_secs_f64() * 1e3)
-}
-
-fn as_ms_if_any<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    let ms = span.map(|span| span.as_secs_f64() * 1e3);
-    ms.serialize(serializer)
 }

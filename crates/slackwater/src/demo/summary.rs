@@ -111,42 +111,34 @@ impl Summary {
         write!(f, "{} replicas a side, ", self.replicas)?;
         write!(f, "{} requests/s to each ", words::rate(self.rate))?;
         write!(f, "for {:.1} s, seed {}", self.seconds, self.seed)?;
-        writeln!(
-            f,
-            "{}",
-            if self.interrupted {
-                " (interrupted)"
-            } else {
-                ""
-            }
-        )?;
-        let row = |f: &mut Formatter<'_>, name: &str, cells: [String; 2]| {
-            writeln!(f, "  {name:<24}{:>16}{:>16}", cells[0], cells[1])
-        };
-        row(f, "", names.clone())?;
-        let quantiles: [(&str, fn(&load::LatencyFigures) -> f64); 4] = [
-            ("p50", |latency| latency.p50_ms),
-            ("p99", |latency| latency.p99_ms),
-            ("p99.9", |latency| latency.p999_ms),
-            ("longest", |latency| latency.max_ms),
-        ];
-        for (name, of) in quantiles {
-            let of = |side: &SideSummary| (side.load.requests > 0).then(|| of(&side.load.latency));
-            let cells = self.sides.each_ref().map(|side| words::ms_if_any(of(side)));
-            row(f, name, cells)?;
-        }
-        let counts: [(&str, fn(&SideSummary) -> u64); 3] = [
-            ("errors", |side| side.load.errors),
-            ("requests", |side| side.load.requests),
-            ("most at one replica", |side| side.rif_high.into()),
-        ];
-        for (name, of) in counts {
-            row(
-                f,
-                name,
-                self.sides.each_ref().map(|side| words::count(of(side))),
-            )?;
+        f.write_str(if self.interrupted {
+            " (interrupted)\n"
+        } else {
+            "\n"
+        })?;
+        let [first, second] = self.sides.each_ref().map(SideSummary::cells);
+        let rows = first.iter().zip(&second);
+        writeln!(f, "  {:<24}{:>16}{:>16}", "", names[0], names[1])?;
+        for ((name, first), (_, second)) in rows {
+            writeln!(f, "  {name:<24}{first:>16}{second:>16}")?;
         }
         Ok(())
+    }
+}
+
+impl SideSummary {
+    /// This side's column of the table, with the rows' names.
+    fn cells(&self) -> [(&'static str, String); 7] {
+        let (load, latency) = (&self.load, &self.load.latency);
+        let ms = |ms| words::ms_if_any((load.requests > 0).then_some(ms));
+        [
+            ("p50", ms(latency.p50_ms)),
+            ("p99", ms(latency.p99_ms)),
+            ("p99.9", ms(latency.p999_ms)),
+            ("longest", ms(latency.max_ms)),
+            ("errors", words::count(load.errors)),
+            ("requests", words::count(load.requests)),
+            ("most at one replica", words::count(self.rif_high.into())),
+        ]
     }
 }

@@ -39,10 +39,8 @@ pub(super) fn ratio(sides: [Option<f64>; 2]) -> Option<f64> {
 /// The sentence, without a full stop.
 pub(super) fn verdict(sides: [Contender<'_>; 2], tense: Tense) -> String {
     let [first, second] = sides;
-    let (Some(first_ms), Some(second_ms)) = (first.p99_ms, second.p99_ms) else {
-        return "nothing measured yet".to_owned();
-    };
-    let Some(ratio) = ratio([first.p99_ms, second.p99_ms]) else {
+    let measured = ratio([first.p99_ms, second.p99_ms]).zip(first.p99_ms.zip(second.p99_ms));
+    let Some((ratio, (first_ms, second_ms))) = measured else {
         return "nothing measured yet".to_owned();
     };
     let verb = match tense {
@@ -83,24 +81,25 @@ pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
     })
 }
 
-/// What qualifies the sentence.
+/// What qualifies the sentence: a line each, each after a line break.
 fn reservations(sides: [Contender<'_>; 2]) -> String {
-    let mut text = String::new();
-    for side in sides.iter().filter(|side| side.errors > 0) {
-        let plural = if side.errors == 1 { "" } else { "s" };
-        text.push_str(&format!(
-            "\n{} failed {} request{plural}; each counts with the time until it failed",
-            side.name,
-            words::count(side.errors)
-        ));
-    }
-    if sides.iter().any(|side| side.requests < REQUESTS_MIN) {
-        text.push_str(&format!(
-            "\nwith fewer than {} requests a p99 says little: let it run longer",
-            words::count(REQUESTS_MIN)
-        ));
-    }
-    text
+    let failing = sides.iter().filter(|side| side.errors > 0).map(|side| {
+        let (errors, plural) = (words::count(side.errors), plural(side.errors));
+        let name = side.name;
+        format!(
+            "\n{name} failed {errors} request{plural}; each counts with the time until it failed"
+        )
+    });
+    let is_short = sides.iter().any(|side| side.requests < REQUESTS_MIN);
+    let short = is_short.then(|| {
+        let least = words::count(REQUESTS_MIN);
+        format!("\nwith fewer than {least} requests a p99 says little: let it run longer")
+    });
+    failing.chain(short).collect()
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 #[cfg(test)]

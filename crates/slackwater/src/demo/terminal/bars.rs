@@ -13,7 +13,7 @@ pub(super) fn scale(high: u32) -> u32 {
 pub(super) fn lying(value: u32, end: u32, columns: usize) -> String {
     let eighths = eighths(value, end, columns);
     let mut bar = EIGHTHS_LYING[8].to_string().repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(EIGHTHS_LYING[eighths % 8]);
     }
     bar

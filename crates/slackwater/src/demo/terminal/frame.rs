@@ -103,10 +103,10 @@ fn head(picture: &Picture, page: &str, layout: &Layout) -> Vec<Line> {
         picture.replicas.len(),
         words::rate(picture.rate)
     );
-    let elapsed = words::clock(picture.elapsed);
+    let elapsed = words::clock(picture.elapsed.0);
     let clock = match (picture.phase, picture.length) {
         (Phase::Stopping, _) => format!("{elapsed}, waiting for the last answers"),
-        (Phase::Running, Some(length)) => format!("{elapsed} of {}", words::clock(length)),
+        (Phase::Running, Some(length)) => format!("{elapsed} of {}", words::clock(length.0)),
         (Phase::Running, None) => elapsed,
     };
     let title = Line::default()
@@ -124,11 +124,11 @@ fn head(picture: &Picture, page: &str, layout: &Layout) -> Vec<Line> {
 fn figures(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let mut names = Line::default();
     let mut heads = Line::default();
-    for side in 0..2 {
+    for (side, ink) in SIDE_INKS.into_iter().enumerate() {
         names = names
-            .to_column(layout.starts[side])
+            .padded_to(layout.starts[side])
             .with(Ink::Plain, " ")
-            .with(SIDE_INKS[side], "■ ")
+            .with(ink, "■ ")
             .with(Ink::Strong, &layout.names[side]);
         let [recent, overall] = layout.ends(side);
         heads = heads.ending_at(recent, Ink::Faint, "last 10 s").ending_at(
@@ -198,16 +198,13 @@ fn lying(picture: &Picture, layout: &Layout) -> Vec<Line> {
             (format!(" {index:>2}"), Ink::Faint)
         };
         let mut line = Line::default().with(ink, label);
-        for (side, start) in picture.sides.iter().zip(layout.starts) {
+        let sides = picture.sides.iter().zip(layout.starts);
+        for ((side, start), own_ink) in sides.zip(SIDE_INKS) {
             let rif = side.replicas.get(index).map_or(0, |replica| replica.rif);
-            let ink = if weather.hobbled {
-                Ink::Alarm
-            } else {
-                SIDE_INKS[usize::from(start != layout.starts[0])]
-            };
+            let ink = if weather.hobbled { Ink::Alarm } else { own_ink };
             let bar = bars::lying(rif, end, layout.width.saturating_sub(NUMBER_COLUMNS));
             line = line
-                .to_column(start + 1)
+                .padded_to(start + 1)
                 .with(ink, bar)
                 .with(Ink::Plain, format!(" {rif}"));
         }
@@ -235,14 +232,14 @@ fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
             };
             let line = Line::default()
                 .with(Ink::Plain, format!("  {name}"))
-                .to_column(LABEL_COLUMNS + 4)
+                .padded_to(LABEL_COLUMNS + 4)
                 .with(SIDE_INKS[index], blocks);
             lines.push(line);
         }
     }
     lines.push(picture.hobbled().map_or_else(Line::default, |index| {
         Line::default()
-            .to_column(start + index * spacing)
+            .padded_to(start + index * spacing)
             .with(Ink::Alarm, format!("▲ {index} slowed"))
     }));
     lines
@@ -251,15 +248,15 @@ fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
 fn chart(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let heading = "p99 of each second, last minute; from 10 ms to 10 s, logarithmic";
     let mut lines = vec![Line::default(), Line::default().with(Ink::Faint, heading)];
-    for index in 0..2 {
+    for (index, ink) in SIDE_INKS.into_iter().enumerate() {
         let seconds = picture.history.iter();
         let blocks: String = seconds
             .map(|second| bars::chart(second.sides[index].map(|quantiles| quantiles.p99_ms)))
             .collect();
         let line = Line::default()
             .with(Ink::Plain, format!("  {}", layout.names[index]))
-            .to_column(LABEL_COLUMNS + 4)
-            .with(SIDE_INKS[index], blocks);
+            .padded_to(LABEL_COLUMNS + 4)
+            .with(ink, blocks);
         lines.push(line);
     }
     lines

@@ -49,7 +49,7 @@ impl Line {
     }
 
     /// Fills up with blanks to the column.
-    pub(super) fn to_column(self, column: usize) -> Self {
+    pub(super) fn padded_to(self, column: usize) -> Self {
         let blanks = column.saturating_sub(self.columns);
         self.with(Ink::Plain, " ".repeat(blanks))
     }
@@ -63,7 +63,7 @@ impl Line {
         } else {
             start
         };
-        self.to_column(start).with(ink, text)
+        self.padded_to(start).with(ink, text)
     }
 
     /// The line cut to `columns_max`, with escape sequences for colours if they are wanted.
@@ -98,7 +98,7 @@ mod tests {
             .ending_at(13, Ink::Plain, "late");
         assert_eq!(line.render(80, false), "p99  –142 ms late");
         assert_eq!(line.render(7, false), "p99  –1");
-        assert_eq!(Line::default().to_column(9).render(80, true), "");
+        assert_eq!(Line::default().padded_to(9).render(80, true), "");
     }
 
     #[test]

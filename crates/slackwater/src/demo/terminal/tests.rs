@@ -3,15 +3,16 @@
 use super::frame::{Size, frame};
 use super::plain_line;
 use crate::demo::picture::{
-    Balancer, Phase, Picture, Quantiles, Recent, ReplicaState, Second, Side, Weather,
+    Balancer, Phase, Picture, Quantiles, Recent, ReplicaState, Second, Seconds, Side, Weather,
 };
 use core::time::Duration;
 
-fn quantiles(p50_ms: f64, p99_ms: f64, p999_ms: f64) -> Quantiles {
+/// p50, p99 and p99.9.
+fn quantiles(ms: [f64; 3]) -> Quantiles {
     Quantiles {
-        p50_ms,
-        p99_ms,
-        p999_ms,
+        p50_ms: ms[0],
+        p99_ms: ms[1],
+        p999_ms: ms[2],
     }
 }
 
@@ -50,8 +51,8 @@ fn picture(first: Side, second: Side) -> Picture {
     };
     Picture {
         phase: Phase::Running,
-        elapsed: Duration::from_millis(23_400),
-        length: Some(Duration::from_secs(30)),
+        elapsed: Seconds(Duration::from_millis(23_400)),
+        length: Some(Seconds(Duration::from_secs(30))),
         rate: 400.0,
         seed: 1,
         sent_late_p99_ms: 0.2,
@@ -66,12 +67,12 @@ fn example() -> Picture {
         side(
             "prequal",
             &[3, 0, 2, 5],
-            Some(quantiles(21.4, 142.2, 180.0)),
+            Some(quantiles([21.4, 142.2, 180.0])),
         ),
         side(
             "round_robin",
             &[4, 1, 97, 6],
-            Some(quantiles(24.0, 1_310.0, 1_890.0)),
+            Some(quantiles([24.0, 1_310.0, 1_890.0])),
         ),
     )
 }
@@ -134,7 +135,7 @@ fn a_fleet_too_large_for_the_height_stands_up() {
     let rif = |index: u32| if index == 2 { 60 } else { index % 7 };
     let frame_of = |replicas| {
         let rifs: Vec<u32> = (0..replicas).map(rif).collect();
-        let latency = Some(quantiles(21.4, 142.2, 180.0));
+        let latency = Some(quantiles([21.4, 142.2, 180.0]));
         let sides = ["prequal", "random"].map(|policy| side(policy, &rifs, latency));
         let [first, second] = sides;
         text(&picture(first, second), 80, 24)
