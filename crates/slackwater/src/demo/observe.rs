@@ -79,8 +79,8 @@ impl Observer {
         tokio::join!(first.ask_proxy(), second.ask_proxy());
         let elapsed = first.handles.live.figures().elapsed;
         let now = elapsed.as_secs();
-        // Reading the whole run's histogram takes some hundred microseconds: once a second is enough.
-        if self.overall_at != Some(now) {
+        // Reading the whole run's histogram takes some hundred microseconds: once a second is enough, but for the end.
+        if self.overall_at != Some(now) || phase == Phase::Stopping {
             self.overall_at = Some(now);
             first.read_overall();
             second.read_overall();
@@ -208,4 +208,54 @@ fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
 
 fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
+    use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
+
+    #[test]
+    fn a_proxy_is_shown_with_its_counts_added_up_and_the_pool_of_its_first_worker() {
+        let ids = [7, 3].map(ReplicaId::from_index);
+        let mut policy = Prequal::new(PrequalConfig::default());
+        let (now, mut draw) = (Instant::default(), SplitMix64::new(1));
+        for id in ids {
+            policy.add_replica(now, id);
+        }
+        let pick = policy.handle_query(now, Query::default(), &mut draw);
+        drop(pick);
+        while let Some(probe) = policy.poll_probe(now, &mut draw) {
+            let report = LoadReport::new(Rif::new(4), Some(Duration::from_millis(20)));
+            policy.handle_report(now, probe.id, &report, &mut draw);
+        }
+        let worker = |snapshot| WorkerFacts {
+            ids: ids.to_vec(),
+            counters: policy.counters(),
+            snapshot,
+            ..WorkerFacts::default()
+        };
+        let facts = Facts {
+            workers: vec![worker(policy.snapshot(now)), worker(Snapshot::default())],
+            ..Facts::default()
+        };
+        let balancer = balancer(&facts);
+        assert_eq!(
+            balancer.picks,
+            [Picks {
+                reason: "fallback",
+                count: 2
+            }]
+        );
+        assert_eq!(balancer.probes_sent, 2 * policy.counters().probes_sent);
+        assert_eq!(balancer.probes_answered, balancer.probes_sent);
+        let mut pooled: Vec<_> = balancer.pool.iter().map(|report| report.replica).collect();
+        pooled.sort_unstable();
+        assert_eq!(pooled, [0, 1]);
+        assert_eq!(
+            (balancer.pool[0].rif, balancer.pool[0].latency_ms),
+            (4, Some(20.0))
+        );
+    }
 }

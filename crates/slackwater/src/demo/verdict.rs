@@ -77,7 +77,7 @@ pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
     };
     (sent_late_p99_ms > SENT_LATE_MS).then(|| {
         let late = words::ms(sent_late_p99_ms);
-        format!("this computer {is} too busy for it: 1 % of the requests {leave} over {late} late")
+        format!("this computer {is} too busy: 1 % of the requests {leave} over {late} late")
     })
 }
 
@@ -159,11 +159,11 @@ mod tests {
         assert_eq!(doubt(5.0, Tense::Past), None);
         assert_eq!(
             doubt(1_241.0, Tense::Present).as_deref(),
-            Some("this computer is too busy for it: 1 % of the requests leave over 1,241 ms late")
+            Some("this computer is too busy: 1 % of the requests leave over 1,241 ms late")
         );
         assert_eq!(
             doubt(12.0, Tense::Past).as_deref(),
-            Some("this computer was too busy for it: 1 % of the requests left over 12 ms late")
+            Some("this computer was too busy: 1 % of the requests left over 12 ms late")
         );
     }
 

@@ -32,8 +32,11 @@ const GAP: usize = 3;
 /// Right of a bar, for its number.
 const NUMBER_COLUMNS: usize = 5;
 
-/// Height of standing bars.
-const STANDING_ROWS: usize = 3;
+/// Height of standing bars where rows are few, and where they are plenty.
+const STANDING_ROWS: core::ops::RangeInclusive<usize> = 3..=8;
+
+/// Blank lines that a frame has where there is room: one below the head, one above the foot.
+const BLANKS: usize = 2;
 
 const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 
@@ -47,18 +50,20 @@ pub(super) fn frame(picture: &Picture, page: &str, size: Size) -> Vec<Line> {
         foot(picture, &layout),
     );
     let fixed = head.len() + figures.len() + 1 + foot.len();
+    let mut chart = chart(picture, &layout);
     let mut bars = lying(picture, &layout);
     if fixed + bars.len() > room {
-        bars = standing(picture, &layout);
+        let left = room.saturating_sub(fixed + chart.len() + BLANKS + 2);
+        let rows = (left / 2).clamp(*STANDING_ROWS.start(), *STANDING_ROWS.end());
+        bars = standing(picture, &layout, rows);
     }
-    let mut chart = chart(picture, &layout);
-    if fixed + bars.len() + chart.len() + 2 > room {
+    if fixed + bars.len() + chart.len() + BLANKS > room {
         chart.clear();
     }
     let spare = room.saturating_sub(fixed + bars.len() + chart.len());
     let blanks = |count: usize| (0..count).map(|_| Line::default());
     let mut lines = head;
-    lines.extend(blanks(spare.saturating_sub(1).min(1)));
+    lines.extend(blanks(spare.min(BLANKS) / BLANKS));
     lines.extend(figures);
     lines.extend(blanks(1));
     lines.extend(bars);
@@ -213,7 +218,7 @@ fn lying(picture: &Picture, layout: &Layout) -> Vec<Line> {
     lines
 }
 
-fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
+fn standing(picture: &Picture, layout: &Layout, height: usize) -> Vec<Line> {
     let end = scale(picture);
     let start = LABEL_COLUMNS + 4;
     let has_room = start + picture.replicas.len() * 2 <= layout.columns;
@@ -222,9 +227,9 @@ fn standing(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let mut lines = vec![Line::default().with(Ink::Faint, heading)];
     for (index, side) in picture.sides.iter().enumerate() {
         let rifs: Vec<u32> = side.replicas.iter().map(|replica| replica.rif).collect();
-        let rows = bars::standing(&rifs, end, STANDING_ROWS, spacing);
+        let rows = bars::standing(&rifs, end, height, spacing);
         for (row, blocks) in rows.into_iter().enumerate() {
-            let is_last = row + 1 == STANDING_ROWS;
+            let is_last = row + 1 == height;
             let name = if is_last {
                 layout.names[index].as_str()
             } else {

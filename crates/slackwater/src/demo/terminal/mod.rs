@@ -1,6 +1,7 @@
 //! The demo in a terminal: a table redrawn in place, or plain lines where nothing can be redrawn.
 //!
-//! [`Table`] hides the cursor while it lives and shows it again when dropped, however the demo ends. Colours follow
+//! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from the screen and the cursor
+//! is back: the summary takes its place. Colours follow
 //! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out, `line` and `bars` are what it is made of.
 
 mod bars;
@@ -119,7 +120,13 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        write_out(SHOW_CURSOR);
+        let mut output = String::new();
+        if self.lines > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(output, "\x1b[{}F{CLEAR_BELOW}", self.lines);
+        }
+        output.push_str(SHOW_CURSOR);
+        write_out(&output);
     }
 }
 

@@ -158,7 +158,7 @@ requests in flight at each replica, full height 64
 fn a_busy_computer_is_told_below() {
     let mut busy = example();
     busy.sent_late_p99_ms = 12.0;
-    let warning = "this computer is too busy for it: 1 % of the requests leave over 12 ms late";
+    let warning = "this computer is too busy: 1 % of the requests leave over 12 ms late";
     assert!(text(&busy, 80, 24).ends_with(warning));
 }
 
