@@ -1,18 +1,19 @@
 //! What balancing costs beyond the policy: a pick with its completion, and a probe end to end on loopback.
 //!
-//! `cargo bench -p slackwater-tower --bench probe`. Beside criterion's wall-clock times, this prints CPU time in
-//! nanoseconds for each probe, user and system, of the client's thread and of both: client and replicas run on a thread
-//! each, and the kernel's clock for each thread tells what it used. On loopback the sender's thread also pays for the
-//! delivery into the receiver's socket, which across machines is the receiver's.
+//! `cargo bench -p slackwater-tower --bench probe`. Everything is CPU time, as the kernel accounts it to each thread, so a
+//! busy machine disturbs less: criterion measures the thread's clock, and for probes this prints nanoseconds for each, of
+//! the client's thread and of the client's and the replicas' together. On loopback the sender also pays for the delivery
+//! into the receiver's socket, and for waking it; across machines that is the receiver's.
 
 use core::hint::black_box;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use criterion::{BatchSize, Criterion, criterion_group};
+use criterion::{Bencher, Criterion, criterion_group};
 use http_body_util::Empty;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use rustix::time::{ClockId, clock_gettime};
 use slackwater_core::policy::{
     Decision, Outcome, Policy, Prequal, PrequalConfig, Query, Random, prequal::PrequalSettings,
 };
@@ -24,7 +25,7 @@ use slackwater_tower::client::{
 use slackwater_tower::server::{Load, LoadLayer, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::io::Write;
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 use tower_layer::Layer;
@@ -43,17 +44,32 @@ fn settings(probe_rate: u32) -> PrequalConfig {
     settings.validate().unwrap_or_default()
 }
 
-/// Takes every probe and does nothing: what is left is the hand-over.
-#[derive(Debug)]
-struct Sink;
+/// Answers every probe at once: what is left is the hand-over, there and back.
+#[derive(Debug, Default)]
+struct AtOnce(OnceLock<Reports>);
 
-impl Prober for Sink {
-    fn start(&self, _reports: Reports) {}
+impl Prober for AtOnce {
+    fn start(&self, reports: Reports) {
+        let _ = self.0.set(reports);
+    }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
-        black_box(probe);
+        let reports = self.0.get().ok_or(Refused::Stopped)?;
+        let report = LoadReport::new(Rif::new(3), Some(Duration::from_millis(4)));
+        reports.report(probe.token, &report);
         Ok(())
     }
+}
+
+/// Measures `body` by the CPU time that it uses.
+fn in_cpu_time(b: &mut Bencher<'_>, mut body: impl FnMut()) {
+    b.iter_custom(|iterations| {
+        let start = thread_cpu();
+        for _ in 0..iterations {
+            body();
+        }
+        thread_cpu().saturating_sub(start)
+    });
 }
 
 fn fleet(policy: Box<dyn Policy>, prober: impl Prober, replicas: u16) -> Balancer {
@@ -80,7 +96,7 @@ fn picks(c: &mut Criterion) {
             }
         }
         let policy: &mut dyn Policy = black_box(&mut policy);
-        b.iter(|| {
+        in_cpu_time(b, || {
             if let Decision::Pick(pick) =
                 policy.handle_query(Instant::EPOCH, Query::first(), &mut draw)
             {
@@ -92,7 +108,7 @@ fn picks(c: &mut Criterion) {
     });
     let mut run = |name: &str, balancer: &Balancer| {
         group.bench_function(name, |b| {
-            b.iter(|| {
+            in_cpu_time(b, || {
                 if let slackwater_tower::client::Picked::Ready(mut lease) =
                     balancer.pick(Query::first())
                 {
@@ -107,97 +123,22 @@ fn picks(c: &mut Criterion) {
         &fleet(Box::new(Random::new()), NoProber, 100),
     );
     let prequal = |rate| Box::new(Prequal::new(settings(rate)));
-    run("balancer/prequal, no probes", &fleet(prequal(0), Sink, 100));
-    run("balancer/prequal, 3 probes", &fleet(prequal(3), Sink, 100));
+    run(
+        "balancer/prequal, no probes",
+        &fleet(prequal(0), NoProber, 100),
+    );
+    run(
+        "balancer/prequal, 3 probes",
+        &fleet(prequal(3), AtOnce::default(), 100),
+    );
     group.finish();
 }
 
-/// A report from the wire into the pool.
-fn reports(c: &mut Criterion) {
-    #[derive(Debug, Default)]
-    struct Keep(std::sync::Mutex<(Vec<ProbeToSend>, Option<Reports>)>);
-    impl Prober for Keep {
-        fn start(&self, reports: Reports) {
-            if let Ok(mut kept) = self.0.lock() {
-                kept.1 = Some(reports);
-            }
-        }
-
-        fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
-            if let Ok(mut kept) = self.0.lock() {
-                kept.0.push(probe);
-            }
-            Ok(())
-        }
-    }
-    let prober = std::sync::Arc::new(Keep::default());
-    let policy = Box::new(Prequal::new(settings(3)));
-    let balancer = fleet(policy, std::sync::Arc::clone(&prober), 100);
-    let report = LoadReport::new(Rif::new(3), Some(Duration::from_millis(4)));
-    c.bench_function("report", |b| {
-        b.iter_batched(
-            || loop {
-                drop(balancer.pick(Query::first()));
-                let Ok(mut kept) = prober.0.lock() else {
-                    continue;
-                };
-                let probe = kept.0.pop();
-                kept.0.clear();
-                if let (Some(probe), Some(reports)) = (probe, kept.1.clone()) {
-                    break (probe.token, reports);
-                }
-            },
-            |(token, reports)| reports.report(token, &report),
-            BatchSize::SmallInput,
-        );
-    });
-}
-
-/// CPU time of the calling thread so far: user, system.
-fn thread_cpu() -> (Duration, Duration) {
-    // The twelfth and thirteenth fields after the name, in ticks of 10 ms: fine for runs of seconds, and needs no `unsafe`.
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-    let mut fields = stat
-        .rsplit_once(')')
-        .map_or("", |(_, rest)| rest)
-        .split_whitespace()
-        .skip(11)
-        .map(|ticks| Duration::from_millis(10 * ticks.parse::<u64>().unwrap_or(0)));
-    let user = fields.next().unwrap_or_default();
-    (user, fields.next().unwrap_or_default())
-}
-
-/// The kernel's exact account of the calling thread's time on a processor.
-fn thread_total() -> Duration {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = stat.split_whitespace().next().map(str::parse::<u64>);
-    Duration::from_nanos(ns.and_then(Result::ok).unwrap_or(0))
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Cpu {
-    total: Duration,
-    user: Duration,
-    system: Duration,
-}
-
-impl Cpu {
-    fn now() -> Self {
-        let (user, system) = thread_cpu();
-        Self {
-            total: thread_total(),
-            user,
-            system,
-        }
-    }
-
-    fn since(self, start: Self) -> Self {
-        Self {
-            total: self.total.saturating_sub(start.total),
-            user: self.user.saturating_sub(start.user),
-            system: self.system.saturating_sub(start.system),
-        }
-    }
+/// CPU time that the calling thread has used.
+fn thread_cpu() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -209,11 +150,11 @@ enum Carrier {
 /// A thread with replicas on it, which says what CPU time it used between two calls.
 struct Replicas {
     addrs: Vec<SocketAddr>,
-    ask: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<Cpu>>,
+    ask: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<Duration>>,
 }
 
 fn start_replicas(carrier: Carrier, key: Option<ProbeKey>) -> std::io::Result<Replicas> {
-    let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<oneshot::Sender<Cpu>>();
+    let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel::<oneshot::Sender<Duration>>();
     let (ready, is_ready) = mpsc::channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -229,7 +170,7 @@ fn start_replicas(carrier: Carrier, key: Option<ProbeKey>) -> std::io::Result<Re
             }
             let _ = ready.send(addrs);
             while let Some(answer) = asked.recv().await {
-                let _ = answer.send(Cpu::now());
+                let _ = answer.send(thread_cpu());
             }
             Ok::<_, std::io::Error>(())
         })
@@ -262,7 +203,7 @@ async fn http_replica() -> std::io::Result<SocketAddr> {
 }
 
 impl Replicas {
-    async fn cpu(&self) -> Cpu {
+    async fn cpu(&self) -> Duration {
         let (answer, answered) = oneshot::channel();
         let _ = self.ask.send(answer);
         answered.await.unwrap_or_default()
@@ -296,13 +237,32 @@ fn balancer_for(
     Ok(balancer)
 }
 
-/// What `batches` of picks cost, one batch each millisecond or so.
-async fn run(balancer: &Balancer, batches: u32, picks_at_once: u32) {
+/// What the client's thread does while its probes are out.
+#[derive(Clone, Copy, Debug)]
+enum Meanwhile {
+    /// It sleeps, so that each reply, or few, wake it: a client with little to do.
+    Sleeps,
+    /// It works, and looks at its sockets every 20 µs or so: a proxy under load, where replies find it awake.
+    Works,
+}
+
+/// What `batches` of picks cost, one batch each millisecond or half of one.
+async fn run(balancer: &Balancer, batches: u32, picks_at_once: u32, meanwhile: Meanwhile) {
     for _ in 0..batches {
         for _ in 0..picks_at_once {
             drop(balancer.pick(Query::first()));
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        match meanwhile {
+            Meanwhile::Sleeps => tokio::time::sleep(Duration::from_millis(1)).await,
+            Meanwhile::Works => {
+                for _ in 0..25 {
+                    for step in 0..20_000_u32 {
+                        black_box(step);
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
     }
 }
 
@@ -313,37 +273,38 @@ async fn measure(
     carrier: Carrier,
     key: Option<ProbeKey>,
     picks_at_once: u32,
+    meanwhile: Meanwhile,
 ) -> std::io::Result<()> {
     let replicas = start_replicas(carrier, key.clone())?;
     let without = balancer_for(carrier, key.clone(), 0, &[])?;
     let with = balancer_for(carrier, key, 3, &replicas.addrs)?;
     // Connections are made, buffers have grown.
-    run(&with, BATCHES / 10, picks_at_once).await;
+    run(&with, BATCHES / 10, picks_at_once, meanwhile).await;
 
-    let start = Cpu::now();
-    run(&without, BATCHES, picks_at_once).await;
-    let idle = Cpu::now().since(start);
+    let start = thread_cpu();
+    run(&without, BATCHES, picks_at_once, meanwhile).await;
+    let idle = thread_cpu().saturating_sub(start);
     let before = with.counters();
-    let (here, there) = (Cpu::now(), replicas.cpu().await);
-    run(&with, BATCHES, picks_at_once).await;
-    let here = Cpu::now().since(here).since(idle);
-    let there = replicas.cpu().await.since(there);
+    let (here, there) = (thread_cpu(), replicas.cpu().await);
+    run(&with, BATCHES, picks_at_once, meanwhile).await;
+    let here = thread_cpu().saturating_sub(here).saturating_sub(idle);
+    let there = replicas.cpu().await.saturating_sub(there);
     let after = with.counters();
 
     let probes = after.probes_answered - before.probes_answered;
     let each = |span: Duration| span.as_nanos() / u128::from(probes.max(1));
     writeln!(
         std::io::stdout().lock(),
-        "{name:<26} client {:>6} ns (user {:>5}, system {:>5})   both ends {:>6} ns   answered {probes}, lost {}",
-        each(here.total),
-        each(here.user),
-        each(here.system),
-        each(here.total + there.total),
+        "{name:<30} client {:>6} ns   both ends {:>6} ns   answered {probes}, lost {}",
+        each(here),
+        each(here + there),
         after.probes_lost - before.probes_lost,
     )
 }
 
 fn probes(_: &mut Criterion) {
+    use Meanwhile::{Sleeps, Works};
+
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -352,18 +313,50 @@ fn probes(_: &mut Criterion) {
     };
     let key = ProbeKey::from_bytes(&[7; 32]).ok();
     let cases = [
-        ("udp, 3 probes at once", Carrier::Udp, None, 1),
-        ("udp, 30 at once", Carrier::Udp, None, 10),
-        ("udp keyed, 30 at once", Carrier::Udp, key, 10),
-        ("http, 3 at once", Carrier::Http, None, 1),
-        ("http, 30 at once", Carrier::Http, None, 10),
+        ("udp, 3 at once, idle client", Carrier::Udp, None, 1, Sleeps),
+        (
+            "udp, 30 at once, idle client",
+            Carrier::Udp,
+            None,
+            10,
+            Sleeps,
+        ),
+        (
+            "udp, 30 at once, busy client",
+            Carrier::Udp,
+            None,
+            10,
+            Works,
+        ),
+        ("udp keyed, 30, busy client", Carrier::Udp, key, 10, Works),
+        (
+            "http, 3 at once, idle client",
+            Carrier::Http,
+            None,
+            1,
+            Sleeps,
+        ),
+        (
+            "http, 30 at once, busy client",
+            Carrier::Http,
+            None,
+            10,
+            Works,
+        ),
     ];
-    for (name, carrier, key, picks_at_once) in cases {
-        if let Err(error) = runtime.block_on(measure(name, carrier, key, picks_at_once)) {
+    // As criterion does: the first argument that is no option filters by name.
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter));
+    for (name, carrier, key, picks_at_once, meanwhile) in cases {
+        if !wanted(name) {
+            continue;
+        }
+        if let Err(error) = runtime.block_on(measure(name, carrier, key, picks_at_once, meanwhile))
+        {
             let _ = writeln!(std::io::stderr(), "{name}: {error}");
         }
     }
 }
 
-criterion_group!(benches, picks, reports, probes);
+criterion_group!(benches, picks, probes);
 criterion::criterion_main!(benches);

@@ -10,6 +10,7 @@ mod fault;
 mod forward;
 mod json_output;
 mod load;
+mod process;
 mod serve;
 
 use std::process::ExitCode;

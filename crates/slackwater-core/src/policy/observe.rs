@@ -70,7 +70,7 @@ pub struct Counters {
     pub removed_oldest: u64,
     /// Reports removed by rate as the worst.
     pub removed_worst: u64,
-    /// Removals by rate left out because they would have taken the pool below two.
+    /// Removals by rate left out because they would have taken the pool below four.
     pub removals_withheld: u64,
     /// Reports that made room for a newer one in a full pool.
     pub evicted: u64,

@@ -90,7 +90,7 @@ impl LoadTracker {
             stalled_at_ns: AtomicU64::new(0),
             samples: Samples::new(
                 config.sample_capacity,
-                span_ns(config.sample_window).min(sample_age_max_ns),
+                span_ns(config.sample_window),
                 sample_age_max_ns,
             ),
             sample_age_max_ns,
@@ -149,7 +149,11 @@ impl LoadTracker {
                 let stalled_ns = self
                     .without_progress_ns(now)
                     .min(span_ns(now.saturating_since(arrival.at)));
-                self.stalled_ns.fetch_max(stalled_ns, Relaxed);
+                if self.recently_stalled(now) {
+                    self.stalled_ns.fetch_max(stalled_ns, Relaxed);
+                } else {
+                    self.stalled_ns.store(stalled_ns, Relaxed);
+                }
                 self.stalled_at_ns.store(now.as_nanos(), Relaxed);
             }
         }
@@ -168,7 +172,8 @@ impl LoadTracker {
             Some(median_ns) => Some(median_ns.max(floor_ns)),
             // A lower bound alone is no estimate: a query that has just begun would make an unknown replica look fast.
             // It counts once it is as old as the samples that it outlived.
-            None => (floor_ns > 0 && floor_ns >= self.sample_age_max_ns).then_some(floor_ns),
+            None => (self.sample_age_max_ns > 0 && floor_ns >= self.sample_age_max_ns)
+                .then_some(floor_ns),
         };
         LoadReport::new(rif, latency_ns.map(Duration::from_nanos))
     }
@@ -181,16 +186,18 @@ impl LoadTracker {
         } else {
             0
         };
-        let stalled_age_ns = now
-            .as_nanos()
-            .saturating_sub(self.stalled_at_ns.load(Relaxed));
-        let recent = stalled_age_ns <= self.sample_age_max_ns;
-        let past_ns = if recent {
+        let past_ns = if self.recently_stalled(now) {
             self.stalled_ns.load(Relaxed)
         } else {
             0
         };
         current_ns.max(past_ns)
+    }
+
+    /// Whether the last query that was given up still tells something.
+    fn recently_stalled(&self, now: Instant) -> bool {
+        let stalled_at_ns = self.stalled_at_ns.load(Relaxed);
+        now.as_nanos().saturating_sub(stalled_at_ns) < self.sample_age_max_ns
     }
 
     fn without_progress_ns(&self, now: Instant) -> u64 {

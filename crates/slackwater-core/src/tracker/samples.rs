@@ -107,8 +107,8 @@ impl Samples {
         let mut nearest = Nearest::default();
         for (rank, sample) in self.newest_first().enumerate() {
             let age_ns = now.as_nanos().saturating_sub(sample.finished_at_ns);
-            let counts = age_ns <= self.window_ns || (rank < NEWEST && age_ns < self.age_max_ns);
-            if !counts {
+            let recent = age_ns <= self.window_ns || rank < NEWEST;
+            if !recent || age_ns >= self.age_max_ns {
                 break;
             }
             nearest.offer(sample.others.abs_diff(rif.count()), sample.latency_ns);

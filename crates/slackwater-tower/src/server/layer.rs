@@ -11,7 +11,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::tracker::End;
@@ -111,19 +111,35 @@ impl<S> LoadService<S> {
         path == Some(request.uri().path()) && request.method() == Method::GET
     }
 
-    fn answer<B: Body>(&self, probe: &http::HeaderMap) -> Response<TrackedBody<B>> {
-        let counts = &self.load.live_counts().probes;
-        let mut response = Response::new(TrackedBody::empty());
-        if let Ok(hint) = headers::read_hint(probe) {
-            add_one(&counts.http_answered);
-            headers::write_report(&self.load.report(Some(&hint)), response.headers_mut());
-        } else {
-            add_one(&counts.http_refused);
-            *response.status_mut() = StatusCode::BAD_REQUEST;
-        }
-        let no_store = HeaderValue::from_static("no-store");
-        response.headers_mut().insert(CACHE_CONTROL, no_store);
-        response
+    fn answer<B: Body>(&self, probe: &HeaderMap) -> Response<TrackedBody<B>> {
+        respond_http(&self.load, probe).map(|()| TrackedBody::empty())
+    }
+}
+
+/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400 for a bad hint. For
+/// servers that are no tower service; [`LoadLayer`] calls it for those that are. The body is empty.
+pub fn respond_http(load: &Load, probe: &HeaderMap) -> Response<()> {
+    let counts = &load.live_counts().probes;
+    let mut response = Response::new(());
+    if let Ok(hint) = headers::read_hint(probe) {
+        add_one(&counts.http_answered);
+        headers::write_report(&load.report(Some(&hint)), response.headers_mut());
+    } else {
+        add_one(&counts.http_refused);
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    response
+}
+
+/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status other than OK. For
+/// [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself.
+pub fn end_by_head<B>(response: &Response<B>) -> End {
+    if response.status().is_server_error() || grpc_failed(response.headers()) {
+        End::Failed
+    } else {
+        End::Success
     }
 }
 
@@ -231,8 +247,7 @@ fn track<RB: Body>(
     asks_head_only: bool,
 ) -> Response<TrackedBody<RB>> {
     let status = response.status();
-    let failed = status.is_server_error() || grpc_failed(response.headers());
-    query.head_ready(if failed { End::Failed } else { End::Success });
+    query.head_ready(end_by_head(&response));
     let has_no_body = asks_head_only
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);

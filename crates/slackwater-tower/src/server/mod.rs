@@ -3,7 +3,7 @@
 //! [`Load`] is one replica's state and is shared by all that touch it. [`LoadLayer`] puts it around an HTTP service: every
 //! request counts from the moment that the service is called to the last byte of its response, and `GET /prequal/probe`
 //! is answered on the spot. [`respond_udp`] answers probes over UDP, several times cheaper. A server that is no tower
-//! service calls [`Load::arrive`] itself. Sockets, listeners and shutdown stay the server's own.
+//! service calls [`Load::arrive`] and [`respond_http`] itself. Sockets, listeners and shutdown stay the server's own.
 
 mod body;
 mod counts;
@@ -14,7 +14,7 @@ mod udp;
 
 pub use body::TrackedBody;
 pub use counts::LoadCounts;
-pub use layer::{BadProbePath, LoadFuture, LoadLayer, LoadService};
+pub use layer::{BadProbePath, LoadFuture, LoadLayer, LoadService, end_by_head, respond_http};
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
 pub use slackwater_core::tracker::{End, TrackerConfig};

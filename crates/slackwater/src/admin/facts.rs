@@ -4,7 +4,7 @@
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
 use core::ops::AddAssign;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
@@ -107,30 +107,45 @@ pub(crate) enum Phase {
     Starting,
     /// It takes requests.
     Serving,
+    /// It refuses requests for now: the server that it stands before is not there.
+    Withdrawn,
     /// It finishes what it has and takes nothing new.
     Draining,
 }
 
 /// The phase, shared between whoever goes through it and the admin server that tells of it. Starts at
-/// [`Phase::Starting`] and never goes back.
+/// [`Phase::Starting`] and goes forward only, but for [`Phase::Withdrawn`], which comes and goes while it serves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lifecycle(Arc<AtomicU8>);
+pub(crate) struct Lifecycle(Arc<Life>);
+
+#[derive(Debug, Default)]
+struct Life {
+    /// 0, 1 or 2: starting, serving, draining.
+    stage: AtomicU8,
+    withdrawn: AtomicBool,
+}
 
 impl Lifecycle {
     /// Every listener is open: `/readyz` says yes from now on.
     pub(crate) fn set_serving(&self) {
-        self.0.fetch_max(Phase::Serving as u8, Ordering::Relaxed);
+        self.0.stage.fetch_max(1, Ordering::Relaxed);
+    }
+
+    /// Requests are refused for now (`true`), or taken again: `/readyz` says no meanwhile.
+    pub(crate) fn set_withdrawn(&self, withdrawn: bool) {
+        self.0.withdrawn.store(withdrawn, Ordering::Relaxed);
     }
 
     /// The process stops: `/readyz` says no from now on.
     pub(crate) fn set_draining(&self) {
-        self.0.fetch_max(Phase::Draining as u8, Ordering::Relaxed);
+        self.0.stage.fetch_max(2, Ordering::Relaxed);
     }
 
     /// The phase now.
     pub(crate) fn phase(&self) -> Phase {
-        match self.0.load(Ordering::Relaxed) {
+        match self.0.stage.load(Ordering::Relaxed) {
             0 => Phase::Starting,
+            1 if self.0.withdrawn.load(Ordering::Relaxed) => Phase::Withdrawn,
             1 => Phase::Serving,
             _ => Phase::Draining,
         }

@@ -245,6 +245,11 @@ impl AdminServer {
         match self.lifecycle.phase() {
             Phase::Starting => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "starting\n"),
             Phase::Serving => reply(StatusCode::OK, TEXT, "serving\n"),
+            Phase::Withdrawn => reply(
+                StatusCode::SERVICE_UNAVAILABLE,
+                TEXT,
+                "withdrawn: the server that this stands before cannot be connected to\n",
+            ),
             Phase::Draining => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n"),
         }
     }

@@ -1,12 +1,24 @@
-//! The sub-command `slackwater agent`.
+//! The sub-command `slackwater agent`: the sidecar before one replica whose server cannot be changed.
+//!
+//! It forwards requests to that one server, counts them, and answers probes in its name. When the server cannot be
+//! connected to, it withdraws: a dead server behind a live agent would otherwise look idle and attract everything.
+//!
+//! | | file |
+//! |---|---|
+//! | the command: threads, signals, the order of its end | `command` |
+//! | everything that listens | `sockets` |
+//! | one thread that carries requests | `worker` |
+//! | what becomes of a request | `door` |
+//! | whether the server is there, and who is told | `presence` |
+//! | going to look | `checker` |
+//! | for the admin server | `status` |
 
-use crate::fault::Fault;
+mod checker;
+mod command;
+mod door;
+mod presence;
+mod sockets;
+mod status;
+mod worker;
 
-/// Arguments of `slackwater agent`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
-/// Runs `slackwater agent`.
-pub(crate) fn run(_args: Args) -> Result<(), Fault> {
-    Err(Fault::runtime("not in this build"))
-}
+pub(crate) use command::{Args, run};

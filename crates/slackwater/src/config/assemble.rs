@@ -133,7 +133,7 @@ fn note_blind_sync(
     }
 }
 
-fn read_replica_settings(reader: &mut Reader<'_>) -> ReplicaSettings {
+pub(super) fn read_replica_settings(reader: &mut Reader<'_>) -> ReplicaSettings {
     let protocol = reader.setting("replica.protocol", ReplicaProtocol::Http1, "", |value| {
         one_of(value, &ReplicaProtocol::NAMES)
     });
@@ -143,7 +143,7 @@ fn read_replica_settings(reader: &mut Reader<'_>) -> ReplicaSettings {
     }
 }
 
-fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
+pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
     let default = Timeouts::default();
     let mut span = |field, default, range| timeout(reader, field, default, &range);
     Timeouts {
@@ -155,7 +155,7 @@ fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
     }
 }
 
-fn read_limits(reader: &mut Reader<'_>) -> Limits {
+pub(super) fn read_limits(reader: &mut Reader<'_>) -> Limits {
     let default = Limits::default();
     let head_bytes: RangeInclusive<u32> = 8 << 10..=1 << 20;
     let head_range = format!(
@@ -182,7 +182,7 @@ fn read_limits(reader: &mut Reader<'_>) -> Limits {
     }
 }
 
-fn timeout(
+pub(super) fn timeout(
     reader: &mut Reader<'_>,
     field: &str,
     default: Duration,
@@ -197,7 +197,12 @@ fn timeout(
     reader.setting(field, default, &told, parse).value
 }
 
-fn count(reader: &mut Reader<'_>, field: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
+pub(super) fn count(
+    reader: &mut Reader<'_>,
+    field: &str,
+    default: u32,
+    range: RangeInclusive<u32>,
+) -> u32 {
     let told = format!("a number from {} to {}", range.start(), range.end());
     let parse = |value: &_| whole(value).and_then(|number| within(number, &range));
     reader.setting(field, default, &told, parse).value

@@ -65,7 +65,7 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, default: SocketAddr) -> Option
     Some((address, Some(item.said)))
 }
 
-fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
+pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
     let written = item.read(|value| text(value, LISTEN_EXPECTED), LISTEN_EXPECTED)?;
     match Address::parse(written) {
         Ok(Address::Ip(address)) => Ok(address),

@@ -5,6 +5,7 @@
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
 mod address;
+mod agent;
 mod assemble;
 mod fleet;
 mod mistake;
@@ -21,6 +22,7 @@ mod suggest;
 mod tests;
 mod values;
 
+pub(crate) use agent::{AgentConfig, AgentOverrides};
 pub(crate) use mistake::{Mistakes, Remark, Severity};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,

@@ -58,7 +58,7 @@ impl Overrides {
     }
 }
 
-fn texts<'v>(written: impl IntoIterator<Item = &'v String>) -> Vec<DeValue<'v>> {
+pub(super) fn texts<'v>(written: impl IntoIterator<Item = &'v String>) -> Vec<DeValue<'v>> {
     written.into_iter().map(|one| text(one)).collect()
 }
 
@@ -67,7 +67,7 @@ fn text(written: &str) -> DeValue<'_> {
 }
 
 /// A number if it is one, else the text, which the key's own parser then refuses.
-fn scalar(written: &str) -> DeValue<'_> {
+pub(super) fn scalar(written: &str) -> DeValue<'_> {
     match DeValue::parse(written) {
         Ok(value) if value.get_ref().is_integer() => value.into_inner(),
         _ => text(written),

@@ -3,7 +3,7 @@
 //! The key is never part of the configuration's text, only the name of a file that holds it, so that a configuration can
 //! be shown, logged and kept under version control.
 
-use super::mistake::{Mistake, Remark, Severity};
+use super::mistake::{Mistake, Place, Remark, Severity};
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use super::reader::{Item, Reader, Setting};
 use super::source::read_bounded;
@@ -50,20 +50,7 @@ impl ProbeSection {
             },
             key_remark: None,
         };
-        if let Some(item) = reader.take("probe.key_file") {
-            let base = reader.source().and_then(|source| source.file().parent());
-            section.key.said = Some(item.said.clone());
-            section.key.value = reader.note(read_key(&item, base));
-            if let Some((_, file)) = &section.key.value {
-                section.key_remark = readable_by_all(file).then(|| Remark {
-                    severity: Severity::Warning,
-                    about: item.mistake(format!(
-                        "{} can be read by everybody on this machine; chmod 600 keeps it secret",
-                        file.display()
-                    )),
-                });
-            }
-        }
+        (section.key, section.key_remark) = read_key_file(reader);
         section
     }
 
@@ -100,7 +87,7 @@ impl ProbeSection {
     }
 }
 
-fn parse_path(value: &DeValue<'_>) -> Result<PathAndQuery, Unfit> {
+pub(super) fn parse_path(value: &DeValue<'_>) -> Result<PathAndQuery, Unfit> {
     const EXPECTED: &str = "a path such as \"/prequal/probe\"";
     let written = text(value, EXPECTED)?;
     (Some(written).filter(|path| path.starts_with('/')))
@@ -108,7 +95,38 @@ fn parse_path(value: &DeValue<'_>) -> Result<PathAndQuery, Unfit> {
         .ok_or_else(|| Unfit::Other(format!("found {}, expected {EXPECTED}", found(value))))
 }
 
-/// The key in a file of hexadecimal digits. A relative name starts from the configuration's own directory.
+/// The key `probe.key_file`, and what is to be remarked on the file. A relative name in a configuration file starts from
+/// that file's own directory.
+pub(super) fn read_key_file(
+    reader: &mut Reader<'_>,
+) -> (Setting<Option<(ProbeKey, PathBuf)>>, Option<Remark>) {
+    let Some(item) = reader.take("probe.key_file") else {
+        return (
+            Setting {
+                value: None,
+                said: None,
+            },
+            None,
+        );
+    };
+    let source = reader
+        .source()
+        .filter(|_| matches!(item.said.place, Place::Line { .. }));
+    let base = source.and_then(|source| source.file().parent());
+    let value = reader.note(read_key(&item, base));
+    let exposed = value.as_ref().filter(|(_, file)| readable_by_all(file));
+    let remark = exposed.map(|(_, file)| Remark {
+        severity: Severity::Warning,
+        about: item.mistake(format!(
+            "{} can be read by everybody on this machine; chmod 600 keeps it secret",
+            file.display()
+        )),
+    });
+    let said = Some(item.said);
+    (Setting { value, said }, remark)
+}
+
+/// The key in a file of hexadecimal digits.
 fn read_key(item: &Item<'_>, base: Option<&Path>) -> Result<(ProbeKey, PathBuf), Mistake> {
     let written = item.read(|value| text(value, "the name of a file"), "")?;
     let file = base.map_or_else(|| PathBuf::from(written), |base| base.join(written));

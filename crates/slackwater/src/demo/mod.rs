@@ -7,7 +7,7 @@
 //! |---|---|
 //! | what is asked for | `args` |
 //! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
-//! | the run from beginning to end | `stage`, `signals` |
+//! | the run from beginning to end | `stage` |
 //! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
 //! | how it is shown | `terminal`, `page` |
 //! | what it came to | `summary`, `verdict`, `words` |
@@ -21,7 +21,6 @@ mod page;
 mod picture;
 mod replica;
 mod side;
-mod signals;
 mod stage;
 mod summary;
 mod terminal;
@@ -32,9 +31,9 @@ pub(crate) use args::Args;
 
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
+use crate::process::Signals;
 use args::Settings;
 use core::time::Duration;
-use signals::Signals;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use terminal::Screen;
@@ -52,6 +51,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     descriptors::raise_limit();
     let listener = page::bind(&settings.admin)?;
     let runtime = runtime()?;
+    // Caught before anything is said, so that whoever reads the first line may already end it.
     let signals = {
         let _inside = runtime.enter();
         Signals::new()?

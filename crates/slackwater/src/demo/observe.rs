@@ -214,11 +214,12 @@ fn ms(span: Duration) -> f64 {
 mod tests {
     use super::*;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
-    use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
+    use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
 
     #[test]
     fn a_proxy_is_shown_with_its_counts_added_up_and_the_pool_of_its_first_worker() {
-        let ids = [7, 3].map(ReplicaId::from_index);
+        let mut names = ReplicaIds::new();
+        let ids = [(); 2].map(|()| names.allocate().expect("a name"));
         let mut policy = Prequal::new(PrequalConfig::default());
         let (now, mut draw) = (Instant::default(), SplitMix64::new(1));
         for id in ids {

@@ -59,7 +59,12 @@ pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, "refused", refusal.reason)
 }
 
-fn text<W: Watch>(status: StatusCode, kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+/// An answer of our own: a line of text, and its kind in one word.
+pub(crate) fn text<W: Watch>(
+    status: StatusCode,
+    kind: &'static str,
+    line: &str,
+) -> Response<ResponseBody<W>> {
     let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
     *response.status_mut() = status;
     let headers = response.headers_mut();

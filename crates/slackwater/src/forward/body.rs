@@ -158,10 +158,10 @@ struct Open<W> {
 }
 
 impl<W: Watch> ResponseBody<W> {
-    /// A text of our own.
-    pub(super) const fn own(text: Bytes) -> Self {
+    /// A text of our own, perhaps empty.
+    pub(crate) fn own(text: Bytes) -> Self {
         Self {
-            source: Source::Own(Some(text)),
+            source: Source::Own((!text.is_empty()).then_some(text)),
             open: None,
             busy: None,
         }

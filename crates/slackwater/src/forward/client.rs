@@ -8,6 +8,7 @@ use super::LocalExecutor;
 use super::body::{ResponseBody, Watch};
 use super::deadline::{Deadline, Deadlines};
 use super::hygiene::Origin;
+use crate::config::{Limits, Timeouts};
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::future::poll_fn;
@@ -26,6 +27,9 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+/// For which a response's body, or a client's connection in the midst of a request, may show no sign of life.
+pub(super) const STALL_MAX: Duration = Duration::from_mins(5);
 
 /// What a client may send on one HTTP/2 stream, and on a connection, before a replica took it.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
@@ -59,6 +63,20 @@ pub(crate) struct ClientSettings {
     pub(crate) head_bytes_max: u32,
     /// Fields of a request's head, at most.
     pub(crate) head_fields_max: u32,
+}
+
+impl ClientSettings {
+    /// As configured.
+    pub(crate) fn new(timeouts: &Timeouts, limits: &Limits) -> Self {
+        Self {
+            idle: timeouts.idle,
+            head: timeouts.head,
+            stall: STALL_MAX,
+            streams_max: limits.streams_max,
+            head_bytes_max: limits.head_bytes_max,
+            head_fields_max: limits.head_fields_max,
+        }
+    }
 }
 
 /// Where a worker is in its life.

@@ -6,12 +6,13 @@
 //! with the failure, for another replica.
 
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
+use super::client::STALL_MAX;
 use super::connect::Target;
 use super::deadline::{Deadline, Deadlines};
 use super::hygiene;
 use super::multiplex::{Multiplex, Place};
 use super::pool::{self, Pool};
-use crate::config::ReplicaProtocol;
+use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use core::error::Error;
 use core::fmt;
 use core::future::poll_fn;
@@ -44,6 +45,23 @@ pub(crate) struct ReplicaOptions {
     pub(crate) head_bytes_max: usize,
     /// Fields of a response's head, at most.
     pub(crate) head_fields_max: usize,
+}
+
+impl ReplicaOptions {
+    /// As configured.
+    pub(crate) fn new(settings: &ReplicaSettings, timeouts: &Timeouts, limits: &Limits) -> Self {
+        Self {
+            protocol: settings.protocol,
+            connect: timeouts.connect,
+            first_byte: timeouts.first_byte,
+            stall: STALL_MAX,
+            idle: timeouts.idle,
+            idle_connections_max: settings.idle_connections_max as usize,
+            streams_max: limits.streams_max as usize,
+            head_bytes_max: limits.head_bytes_max as usize,
+            head_fields_max: limits.head_fields_max as usize,
+        }
+    }
 }
 
 /// Why there is no response.
@@ -144,6 +162,11 @@ impl Reply {
         self.response.status()
     }
 
+    /// The response as the replica gave it.
+    pub(crate) const fn response(&self) -> &Response<Incoming> {
+        &self.response
+    }
+
     /// The response for the client; `watch` hears how its body ended.
     pub(crate) fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
         let Self {
@@ -191,6 +214,11 @@ impl Replica {
     /// Where it listens.
     pub(crate) const fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// What it speaks.
+    pub(crate) fn protocol(&self) -> ReplicaProtocol {
+        self.options.protocol
     }
 
     /// Closes connections that have been idle for too long. To be called now and then.

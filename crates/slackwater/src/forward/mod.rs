@@ -5,7 +5,7 @@
 //!
 //! | | file |
 //! |---|---|
-//! | sockets that listen | `listen` |
+//! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | a client's connection: deadlines, graceful end | `client` |
 //! | what may pass from head to head | `hygiene` |
 //! | one request on one replica | `exchange` |
@@ -13,11 +13,14 @@
 //! | bodies, and what happens at their end | `body` |
 //! | what a client is told when there is no response | `answer` |
 //! | waits that end | `deadline` |
+//! | how requests ended, for the admin server | `counts` |
 
+mod accept;
 mod answer;
 mod body;
 mod client;
 mod connect;
+mod counts;
 mod deadline;
 mod exchange;
 mod hygiene;
@@ -25,10 +28,12 @@ mod listen;
 mod multiplex;
 mod pool;
 
-pub(crate) use answer::{answer, refuse};
+pub(crate) use accept::Intake;
+pub(crate) use answer::{answer, refuse, text};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::Target;
+pub(crate) use connect::{Target, reach};
+pub(crate) use counts::ReplicaCounts;
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Cause, Failure, Replica, ReplicaOptions};
 pub(crate) use hygiene::{Origin, prepare_request};

@@ -4,11 +4,10 @@
 //! have had an effect is not done twice. Each attempt is a [`Flight`], which ends exactly once: at the end of the
 //! response's body, with an error, or by being dropped when the client leaves.
 
-use super::counts::ReplicaCounts;
 use crate::config::{Config, ReplicaProtocol};
 use crate::forward::{
-    Cause, Deadlines, End, Failure, Handler, Origin, Replica, ReplicaOptions, RequestBody,
-    ResponseBody, Target, Watch, answer, prepare_request, refuse,
+    Cause, Deadlines, End, Failure, Handler, Origin, Replica, ReplicaCounts, ReplicaOptions,
+    RequestBody, ResponseBody, Target, Watch, answer, prepare_request, refuse,
 };
 use bytes::Bytes;
 use core::future::poll_fn;

@@ -5,20 +5,19 @@
 //! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
 
 mod balancing;
-mod counts;
 mod status;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, Overrides, Remark, Severity};
+use crate::config::{Config, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
+use crate::process::{Signals, log_remark, log_to_stderr};
 use core::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, oneshot, watch};
 use worker::{WorkerParts, WorkerView};
 
@@ -229,48 +228,5 @@ impl Drop for Running {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-/// The signals that ask for an end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Fault> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
-        };
-        Ok(Self {
-            terminate: catch(SignalKind::terminate())?,
-            interrupt: catch(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
-        }
-    }
-}
-
-fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // An error means that a logger is there already, which is as good.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .try_init();
-}
-
-fn log_remark(remark: &Remark) {
-    match remark.severity {
-        Severity::Note => tracing::info!("{}", remark.about),
-        Severity::Warning => tracing::warn!("{}", remark.about),
     }
 }

@@ -6,6 +6,7 @@
 use super::worker::WorkerView;
 use crate::admin::{Facts, ReplicaFacts, StatusSource, WorkerFacts};
 use crate::config::{Config, ProbeTransport};
+use crate::forward::ReplicaCounts;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -48,11 +49,7 @@ impl WorkerView {
     fn facts(&self) -> WorkerFacts {
         WorkerFacts {
             ids: self.ids.clone(),
-            requests: self
-                .counts
-                .iter()
-                .map(super::counts::ReplicaCounts::read)
-                .collect(),
+            requests: self.counts.iter().map(ReplicaCounts::read).collect(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }

@@ -44,8 +44,12 @@ use probing::{Probing, Skipped};
 use reuse::{Balance, ReportYield, draw_uses};
 use rif_limit::RifDistribution;
 
-/// A pool smaller than this decides nothing, and removal by rate leaves it alone. `[A8]` `[A10]`
+/// A pool smaller than this decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
+
+/// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
+/// `[A10]` `[Decision 0001]`
+const REMOVAL_FLOOR: usize = 4;
 
 /// Prequal with asynchronous probes.
 #[derive(Debug)]
@@ -217,10 +221,10 @@ impl Prequal {
         }
     }
 
-    /// Removes what `remove_rate` says for one query, but never below two. `[A10]`
+    /// Removes what `remove_rate` says for one query, but never below [`REMOVAL_FLOOR`]. `[A10]`
     fn remove_by_rate(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) {
         for _ in 0..self.removals_owed.step(self.config.remove_rate) {
-            if self.pool.len() <= POOL_MIN {
+            if self.pool.len() <= REMOVAL_FLOOR {
                 self.counters.removals_withheld += 1;
                 continue;
             }

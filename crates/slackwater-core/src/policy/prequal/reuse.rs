@@ -30,8 +30,8 @@ impl Balance {
     /// > b = max{1, (1 + δ) / ((1 − m/n) · `r_probe` − `r_remove`)}
     ///
     /// lets it grow by a margin of δ. Where the denominator is not positive the pool cannot grow to m, however often
-    /// its reports are used: it shrinks until removal by rate stops at two entries `[A10]`. The same balance taken
-    /// there, with nothing removed, is
+    /// its reports are used: it shrinks until removal by rate stops `[A10]`. From there on the pool must not fall below
+    /// the two entries that a choice needs `[A8]`, so the same balance is taken at two, with nothing removed:
     ///
     /// > b = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
     ///

@@ -3,7 +3,7 @@
 //! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where a probe can carry
 //! what the query is about: a replica that has the data at hand scales its reported load down and attracts it.
 
-use crate::draw::Draw;
+use crate::draw::{Draw, below};
 use crate::policy::Policy;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
@@ -180,7 +180,11 @@ impl Policy for PrequalSync {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         draw_distinct(count, self.fleet.known(), draw, &mut self.targets);
         self.targets.retain(|&replica| query.allows(replica));
-        self.targets.truncate(usize::from(self.config.sync_probes));
+        // Which of those left over go is drawn, too: the order in which Floyd's algorithm finds them is not random.
+        while self.targets.len() > usize::from(self.config.sync_probes) {
+            let left = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
+            self.targets.swap_remove(below(draw, left) as usize);
+        }
         if self.targets.len() < 2 {
             return match self.fall_back(now, query, draw) {
                 Some(pick) => Decision::Pick(pick),

@@ -173,7 +173,7 @@ impl SlowPrequal {
         assert_eq!(limit, self.limit(), "a pick changes no limit");
         self.queries += 1;
         for _ in 0..due(self.queries, self.settings.remove_rate.millionths()) {
-            if self.pool.len() <= 2 {
+            if self.pool.len() <= 4 {
                 self.counters.removals_withheld += 1;
                 continue;
             }

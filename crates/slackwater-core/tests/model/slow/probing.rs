@@ -241,16 +241,14 @@ impl SlowPrequal {
         );
         let remove = i128::from(self.settings.remove_rate.millionths());
         let cap = i128::from(self.settings.reuse_max) * MILLION;
-        // n times the net gain of reports a query, with the pool at m entries; else with it at two, nothing removed.
-        let at_capacity = (n - m) * self.measured - n * remove;
-        let gain = if at_capacity > 0 {
-            at_capacity
-        } else {
-            (n - 2) * self.measured
-        };
+        // n times the gain of reports a query, with the pool at so many entries.
+        let gain = |entries: i128| (n - entries) * self.measured;
         let drift = i128::from(self.settings.pool_drift.millionths());
-        let limit = if gain > 0 {
-            (MILLION + drift) * n * MILLION / gain
+        let uses = |gain: i128| (MILLION + drift) * n * MILLION / gain;
+        let limit = if gain(m) > n * remove {
+            uses(gain(m) - n * remove)
+        } else if gain(2) > 0 {
+            uses(gain(2))
         } else {
             cap
         };

@@ -9,10 +9,10 @@ use http::StatusCode;
 
 /// A count with one writer and any number of readers.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    pub(super) fn add_one(&self) {
+    pub(crate) fn add_one(&self) {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
     }
 
@@ -23,25 +23,25 @@ impl Count {
 
 /// What became of a worker's requests to one replica; the meaning of each is in [`RequestCounts`].
 #[derive(Debug, Default)]
-pub(super) struct ReplicaCounts {
-    pub(super) sent: Count,
-    pub(super) retries: Count,
-    pub(super) connect_failures: Count,
-    pub(super) timeouts: Count,
-    pub(super) broken: Count,
-    pub(super) client_gone: Count,
+pub(crate) struct ReplicaCounts {
+    pub(crate) sent: Count,
+    pub(crate) retries: Count,
+    pub(crate) connect_failures: Count,
+    pub(crate) timeouts: Count,
+    pub(crate) broken: Count,
+    pub(crate) client_gone: Count,
     /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
     responses: [Count; 5],
 }
 
 impl ReplicaCounts {
-    pub(super) fn count_response(&self, status: StatusCode) {
+    pub(crate) fn count_response(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).wrapping_sub(1).min(4);
         self.responses[class].add_one();
     }
 
     /// The counts now.
-    pub(super) fn read(&self) -> RequestCounts {
+    pub(crate) fn read(&self) -> RequestCounts {
         let [informational, success, redirect, client, server] = &self.responses;
         RequestCounts {
             sent: self.sent.read(),

@@ -1,0 +1,164 @@
+//! A1, T5: once warm, nothing on a query's way allocates or frees: no pick, no report, no probe, no tracker.
+//!
+//! A test binary of its own, because it counts through the global allocator. Only what the test's own thread does
+//! between two looks at the count is counted. (What may allocate: a fleet that grows, a snapshot, and a replica that
+//! falls silent, which gets a tracker at the client.)
+
+#![expect(
+    unsafe_code,
+    reason = "a global allocator can be written in no other way"
+)]
+#![expect(clippy::panic, reason = "tests and their helpers")]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::policy::{
+    Decision, Outcome, POLICIES, Policy, PolicySettings, Prequal, PrequalConfig, PrequalSync, Query,
+};
+use slackwater_core::tracker::{End, LoadTracker};
+use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use std::alloc::System;
+
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    CALLS.with(|calls| calls.set(calls.get() + 1));
+}
+
+// SAFETY: every call is handed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often the closure allocates or frees.
+fn allocations(of: impl FnOnce()) -> u64 {
+    let before = CALLS.with(Cell::get);
+    of();
+    CALLS.with(Cell::get) - before
+}
+
+fn fleet(policy: &mut dyn Policy, replicas: usize) -> Vec<ReplicaId> {
+    let mut ids = ReplicaIds::new();
+    let names: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
+    for &name in &names {
+        policy.add_replica(Instant::EPOCH, name);
+    }
+    names
+}
+
+/// A thousand queries with retries, probes answered, lost and forgotten, timeouts, and idle spells.
+fn traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
+    for round in 0..1_000_u32 {
+        *now += Duration::from_micros(if round % 100 == 99 { 200_000 } else { 150 });
+        let first = pick(policy, *now, Query::first(), draw);
+        let avoid = [first.replica()];
+        let second = pick(policy, *now, Query::retry(&avoid), draw);
+        policy.handle_query_done(*now, first, Outcome::Dropped);
+        policy.handle_query_done(*now, second, Outcome::Success);
+        policy.handle_timeout(*now, draw);
+        while let Some(probe) = policy.poll_probe(*now, draw) {
+            let latency = Duration::from_micros(u64::from(below(draw, 9_000)));
+            let report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
+            // Few enough that no replica is lost three times in a row: one that falls silent is given a tracker.
+            match below(draw, 30) {
+                0 => {}
+                1 => policy.handle_probe_lost(*now, probe.id, draw),
+                _ => policy.handle_report(*now, probe.id, &report, draw),
+            }
+        }
+    }
+}
+
+fn pick(
+    policy: &mut dyn Policy,
+    now: Instant,
+    query: Query<'_>,
+    draw: &mut SplitMix64,
+) -> slackwater_core::policy::Ticket {
+    let mut round = match policy.handle_query(now, query, draw) {
+        Decision::Pick(pick) => return pick.ticket,
+        Decision::Probe(round) => round,
+        Decision::NoReplica => panic!("replicas are known"),
+    };
+    for target in round.clone().targets() {
+        round.handle_report(target, &LoadReport::new(Rif::new(below(draw, 9)), None));
+    }
+    let Some(pick) = policy.finish_round(now, round, query, draw) else {
+        panic!("replicas are known")
+    };
+    pick.ticket
+}
+
+#[test]
+fn a1_no_policy_allocates_on_a_querys_way() {
+    for entry in POLICIES {
+        for replicas in [2, 10, 1_000] {
+            let mut policy = (entry.build)(&PolicySettings::default());
+            fleet(&mut *policy, replicas);
+            let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
+            traffic(&mut *policy, &mut now, &mut draw);
+            let count = allocations(|| traffic(&mut *policy, &mut now, &mut draw));
+            assert_eq!(count, 0, "{} at {replicas} replicas", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a1_the_very_first_pick_does_not_allocate_either() {
+    let mut draw = SplitMix64::new(9);
+    let mut prequal = Prequal::new(PrequalConfig::default());
+    let mut sync = PrequalSync::new(PrequalConfig::default());
+    let policies: [&mut dyn Policy; 2] = [&mut prequal, &mut sync];
+    for policy in policies {
+        fleet(policy, 10);
+        let count = allocations(|| {
+            let ticket = pick(policy, Instant::EPOCH, Query::first(), &mut draw);
+            while policy.poll_probe(Instant::EPOCH, &mut draw).is_some() {}
+            policy.handle_query_done(Instant::EPOCH, ticket, Outcome::Success);
+        });
+        assert_eq!(count, 0, "{}", policy.name());
+    }
+}
+
+#[test]
+fn t5_the_tracker_never_allocates() {
+    let tracker = LoadTracker::default();
+    let count = allocations(|| {
+        let mut now = Instant::EPOCH;
+        for _ in 0..1_000 {
+            now += Duration::from_micros(70);
+            let mut first = tracker.arrive(now);
+            let second = tracker.arrive(now);
+            tracker.head_ready(now, &mut first, End::Success);
+            tracker.finish(now, second, End::Cancelled);
+            assert_eq!(tracker.report(now).rif, Rif::new(1));
+            tracker.finish(now, first, End::Success);
+        }
+    });
+    assert_eq!(count, 0);
+}

@@ -1,0 +1,130 @@
+//! A9: how often a report is used.
+
+use crate::world::{World, load, quantile, quiet, rate};
+use slackwater_core::policy::Policy;
+use slackwater_core::policy::prequal::PrequalSettings;
+
+/// The uses that each of 100 replicas' reports gets, over `rounds` of them.
+fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
+    let settings = PrequalSettings {
+        probe_rate: rate(probe_rate),
+        remove_rate: rate(remove_rate),
+        ..quiet()
+    };
+    let mut world = World::new(100, settings);
+    let mut uses = Vec::new();
+    for _ in 0..rounds {
+        for replica in world.replicas.clone() {
+            world.report(replica, &load(1, 1));
+            uses.push(world.pool().last().expect("just put in").uses_left);
+        }
+    }
+    uses
+}
+
+#[test]
+fn a9_the_worked_numbers_hold_on_average_and_only_by_floor_and_ceiling() {
+    for (probe_rate, remove_rate, least, thousandths) in [
+        (3_000_000, 1_000_000, 1, 1_316),
+        (1_000_000, 250_000, 3, 3_390),
+        (500_000, 250_000, 11, 11_765),
+        (4_000_000, 250_000, 1, 1_000),
+    ] {
+        let uses = drawn(probe_rate, remove_rate, 40);
+        assert!(uses.iter().all(|&uses| uses == least || uses == least + 1));
+        let mean = f64::from(uses.iter().sum::<u32>()) / f64::from(4_000);
+        // A share of at most one half among 4,000 draws: standard deviation 0.008; five of them.
+        assert!(
+            (mean - f64::from(thousandths) / 1_000.0).abs() < 0.04,
+            "{mean}, not {thousandths}"
+        );
+    }
+}
+
+#[test]
+fn a9_uses_are_drawn_once_and_spent_one_by_one() {
+    let settings = PrequalSettings {
+        probe_rate: rate(1_000_000),
+        remove_rate: rate(250_000),
+        rif_limit_quantile: quantile(1_000_000),
+        ..quiet()
+    };
+    let mut world = World::new(100, settings);
+    let [first, second] = [world.replicas[0], world.replicas[1]];
+    world.report(first, &load(1, 1));
+    world.report(second, &load(1, 50));
+    let budget = world.pool()[0].uses_left;
+    let others = world.pool()[1].uses_left;
+    assert!((3..=4).contains(&budget));
+    for left in (0..budget).rev() {
+        let pick = world.pick();
+        assert_eq!(pick.ticket.replica(), first);
+        assert_eq!(
+            pick.chosen.expect("by a report").uses_left,
+            left + 1,
+            "before this query"
+        );
+        let now_left = world
+            .pool()
+            .iter()
+            .find(|view| view.replica == first)
+            .map(|v| v.uses_left);
+        assert_eq!(now_left, (left > 0).then_some(left));
+    }
+    assert_eq!(world.policy.counters().removed_spent, 1);
+    assert_eq!(
+        world.pool()[0].uses_left,
+        others,
+        "only what decides is spent"
+    );
+}
+
+#[test]
+fn a9_the_limit_follows_the_fleet_that_may_be_chosen() {
+    let settings = PrequalSettings {
+        probe_rate: rate(3_000_000),
+        remove_rate: rate(1_000_000),
+        ..quiet()
+    };
+    let mut world = World::new(26, settings);
+    let uses = |world: &mut World| {
+        world.report(world.replicas[0], &load(1, 1));
+        world.pool().last().expect("just put in").uses_left
+    };
+    // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25, capped. n = 24: no answer; two entries say 1.
+    assert_eq!(uses(&mut world), 13);
+    world
+        .policy
+        .set_available(world.now, world.replicas[25], false);
+    assert_eq!(uses(&mut world), 16);
+    world.policy.remove_replica(world.now, world.replicas[24]);
+    assert_eq!(uses(&mut world), 1);
+    world
+        .policy
+        .set_available(world.now, world.replicas[25], true);
+    assert_eq!(uses(&mut world), 16);
+    world.join();
+    assert_eq!(uses(&mut world), 13);
+}
+
+#[test]
+fn a9_reports_that_do_not_come_in_are_not_counted_on() {
+    let settings = PrequalSettings {
+        probe_rate: rate(3_000_000),
+        remove_rate: rate(1_000_000),
+        probes_outstanding_max: 1,
+        idle_probes: 1,
+        ..quiet()
+    };
+    let mut world = World::new(100, settings);
+    for _ in 0..128 {
+        let _ = world.pick();
+        let probe = world.probes()[0];
+        world.answer(probe, &load(1, 1));
+    }
+    // One report a query: (1 − 16/100) · 1 − 1 < 0, so two entries: 2 / 0.98 = 2.04.
+    let _ = world.pick();
+    let probe = world.probes()[0];
+    world.answer(probe, &load(1, 1));
+    assert!((2..=3).contains(&world.pool().last().expect("just put in").uses_left));
+}

@@ -1,0 +1,297 @@
+//! A1, A2, A4: probes that queries ask for, whom they go to, and how they end.
+
+use crate::world::{MS, World, load, quantile, quiet, rate};
+use core::time::Duration;
+use slackwater_core::Instant;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Policy, Query};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn probing(probe_rate_millionths: u32) -> PrequalSettings {
+    PrequalSettings {
+        probe_rate: rate(probe_rate_millionths),
+        idle_probes: 0,
+        ..quiet()
+    }
+}
+
+#[test]
+fn a1_a_pick_sends_nothing_itself_and_needs_no_report() {
+    let mut world = World::new(3, PrequalSettings::default());
+    let pick = world.pick();
+    assert_eq!(pick.probing, Duration::ZERO);
+    assert_eq!(
+        world.policy.counters().probes_sent,
+        0,
+        "they wait to be asked for"
+    );
+    assert_eq!(world.probes().len(), 3);
+    assert_eq!(world.policy.counters().probes_sent, 3);
+}
+
+#[test]
+fn a2_the_long_run_rate_is_exact() {
+    for millionths in [500_000, 333_333, 1_410_000, 3_000_000] {
+        let mut world = World::new(50, probing(millionths));
+        let mut sent = 0;
+        for queries in 1..=2_000_u64 {
+            let _ = world.pick();
+            let probes = world.probes();
+            let least = u64::from(millionths / 1_000_000);
+            assert!(
+                (least..=least + 1).contains(&(probes.len() as u64)),
+                "floor or ceiling"
+            );
+            for probe in probes {
+                sent += 1;
+                world.answer(probe, &load(1, 1));
+            }
+            assert_eq!(
+                sent,
+                queries * u64::from(millionths) / 1_000_000,
+                "after {queries}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a2_targets_are_distinct_and_every_pair_is_as_likely() {
+    let mut world = World::new(6, probing(2_000_000));
+    let mut pairs = BTreeMap::new();
+    for _ in 0..30_000 {
+        let _ = world.pick();
+        let probes = world.probes();
+        let pair: BTreeSet<_> = probes.iter().map(|probe| probe.replica).collect();
+        assert_eq!(pair.len(), 2, "distinct");
+        *pairs.entry(pair).or_insert(0_i32) += 1;
+        for probe in probes {
+            world.answer(probe, &load(1, 1));
+        }
+    }
+    assert_eq!(pairs.len(), 15);
+    // Binomial: mean 2,000, standard deviation 43; six of them.
+    assert!(
+        pairs.values().all(|count| (count - 2_000).abs() < 260),
+        "{pairs:?}"
+    );
+}
+
+#[test]
+fn a2_a_query_probes_at_most_the_whole_probe_set() {
+    let mut world = World::new(2, probing(3_000_000));
+    let _ = world.pick();
+    let targets: BTreeSet<_> = world.probes().iter().map(|probe| probe.replica).collect();
+    assert_eq!(targets.len(), 2);
+}
+
+#[test]
+fn a2_the_ejected_and_the_draining_are_probed_and_the_departed_are_not() {
+    let mut world = World::new(4, probing(4_000_000));
+    let [ejected, draining, gone, _] = world.replicas[..] else {
+        panic!("four")
+    };
+    let _ = world.pick();
+    let probes = world.probes();
+    assert_eq!(probes.len(), 4);
+    for probe in probes {
+        let mut report = load(1, 1);
+        report.draining = probe.replica == draining;
+        world.answer(probe, &report);
+    }
+    world.policy.set_available(world.now, ejected, false);
+    let _ = world.pick();
+    world.policy.remove_replica(world.now, gone);
+    let targets: BTreeSet<_> = world.probes().iter().map(|probe| probe.replica).collect();
+    assert_eq!(targets, [ejected, draining, world.replicas[3]].into());
+}
+
+#[test]
+fn a2_retries_and_hedges_trigger_no_probes() {
+    let mut world = World::new(4, probing(3_000_000));
+    let avoid = [world.replicas[0]];
+    let _ = world.pick_for(Query::retry(&avoid));
+    let _ = world.pick_for(Query::hedge(&avoid));
+    assert_eq!(world.probes(), []);
+}
+
+#[test]
+fn a2_no_replica_is_probed_sooner_than_the_interval_or_twice_at_once() {
+    let settings = PrequalSettings {
+        probe_interval_min: MS,
+        ..probing(2_000_000)
+    };
+    let mut world = World::new(2, settings);
+    let _ = world.pick();
+    let probes = world.probes();
+    assert_eq!(probes.len(), 2);
+    let start = world.now;
+
+    world.answer(probes[0], &load(1, 1));
+    world.now = start + Duration::from_nanos(999_999);
+    let _ = world.pick();
+    assert_eq!(world.probes(), []);
+    let counters = world.policy.counters();
+    assert_eq!(counters.probes_skipped_interval, 1, "a nanosecond too soon");
+    assert_eq!(counters.probes_skipped_outstanding, 1, "still out");
+
+    world.now = start + MS;
+    let _ = world.pick();
+    let again: Vec<_> = world.probes().iter().map(|probe| probe.replica).collect();
+    assert_eq!(
+        again,
+        [probes[0].replica],
+        "the interval is over; the other is still out"
+    );
+    assert_eq!(world.policy.counters().probes_skipped_outstanding, 2);
+}
+
+#[test]
+fn a2_an_interval_of_zero_is_the_paper() {
+    let mut world = World::new(2, probing(2_000_000));
+    for _ in 0..100 {
+        let _ = world.pick();
+        let probes = world.probes();
+        assert_eq!(probes.len(), 2, "at the same instant");
+        for probe in probes {
+            world.answer(probe, &load(1, 1));
+        }
+    }
+}
+
+#[test]
+fn a4_an_answer_counts_until_a_nanosecond_before_the_deadline() {
+    let settings = PrequalSettings {
+        probe_deadline: 50 * MS,
+        ..quiet()
+    };
+    let mut world = World::new(2, settings);
+    let [early, late] = [world.replicas[0], world.replicas[1]].map(|id| world.probe(id));
+    assert_eq!(early.deadline, world.now + 50 * MS);
+
+    world.now = Instant::from_nanos(early.deadline.as_nanos() - 1);
+    world.answer(early, &load(9, 9));
+    assert_eq!(world.pooled(), [0]);
+    world.now = late.deadline;
+    world.answer(late, &load(9, 9));
+    assert_eq!(world.pooled(), [0], "at the deadline it is over");
+    let counters = world.policy.counters();
+    assert_eq!((counters.probes_answered, counters.probes_lost), (1, 1));
+    assert_eq!(counters.reports_late, 1);
+}
+
+#[test]
+fn a4_a_late_answer_enters_neither_pool_nor_distribution() {
+    let settings = PrequalSettings {
+        probe_deadline: MS,
+        rif_limit_quantile: quantile(500_000),
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    let probe = world.probe(world.replicas[0]);
+    world.now = probe.deadline;
+    world.answer(probe, &load(77, 7));
+    assert_eq!(world.pool(), []);
+    assert_eq!(
+        world.policy.snapshot(world.now).rif_limit,
+        None,
+        "nothing has been learnt"
+    );
+}
+
+#[test]
+fn a4_a_probe_ends_once_and_its_successor_in_the_same_place_is_another() {
+    let settings = PrequalSettings {
+        probes_outstanding_max: 1,
+        probe_deadline: MS,
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    let first = world.probe(world.replicas[0]);
+    world
+        .policy
+        .handle_probe_lost(world.now, first.id, &mut world.draw);
+    world
+        .policy
+        .handle_probe_lost(world.now, first.id, &mut world.draw);
+    assert_eq!(world.policy.counters().probes_lost, 1);
+
+    world.answer(first, &load(1, 1));
+    let second = world.probe(world.replicas[0]);
+    assert_eq!(world.pool(), [], "it had been lost");
+    world
+        .policy
+        .handle_report(world.now, first.id, &load(5, 5), &mut world.draw);
+    assert_eq!(
+        world.pool(),
+        [],
+        "the first probe's answer is not the second's"
+    );
+    world.answer(second, &load(6, 6));
+    assert_eq!(world.rif_of(world.replicas[0]), Some(6));
+    world
+        .policy
+        .handle_report(world.now, second.id, &load(8, 8), &mut world.draw);
+    assert_eq!(world.rif_of(world.replicas[0]), Some(6), "one answer each");
+    let counters = world.policy.counters();
+    assert_eq!((counters.probes_sent, counters.reports_late), (2, 3));
+    assert_eq!(counters.probes_answered + counters.probes_lost, 2);
+}
+
+#[test]
+fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
+    let settings = PrequalSettings {
+        probes_outstanding_max: 3,
+        probe_deadline: 50 * MS,
+        ..probing(2_000_000)
+    };
+    let mut world = World::new(10, settings);
+    let start = world.now;
+    let mut sent = 0;
+    for _ in 0..4 {
+        let _ = world.pick();
+        sent += world.probes().len();
+    }
+    let counters = world.policy.counters();
+    assert_eq!(sent, 3);
+    assert_eq!(
+        counters.probes_skipped_cap + counters.probes_skipped_outstanding,
+        5
+    );
+    assert!(counters.probes_skipped_cap >= 1);
+
+    assert_eq!(
+        world
+            .policy
+            .poll_timeout()
+            .map(|at| at.max(start + 50 * MS)),
+        Some(start + 50 * MS)
+    );
+    world.now = start + 50 * MS;
+    world.policy.handle_timeout(world.now, &mut world.draw);
+    assert_eq!(
+        world.policy.counters().probes_lost,
+        3,
+        "lost, and no error for any query"
+    );
+    let _ = world.pick();
+    assert_eq!(world.probes().len(), 2);
+}
+
+#[test]
+fn a4_batches_that_nobody_polls_are_bounded() {
+    let mut world = World::new(10, probing(3_000_000));
+    for _ in 0..1_000 {
+        let _ = world.pick();
+    }
+    let sent = world.probes().len() as u64;
+    let counters = world.policy.counters();
+    let skipped = counters.probes_skipped_cap + counters.probes_skipped_outstanding;
+    assert_eq!(sent, 10, "each replica once: the others found it out");
+    assert_eq!(
+        sent + skipped,
+        3_000,
+        "every probe asked for was sent or counted"
+    );
+    assert!(counters.probes_skipped_cap > 2_500);
+}

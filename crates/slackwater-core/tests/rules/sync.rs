@@ -1,0 +1,343 @@
+//! S1–S4: synchronous mode.
+
+use crate::world::{MS, load, quantile, rate};
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Decision, Pick, PickReason, Policy, PrequalSync, ProbeRound, Query};
+use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use std::collections::{BTreeMap, BTreeSet};
+
+struct Round {
+    policy: PrequalSync,
+    replicas: Vec<ReplicaId>,
+    now: Instant,
+    draw: SplitMix64,
+}
+
+impl Round {
+    fn new(replicas: usize, sync_probes: u8) -> Self {
+        Self::with(
+            replicas,
+            PrequalSettings {
+                sync_probes,
+                ..PrequalSettings::default()
+            },
+        )
+    }
+
+    fn with(replicas: usize, settings: PrequalSettings) -> Self {
+        let mut policy = PrequalSync::new(settings.validate().expect("in range"));
+        let mut ids = ReplicaIds::new();
+        let now = Instant::from_nanos(5);
+        let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
+        for &replica in &replicas {
+            policy.add_replica(now, replica);
+        }
+        Self {
+            policy,
+            replicas,
+            now,
+            draw: SplitMix64::new(3),
+        }
+    }
+
+    fn begin(&mut self, query: Query<'_>) -> ProbeRound {
+        match self.policy.handle_query(self.now, query, &mut self.draw) {
+            Decision::Probe(round) => round,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn finish(&mut self, round: ProbeRound) -> Pick {
+        let pick = self
+            .policy
+            .finish_round(self.now, round, Query::first(), &mut self.draw);
+        pick.expect("replicas are known")
+    }
+
+    /// A round of which every replica of the fleet is a target, answered by the given ones.
+    fn play(&mut self, answers: &[(usize, LoadReport)]) -> Pick {
+        let mut round = self.begin(Query::first());
+        for (index, report) in answers {
+            round.handle_report(self.replicas[*index], report);
+        }
+        self.finish(round)
+    }
+}
+
+#[test]
+fn s1_d_distinct_replicas_are_asked_each_as_likely_as_any_other() {
+    let mut rounds = Round::new(10, 3);
+    let mut counts = BTreeMap::new();
+    for _ in 0..20_000 {
+        let round = rounds.begin(Query::first());
+        let targets: BTreeSet<_> = round.targets().collect();
+        assert_eq!(targets.len(), 3);
+        for target in targets {
+            *counts.entry(target).or_insert(0_i32) += 1;
+        }
+    }
+    // Binomial: mean 6,000, standard deviation 65; six of them.
+    assert!(
+        counts.values().all(|count| (count - 6_000).abs() < 390),
+        "{counts:?}"
+    );
+    assert_eq!(counts.len(), 10);
+}
+
+#[test]
+fn s1_a_retry_asks_d_others_each_as_likely_as_any_other() {
+    let mut rounds = Round::new(10, 3);
+    let avoid = [rounds.replicas[4]];
+    let mut counts = BTreeMap::new();
+    for _ in 0..20_000 {
+        let round = rounds.begin(Query::retry(&avoid));
+        let targets: BTreeSet<_> = round.targets().collect();
+        assert_eq!(targets.len(), 3);
+        assert!(!targets.contains(&avoid[0]));
+        for target in targets {
+            *counts.entry(target).or_insert(0_i32) += 1;
+        }
+    }
+    // Binomial: mean 6,667, standard deviation 67; six of them.
+    assert!(
+        counts.values().all(|count| (count - 6_667).abs() < 400),
+        "{counts:?}"
+    );
+    assert_eq!(counts.len(), 9);
+}
+
+#[test]
+fn s1_the_choice_waits_for_all_but_one_and_at_least_two() {
+    for (replicas, sync_probes, asked, quorum) in [
+        (10, 2, 2, 2),
+        (10, 3, 3, 2),
+        (10, 4, 4, 3),
+        (10, 8, 8, 7),
+        (3, 5, 3, 2),
+        (2, 5, 2, 2),
+    ] {
+        let mut rounds = Round::new(replicas, sync_probes);
+        let mut round = rounds.begin(Query::first());
+        let targets: Vec<_> = round.targets().collect();
+        assert_eq!(targets.len(), asked, "at most the fleet");
+        for (answers, &target) in targets.iter().enumerate() {
+            assert_eq!(round.is_ready(), answers >= quorum, "{answers} of {asked}");
+            round.handle_report(target, &load(1, 1));
+            round.handle_report(target, &load(1, 1)); // only the first counts
+        }
+        assert!(round.is_ready());
+    }
+}
+
+#[test]
+fn s1_a_lost_probe_is_not_waited_for() {
+    let mut rounds = Round::new(5, 3);
+    let mut round = rounds.begin(Query::first());
+    let targets: Vec<_> = round.targets().collect();
+    assert_eq!(round.deadline(), rounds.now + 3 * MS);
+    round.handle_lost(targets[0]);
+    round.handle_report(targets[0], &load(0, 0)); // too late
+    round.handle_report(targets[1], &load(5, 5));
+    assert!(!round.is_ready());
+    round.handle_lost(targets[2]);
+    assert!(round.is_ready(), "nobody is left who could answer");
+    let pick = rounds.finish(round);
+    assert_eq!(pick.ticket.replica(), targets[1]);
+    let counters = rounds.policy.counters();
+    assert_eq!(counters.probes_sent, 3);
+    assert_eq!((counters.probes_answered, counters.probes_lost), (1, 2));
+}
+
+#[test]
+fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
+    let settings = PrequalSettings {
+        rif_limit_quantile: quantile(600_000),
+        probe_rate: rate(0),
+        ..PrequalSettings::default()
+    };
+    let mut rounds = Round::with(3, settings);
+    // Responses: 4, 6, 9; the limit is the second of three.
+    let pick = rounds.play(&[(0, load(6, 1)), (1, load(4, 80)), (2, load(9, 1))]);
+    assert_eq!(
+        (pick.reason, pick.rif_limit),
+        (PickReason::Cold, Some(Rif::new(6)))
+    );
+    assert_eq!(pick.ticket.replica(), rounds.replicas[1]);
+    assert_eq!(
+        (pick.runner_up, pick.candidates),
+        (Some(rounds.replicas[0]), 3)
+    );
+    assert!(!pick.chosen.expect("by a report").hot);
+    // Now 4, 6, 7, 8, 9: the third of five is 7. Both answers are hot.
+    let pick = rounds.play(&[(0, load(8, 1)), (2, load(7, 90))]);
+    assert_eq!(
+        (pick.reason, pick.rif_limit),
+        (PickReason::Hot, Some(Rif::new(7)))
+    );
+    assert_eq!(pick.ticket.replica(), rounds.replicas[2]);
+}
+
+#[test]
+fn s2_one_answer_is_taken_and_none_leaves_it_to_chance() {
+    let mut rounds = Round::new(3, 3);
+    let pick = rounds.play(&[(2, load(99, 99))]);
+    assert_eq!(
+        (pick.reason, pick.ticket.replica()),
+        (PickReason::SoleAnswer, rounds.replicas[2])
+    );
+    assert_eq!(rounds.policy.counters().reports_late, 2);
+
+    rounds
+        .policy
+        .set_available(rounds.now, rounds.replicas[0], false);
+    let mut chosen = BTreeSet::new();
+    for _ in 0..200 {
+        let pick = rounds.play(&[]);
+        assert_eq!(pick.reason, PickReason::Fallback);
+        chosen.insert(pick.ticket.replica());
+    }
+    assert_eq!(chosen, [rounds.replicas[1], rounds.replicas[2]].into());
+}
+
+#[test]
+fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
+    let mut rounds = Round::new(3, 3);
+    let mut draining = load(0, 1);
+    draining.draining = true;
+    let pick = rounds.play(&[(0, draining.clone()), (1, load(9, 9))]);
+    assert_eq!(
+        (pick.reason, pick.ticket.replica()),
+        (PickReason::SoleAnswer, rounds.replicas[1])
+    );
+    let pick = rounds.play(&[(0, load(0, 1)), (1, load(9, 9))]);
+    assert_eq!(
+        pick.ticket.replica(),
+        rounds.replicas[0],
+        "no longer draining"
+    );
+
+    let mut round = rounds.begin(Query::first());
+    round.handle_report(rounds.replicas[0], &load(0, 1));
+    round.handle_report(rounds.replicas[1], &load(9, 9));
+    rounds.policy.remove_replica(rounds.now, rounds.replicas[0]);
+    assert_eq!(rounds.finish(round).ticket.replica(), rounds.replicas[1]);
+    assert_eq!(rounds.policy.counters().reports_unknown, 1);
+
+    let all = [0, 1, 2].map(|_| draining.clone());
+    let pick = rounds.play(&[(1, all[0].clone()), (2, all[1].clone())]);
+    assert_eq!(pick.reason, PickReason::Panic);
+}
+
+#[test]
+fn s2_with_fewer_than_two_to_ask_nobody_is_asked() {
+    let mut rounds = Round::new(2, 3);
+    let avoid = [rounds.replicas[0]];
+    let decision = rounds
+        .policy
+        .handle_query(rounds.now, Query::retry(&avoid), &mut rounds.draw);
+    let Decision::Pick(pick) = decision else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(
+        (pick.reason, pick.ticket.replica()),
+        (PickReason::Fallback, rounds.replicas[1])
+    );
+    assert_eq!(rounds.policy.counters().probes_sent, 0);
+    let all = rounds.replicas.clone();
+    let decision = rounds
+        .policy
+        .handle_query(rounds.now, Query::retry(&all), &mut rounds.draw);
+    assert!(matches!(decision, Decision::NoReplica));
+}
+
+#[test]
+fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_truth() {
+    let settings = PrequalSettings {
+        rif_limit_quantile: quantile(500_000),
+        ..PrequalSettings::default()
+    };
+    let mut rounds = Round::with(2, settings);
+    let mut cached = load(20, 100);
+    cached.load_scale = LoadScale::from_1024ths(102);
+    // Looks like RIF 1.99 and 9.96 ms; the limit is the lower of 20 and 2.
+    let pick = rounds.play(&[(0, cached.clone()), (1, load(2, 10))]);
+    assert_eq!(pick.ticket.replica(), rounds.replicas[0]);
+    assert_eq!(
+        (pick.reason, pick.rif_limit),
+        (PickReason::Cold, Some(Rif::new(2)))
+    );
+    let chosen = pick.chosen.expect("by a report");
+    assert_eq!(
+        (chosen.rif, chosen.latency),
+        (Rif::new(20), Some(100 * MS)),
+        "shown as it is"
+    );
+    // 2, 2, 20, 20: had the ring taken scaled values, the limit would be lower.
+    let _ = rounds.play(&[(0, cached.clone()), (1, load(20, 10))]);
+    assert_eq!(
+        rounds.policy.snapshot(rounds.now).rif_limit,
+        Some(Rif::new(20))
+    );
+
+    cached.load_scale = LoadScale::from_1024ths(2048);
+    cached.rif = Rif::new(11);
+    let pick = rounds.play(&[(0, cached), (1, load(21, 10))]);
+    assert_eq!(
+        pick.reason,
+        PickReason::Hot,
+        "twice 11 is more than the limit"
+    );
+    assert_eq!(
+        pick.ticket.replica(),
+        rounds.replicas[1],
+        "21 is less than twice 11"
+    );
+    assert_eq!(
+        LoadScale::from_1024ths(0).in_1024ths(),
+        1,
+        "nobody is never busy"
+    );
+}
+
+#[test]
+fn s3_an_unknown_latency_stays_unknown_however_it_is_scaled() {
+    let mut rounds = Round::with(
+        3,
+        PrequalSettings {
+            rif_limit_quantile: quantile(1_000_000),
+            ..PrequalSettings::default()
+        },
+    );
+    let mut unknown = load(1, 0);
+    unknown.load_scale = LoadScale::from_1024ths(1);
+    let pick = rounds.play(&[(0, unknown), (1, load(1, 10)), (2, load(1, 20))]);
+    assert_eq!(
+        pick.ticket.replica(),
+        rounds.replicas[0],
+        "ranks as 10 ms; its scaled RIF is lower"
+    );
+    assert_eq!(pick.runner_up, Some(rounds.replicas[1]));
+}
+
+#[test]
+fn s4_the_time_spent_probing_is_measured() {
+    let mut rounds = Round::new(3, 3);
+    for spent_us in [700, 3_000] {
+        let round = rounds.begin(Query::first());
+        rounds.now += Duration::from_micros(spent_us);
+        let pick = rounds.finish(round);
+        assert_eq!(
+            pick.probing,
+            Duration::from_micros(spent_us),
+            "also of a pick by chance"
+        );
+        assert_eq!(
+            pick.ticket.sent_at(),
+            rounds.now,
+            "the query leaves after its probes"
+        );
+    }
+    let counters = rounds.policy.counters();
+    assert_eq!((counters.rounds, counters.probing_ns), (2, 3_700_000));
+}

@@ -1,0 +1,203 @@
+//! T1–T6: the load tracker, where its own tests leave an edge.
+
+use crate::world::MS;
+use core::time::Duration;
+use slackwater_core::tracker::{Arrival, End, LoadTracker, TrackerConfig};
+use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
+
+fn at_ms(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn serve(tracker: &LoadTracker, from_ms: u64, to_ms: u64) {
+    let arrival = tracker.arrive(at_ms(from_ms));
+    tracker.finish(at_ms(to_ms), arrival, End::Success);
+}
+
+fn latency_ms(tracker: &LoadTracker, at: u64) -> Option<u128> {
+    tracker
+        .report(at_ms(at))
+        .latency
+        .map(|latency| latency.as_millis())
+}
+
+#[test]
+fn t1_every_end_takes_one_from_rif_and_only_the_first_head_counts() {
+    let tracker = LoadTracker::default();
+    let mut arrivals: Vec<Arrival> = (0..6).map(|_| tracker.arrive(at_ms(0))).collect();
+    tracker.head_ready(at_ms(5), &mut arrivals[0], End::Success);
+    tracker.head_ready(at_ms(50), &mut arrivals[0], End::Success);
+    tracker.head_ready(at_ms(5), &mut arrivals[1], End::Failed);
+    let ends = [End::Success, End::Failed, End::Cancelled]
+        .into_iter()
+        .cycle();
+    for (left, (arrival, end)) in (0..6).rev().zip(arrivals.into_iter().zip(ends)) {
+        tracker.finish(at_ms(6), arrival, end);
+        assert_eq!(tracker.rif(), Rif::new(left));
+    }
+    // Samples: 5 ms (a head), 6 ms (finished without one). The failed head and the second one are none.
+    assert_eq!(latency_ms(&tracker, 6), Some(5));
+}
+
+#[test]
+fn t2_the_tag_is_what_a_query_met_and_not_what_it_left() {
+    let tracker = LoadTracker::default();
+    // Nine that met one other take 30 ms, nine that were alone take 10 ms.
+    for _ in 0..9 {
+        let first = tracker.arrive(at_ms(0));
+        let second = tracker.arrive(at_ms(0));
+        tracker.finish(at_ms(10), first, End::Success);
+        tracker.finish(at_ms(30), second, End::Success);
+    }
+    assert_eq!(
+        latency_ms(&tracker, 30),
+        Some(10),
+        "RIF 0: the next one is alone"
+    );
+    let other = tracker.arrive(at_ms(30));
+    assert_eq!(
+        latency_ms(&tracker, 30),
+        Some(30),
+        "RIF 1: the next one meets one"
+    );
+    tracker.finish(at_ms(30), other, End::Cancelled);
+}
+
+#[test]
+fn t3_no_sample_is_believed_at_its_age_limit_even_within_the_window() {
+    let config = TrackerConfig {
+        sample_age_max: 15 * MS,
+        ..TrackerConfig::default()
+    };
+    let tracker = LoadTracker::new(&config);
+    serve(&tracker, 0, 5);
+    assert_eq!(latency_ms(&tracker, 19), Some(5));
+    assert_eq!(latency_ms(&tracker, 20), None, "15 ms old");
+}
+
+#[test]
+fn t3_at_an_age_limit_of_zero_latency_is_always_unknown() {
+    let config = TrackerConfig {
+        sample_age_max: Duration::ZERO,
+        ..TrackerConfig::default()
+    };
+    let tracker = LoadTracker::new(&config);
+    serve(&tracker, 0, 5);
+    assert_eq!(
+        latency_ms(&tracker, 5),
+        None,
+        "at the very instant of a completion"
+    );
+    let stuck = tracker.arrive(at_ms(6));
+    assert_eq!(latency_ms(&tracker, 900), None, "and with a query stuck");
+    tracker.finish(at_ms(900), stuck, End::Cancelled);
+}
+
+#[test]
+fn t3_a_window_of_zero_leaves_the_two_newest() {
+    let config = TrackerConfig {
+        sample_window: Duration::ZERO,
+        ..TrackerConfig::default()
+    };
+    let tracker = LoadTracker::new(&config);
+    for (from, to) in [(0, 1), (1, 8), (8, 20)] {
+        serve(&tracker, from, to);
+    }
+    assert_eq!(
+        latency_ms(&tracker, 21),
+        Some(7),
+        "of 7 and 12, the lower; 1 ms is history"
+    );
+}
+
+#[test]
+fn t4_the_floor_begins_at_the_last_completion() {
+    let tracker = LoadTracker::default();
+    for _ in 0..20 {
+        serve(&tracker, 0, 4);
+    }
+    let stuck = [tracker.arrive(at_ms(4)), tracker.arrive(at_ms(5))];
+    assert_eq!(
+        latency_ms(&tracker, 14),
+        Some(10),
+        "since the first of them, not the second"
+    );
+    serve(&tracker, 14, 18);
+    assert_eq!(
+        latency_ms(&tracker, 20),
+        Some(4),
+        "something else came through"
+    );
+    let failed = tracker.arrive(at_ms(40));
+    assert_eq!(latency_ms(&tracker, 50), Some(32));
+    tracker.finish(at_ms(50), failed, End::Failed);
+    assert_eq!(
+        latency_ms(&tracker, 51),
+        Some(4),
+        "an error is a sign of life"
+    );
+    for arrival in stuck {
+        tracker.finish(at_ms(51), arrival, End::Success);
+    }
+}
+
+#[test]
+fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
+    let tracker = LoadTracker::default();
+    serve(&tracker, 0, 4);
+    let stuck = tracker.arrive(at_ms(10));
+    tracker.finish(at_ms(510), stuck, End::Cancelled);
+    serve(&tracker, 520, 520);
+    assert_eq!(latency_ms(&tracker, 521), Some(0), "answered: it lives");
+
+    let stuck = tracker.arrive(at_ms(1_000));
+    tracker.finish(at_ms(1_500), stuck, End::Cancelled);
+    assert_eq!(latency_ms(&tracker, 1_501), Some(500));
+    assert_eq!(
+        latency_ms(&tracker, 10_519),
+        Some(500),
+        "as long as the samples that it outweighs"
+    );
+    assert_eq!(latency_ms(&tracker, 11_501), None);
+
+    let impatient = tracker.arrive(at_ms(20_000));
+    tracker.finish(at_ms(20_002), impatient, End::Cancelled);
+    serve(&tracker, 20_002, 20_002);
+    let impatient = tracker.arrive(at_ms(20_003));
+    tracker.finish(at_ms(20_005), impatient, End::Cancelled);
+    assert_eq!(
+        latency_ms(&tracker, 20_005),
+        Some(2),
+        "who leaves after 2 ms tells of 2 ms"
+    );
+}
+
+#[test]
+fn t4_a_stall_of_long_ago_does_not_come_back_with_a_later_one() {
+    let tracker = LoadTracker::default();
+    let stuck = tracker.arrive(at_ms(0));
+    tracker.finish(at_ms(12_000), stuck, End::Cancelled);
+    let impatient = tracker.arrive(at_ms(60_000));
+    tracker.finish(at_ms(60_002), impatient, End::Cancelled);
+    let failed = tracker.arrive(at_ms(60_002));
+    tracker.finish(at_ms(60_003), failed, End::Failed);
+    assert_eq!(
+        latency_ms(&tracker, 60_003),
+        None,
+        "12 s were a minute ago; 2 ms are no estimate"
+    );
+}
+
+#[test]
+fn t6_what_a_replica_does_not_know_it_does_not_report() {
+    let report = LoadTracker::default().report(at_ms(1));
+    assert_eq!(report, LoadReport::new(Rif::ZERO, None));
+    assert!(!report.draining);
+    assert_eq!(report.load_scale, LoadScale::ONE);
+    assert_eq!((report.incarnation, report.error_millionths), (None, None));
+    assert_eq!(
+        (report.cpu_millionths, report.query_rate_millis),
+        (None, None)
+    );
+    assert_eq!((report.capacity_millirif, report.cost), (None, None));
+}

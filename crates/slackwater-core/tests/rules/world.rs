@@ -1,0 +1,137 @@
+//! A small world around the policy: a fleet of named replicas, a clock, and a driver that probes when told to.
+
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Decision, Pick, Policy, PooledView, Prequal, Probe, Query};
+use slackwater_core::{
+    Instant, LoadReport, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
+use std::collections::BTreeMap;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+pub(crate) fn rate(millionths: u32) -> Rate {
+    Rate::from_millionths(millionths).expect("in range")
+}
+
+pub(crate) fn quantile(millionths: u32) -> Quantile {
+    Quantile::from_millionths(millionths).expect("in range")
+}
+
+/// A report of `rif` requests in flight and, unless 0, `latency_ms`.
+pub(crate) fn load(rif: u32, latency_ms: u64) -> LoadReport {
+    let latency = (latency_ms > 0).then(|| Duration::from_millis(latency_ms));
+    LoadReport::new(Rif::new(rif), latency)
+}
+
+/// Settings by which nothing happens by itself: no probe and no removal by rate; a report serves 16 queries. Idle
+/// probes, which the tests use to bring reports in, reach 16 replicas at once.
+pub(crate) fn quiet() -> PrequalSettings {
+    PrequalSettings {
+        probe_rate: Rate::ZERO,
+        remove_rate: Rate::ZERO,
+        probe_interval_min: Duration::ZERO,
+        probe_idle_max: MS,
+        idle_probes: 16,
+        probe_deadline: Duration::from_mins(1),
+        probes_outstanding_max: 4096,
+        ..PrequalSettings::default()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) policy: Prequal,
+    pub(crate) replicas: Vec<ReplicaId>,
+    pub(crate) now: Instant,
+    pub(crate) draw: SplitMix64,
+    ids: ReplicaIds,
+    out: BTreeMap<ReplicaId, Probe>,
+}
+
+impl World {
+    pub(crate) fn new(replicas: usize, settings: PrequalSettings) -> Self {
+        let mut world = Self {
+            policy: Prequal::new(settings.validate().expect("in range")),
+            replicas: Vec::new(),
+            now: Instant::from_nanos(1),
+            draw: SplitMix64::new(42),
+            ids: ReplicaIds::new(),
+            out: BTreeMap::new(),
+        };
+        for _ in 0..replicas {
+            world.join();
+        }
+        world
+    }
+
+    pub(crate) fn join(&mut self) -> ReplicaId {
+        let replica = self.ids.allocate().expect("room");
+        self.replicas.push(replica);
+        self.policy.add_replica(self.now, replica);
+        replica
+    }
+
+    /// The probe that is out to `replica`; idle probes are asked for until there is one.
+    pub(crate) fn probe(&mut self, replica: ReplicaId) -> Probe {
+        while !self.out.contains_key(&replica) {
+            self.now += MS;
+            self.policy.handle_timeout(self.now, &mut self.draw);
+            for probe in self.probes() {
+                self.out.insert(probe.replica, probe);
+            }
+        }
+        self.out[&replica]
+    }
+
+    /// Every probe that is due.
+    pub(crate) fn probes(&mut self) -> Vec<Probe> {
+        core::iter::from_fn(|| self.policy.poll_probe(self.now, &mut self.draw)).collect()
+    }
+
+    pub(crate) fn answer(&mut self, probe: Probe, report: &LoadReport) {
+        self.out.remove(&probe.replica);
+        self.policy
+            .handle_report(self.now, probe.id, report, &mut self.draw);
+    }
+
+    /// A report of the replica comes in.
+    pub(crate) fn report(&mut self, replica: ReplicaId, report: &LoadReport) {
+        let probe = self.probe(replica);
+        self.answer(probe, report);
+    }
+
+    /// A report of each replica comes in: its RIF and, unless 0, latency in milliseconds.
+    pub(crate) fn reports(&mut self, loads: &[(u32, u64)]) {
+        for (index, &(rif, latency_ms)) in loads.iter().enumerate() {
+            self.report(self.replicas[index], &load(rif, latency_ms));
+        }
+    }
+
+    pub(crate) fn pick_for(&mut self, query: Query<'_>) -> Pick {
+        match self.policy.handle_query(self.now, query, &mut self.draw) {
+            Decision::Pick(pick) => pick,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn pick(&mut self) -> Pick {
+        self.pick_for(Query::first())
+    }
+
+    pub(crate) fn pool(&self) -> Vec<PooledView> {
+        self.policy.snapshot(self.now).pool
+    }
+
+    /// The pooled replicas' places in `replicas`, oldest report first.
+    pub(crate) fn pooled(&self) -> Vec<usize> {
+        let place = |view: &PooledView| self.replicas.iter().position(|&id| id == view.replica);
+        self.pool().iter().filter_map(place).collect()
+    }
+
+    pub(crate) fn rif_of(&self, replica: ReplicaId) -> Option<u32> {
+        let pool = self.pool();
+        pool.iter()
+            .find(|view| view.replica == replica)
+            .map(|view| view.rif.count())
+    }
+}

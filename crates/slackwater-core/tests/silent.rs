@@ -1,0 +1,234 @@
+//! A13: replicas that answer no probes neither starve nor flood beside others that do.
+//!
+//! Five clients, ten equal replicas of four workers each, first come, first served, at 70 % of their capacity; three
+//! replicas answer no probes. Virtual time, one seed, the real tracker on the replicas' side.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a simulation for one test"
+)]
+
+use core::cmp::Reverse;
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::policy::{
+    Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, Ticket,
+};
+use slackwater_core::tracker::{Arrival, End, LoadTracker};
+use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
+use std::collections::BinaryHeap;
+
+const CLIENTS: usize = 5;
+const REPLICAS: usize = 10;
+const SILENT: usize = 3;
+const WORKERS: usize = 4;
+const SERVICE_MEAN_NS: f64 = 10e6;
+const BUSY: f64 = 0.7;
+const ROUND_TRIP: Duration = Duration::from_micros(300);
+
+enum Event {
+    Query {
+        client: usize,
+    },
+    Done {
+        client: usize,
+        ticket: Ticket,
+        arrival: Arrival,
+    },
+    Answer {
+        client: usize,
+        probe: Probe,
+    },
+}
+
+struct Replica {
+    tracker: LoadTracker,
+    /// When each worker is free again.
+    free_at: [Instant; WORKERS],
+    queries: u32,
+}
+
+struct Fleet {
+    now: Instant,
+    clients: Vec<Prequal>,
+    replicas: Vec<Replica>,
+    names: Vec<ReplicaId>,
+    silent: usize,
+    draw: SplitMix64,
+    /// What is to come, by time and then by number.
+    due: BinaryHeap<Reverse<(Instant, usize)>>,
+    events: Vec<Option<Event>>,
+}
+
+impl Fleet {
+    fn new(silent: usize, seed: u64) -> Self {
+        let mut ids = ReplicaIds::new();
+        let names: Vec<_> = (0..REPLICAS).filter_map(|_| ids.allocate()).collect();
+        let replica = |_| Replica {
+            tracker: LoadTracker::default(),
+            free_at: [Instant::EPOCH; WORKERS],
+            queries: 0,
+        };
+        let client = |_| {
+            let mut policy = Prequal::new(PrequalConfig::default());
+            for &name in &names {
+                policy.add_replica(Instant::EPOCH, name);
+            }
+            policy
+        };
+        let mut fleet = Self {
+            now: Instant::EPOCH,
+            clients: (0..CLIENTS).map(client).collect(),
+            replicas: (0..REPLICAS).map(replica).collect(),
+            names,
+            silent,
+            draw: SplitMix64::new(seed),
+            due: BinaryHeap::new(),
+            events: Vec::new(),
+        };
+        for client in 0..CLIENTS {
+            fleet.next_query(client);
+        }
+        fleet
+    }
+
+    /// An exponential span with this mean.
+    fn exponential(&mut self, mean_ns: f64) -> Duration {
+        let uniform = f64::from(below(&mut self.draw, 1 << 24) + 1) / f64::from(1 << 24);
+        Duration::from_nanos((-uniform.ln() * mean_ns) as u64)
+    }
+
+    fn after(&mut self, span: Duration, event: Event) {
+        self.due.push(Reverse((self.now + span, self.events.len())));
+        self.events.push(Some(event));
+    }
+
+    fn next_query(&mut self, client: usize) {
+        let rate = BUSY * (REPLICAS * WORKERS) as f64 / SERVICE_MEAN_NS / CLIENTS as f64;
+        let span = self.exponential(1.0 / rate);
+        self.after(span, Event::Query { client });
+    }
+
+    fn query(&mut self, client: usize) {
+        self.next_query(client);
+        let decision = self.clients[client].handle_query(self.now, Query::first(), &mut self.draw);
+        let Decision::Pick(pick) = decision else {
+            panic!("{decision:?}")
+        };
+        let name = pick.ticket.replica();
+        let index = self
+            .names
+            .iter()
+            .position(|&other| other == name)
+            .expect("known");
+        let service = self.exponential(SERVICE_MEAN_NS);
+        let replica = &mut self.replicas[index];
+        replica.queries += 1;
+        let arrival = replica.tracker.arrive(self.now);
+        let worker = replica.free_at.iter_mut().min().expect("some");
+        *worker = (*worker).max(self.now) + service;
+        let span = worker.saturating_since(self.now);
+        self.after(
+            span,
+            Event::Done {
+                client,
+                ticket: pick.ticket,
+                arrival,
+            },
+        );
+        self.send_probes(client);
+    }
+
+    fn send_probes(&mut self, client: usize) {
+        while let Some(probe) = self.clients[client].poll_probe(self.now, &mut self.draw) {
+            self.after(ROUND_TRIP, Event::Answer { client, probe });
+        }
+    }
+
+    fn index_of(&self, name: ReplicaId) -> usize {
+        self.names
+            .iter()
+            .position(|&other| other == name)
+            .expect("known")
+    }
+
+    fn run(&mut self, until: Instant) {
+        while let Some(&Reverse((at, number))) = self.due.peek() {
+            if at > until {
+                break;
+            }
+            self.due.pop();
+            self.now = at;
+            match self.events[number].take().expect("each comes once") {
+                Event::Query { client } => self.query(client),
+                Event::Done {
+                    client,
+                    ticket,
+                    arrival,
+                } => {
+                    let index = self.index_of(ticket.replica());
+                    self.replicas[index]
+                        .tracker
+                        .finish(self.now, arrival, End::Success);
+                    self.clients[client].handle_query_done(self.now, ticket, Outcome::Success);
+                }
+                Event::Answer { client, probe } => {
+                    let index = self.index_of(probe.replica);
+                    if index >= self.silent {
+                        let report = self.replicas[index].tracker.report(self.now);
+                        let policy = &mut self.clients[client];
+                        policy.handle_report(self.now, probe.id, &report, &mut self.draw);
+                    }
+                }
+            }
+        }
+        self.now = until;
+    }
+
+    /// Each replica's share of the queries of 10 s, the silent ones first, after 2 s in which they are found out.
+    fn shares(mut self) -> Vec<f64> {
+        self.run(Instant::from_nanos(2_000_000_000));
+        for replica in &mut self.replicas {
+            replica.queries = 0;
+        }
+        self.run(Instant::from_nanos(12_000_000_000));
+        let total: u32 = self.replicas.iter().map(|replica| replica.queries).sum();
+        for client in &self.clients {
+            let views = client.snapshot(self.now).replicas;
+            assert_eq!(
+                views.iter().filter(|view| view.silent).count(),
+                self.silent,
+                "found out"
+            );
+        }
+        let share = |replica: &Replica| f64::from(replica.queries) / f64::from(total);
+        self.replicas.iter().map(share).collect()
+    }
+}
+
+/// The share of each in an even split is 0.1; a fifth more or less is the band.
+fn in_band(shares: &[f64]) -> bool {
+    shares.iter().all(|share| (0.08..0.12).contains(share))
+}
+
+#[test]
+fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
+    for seed in 1..=2 {
+        let shares = Fleet::new(SILENT, seed).shares();
+        let silent: f64 = shares[..SILENT].iter().sum();
+        assert!(
+            (0.28..0.32).contains(&silent),
+            "{silent} of the queries, not 0.3"
+        );
+        assert!(in_band(&shares), "{shares:?}");
+    }
+}
+
+#[test]
+fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
+    let shares = Fleet::new(REPLICAS, 1).shares();
+    assert!(in_band(&shares), "{shares:?}");
+}

@@ -1,0 +1,183 @@
+//! Goes and looks whether the server is there: the only one who connects for that purpose, so nothing piles up.
+//!
+//! While the agent is withdrawn it tries again and again, first after 50 ms, then after twice as long each time up to
+//! 1 s. While all is well, it connects only when the server has given no response for a whole interval; so a busy
+//! server is never bothered, and a dead one without traffic is found as well. A check is a connection, opened and closed:
+//! what the server makes of it beyond that is not asked.
+
+use super::presence::Presence;
+use core::time::Duration;
+use std::io;
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Looks that make an interval: its silence is measured to within one of them.
+const LOOKS_PER_INTERVAL: u32 = 4;
+
+/// Tries once, so that the agent knows where it stands before it listens.
+pub(super) async fn first_look<C>(presence: &Presence, connect: C)
+where
+    C: AsyncFn() -> io::Result<()>,
+{
+    tell(presence, connect().await);
+}
+
+/// Keeps `presence` true for ever. `connect` opens a connection and closes it, and ends by itself in good time.
+pub(super) async fn keep_looking<C>(presence: &Presence, interval: Duration, connect: C)
+where
+    C: AsyncFn() -> io::Result<()>,
+{
+    loop {
+        wait_for_loss(presence, interval, &connect).await;
+        wait_for_return(presence, &connect).await;
+    }
+}
+
+async fn wait_for_loss(
+    presence: &Presence,
+    interval: Duration,
+    connect: &impl AsyncFn() -> io::Result<()>,
+) {
+    let mut silent_looks = 0;
+    while !presence.is_withdrawn() {
+        tokio::select! {
+            () = presence.lost() => return,
+            () = tokio::time::sleep(interval / LOOKS_PER_INTERVAL) => (),
+        }
+        silent_looks = if presence.was_heard() {
+            0
+        } else {
+            silent_looks + 1
+        };
+        if silent_looks >= LOOKS_PER_INTERVAL {
+            silent_looks = 0;
+            tell(presence, connect().await);
+        }
+    }
+}
+
+async fn wait_for_return(presence: &Presence, connect: &impl AsyncFn() -> io::Result<()>) {
+    let mut pause = PAUSE_MIN;
+    while presence.is_withdrawn() {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+        tell(presence, connect().await);
+    }
+}
+
+fn tell(presence: &Presence, connected: io::Result<()>) {
+    match connected {
+        Ok(()) => presence.find(),
+        Err(error) => presence.lose(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Lifecycle;
+    use crate::forward::Target;
+    use core::cell::{Cell, RefCell};
+    use slackwater_tower::server::Load;
+    use tokio::time::Instant;
+
+    /// A server that is there or not, and notes when it is tried, in milliseconds.
+    struct Server {
+        up: Cell<bool>,
+        began: Instant,
+        tries_ms: RefCell<Vec<u128>>,
+    }
+
+    impl Server {
+        fn new(up: bool) -> Self {
+            Self {
+                up: Cell::new(up),
+                began: Instant::now(),
+                tries_ms: RefCell::default(),
+            }
+        }
+
+        fn connect(&self) -> io::Result<()> {
+            self.tries_ms
+                .borrow_mut()
+                .push(self.began.elapsed().as_millis());
+            if self.up.get() {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::ConnectionRefused.into())
+            }
+        }
+    }
+
+    fn presence() -> Presence {
+        let server = Target::Unix("/run/app.sock".into());
+        Presence::new(server, Load::new(), Lifecycle::default())
+    }
+
+    /// Lets the checker run beside `script`, in paused time.
+    async fn run(presence: &Presence, server: &Server, script: impl Future<Output = ()>) {
+        tokio::select! {
+            () = keep_looking(presence, Duration::from_secs(1), async || server.connect()) => (),
+            () = script => (),
+        }
+    }
+
+    async fn pass(ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dead_server_without_traffic_is_found_within_the_interval() {
+        let (presence, server) = (presence(), Server::new(false));
+        run(&presence, &server, async {
+            pass(999).await;
+            assert!(!presence.is_withdrawn());
+            pass(2).await;
+            assert!(presence.is_withdrawn());
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_is_left_alone() {
+        let (presence, server) = (presence(), Server::new(true));
+        run(&presence, &server, async {
+            for _ in 0..20 {
+                presence.hear();
+                pass(500).await;
+            }
+            assert!(server.tries_ms.borrow().is_empty());
+            // Silence is measured in quarters of the interval: from 1 s to 1.25 s after the last response.
+            pass(5_000).await;
+            let tries_ms = server.tries_ms.borrow();
+            assert_eq!(tries_ms.len(), 5, "one a second: {tries_ms:?}");
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_it_is_gone_tries_grow_apart_up_to_a_second() {
+        let (presence, server) = (presence(), Server::new(false));
+        run(&presence, &server, async {
+            pass(100).await;
+            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            pass(4_600).await;
+            // However many requests report the same, it is one task that tries.
+            assert_eq!(
+                *server.tries_ms.borrow(),
+                [150, 250, 450, 850, 1_650, 2_650, 3_650, 4_650]
+            );
+            server.up.set(true);
+            pass(1_000).await;
+            assert!(!presence.is_withdrawn());
+            // And the next loss begins with short pauses again.
+            server.up.set(false);
+            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            let lost_at = server.began.elapsed().as_millis();
+            pass(60).await;
+            assert_eq!(server.tries_ms.borrow().last(), Some(&(lost_at + 50)));
+        })
+        .await;
+    }
+}

@@ -1,0 +1,216 @@
+//! `slackwater agent` itself: opens its sockets, starts its workers, and ends in order.
+//!
+//! The main thread answers UDP probes, looks after the server and waits for signals, so that probes are answered in time
+//! however busy the workers are. On a signal the agent first only *says* that it stops; balancers hear it by their next
+//! probes, and then the listeners close.
+
+use super::checker;
+use super::presence::Presence;
+use super::sockets::Sockets;
+use super::status::AgentStatus;
+use super::worker::{self, WorkerParts};
+use crate::admin::{AdminServer, AdminThread, Lifecycle};
+use crate::config::{AgentConfig, AgentOverrides};
+use crate::fault::Fault;
+use crate::forward::{Phase, ReplicaCounts, reach};
+use crate::process::{Signals, log_remark, log_to_stderr};
+use futures_util::future::select_all;
+use slackwater_tower::server::{Load, respond_udp};
+use slackwater_tower::wire::ProbeKey;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80
+  slackwater agent --listen 10.0.0.7:8000 --to unix:/run/app.sock --key-file probe.key
+  slackwater agent --listen '[::]:8000' --to localhost:50051 --protocol h2c --workers 2
+  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80 --admin 127.0.0.1:9901
+  slackwater agent --config agent.toml
+
+Balancers send requests to --listen instead of to the server, and probes, too: by UDP to the same
+port, or by HTTP to /prequal/probe. When the server cannot be connected to, probes say so, requests
+get 503, and the agent comes back by itself as soon as a connection succeeds.
+SIGTERM and SIGINT: says so to probes, serves for --drain-delay, takes no new connections,
+finishes what runs (30 s at most), exits with 0. A second one: at once.";
+
+/// Arguments of `slackwater agent`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: AgentOverrides,
+}
+
+/// Runs `slackwater agent`.
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let Args { config, overrides } = args;
+    let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
+    log_to_stderr();
+    loaded.remarks.iter().for_each(log_remark);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
+    runtime.block_on(serve(Arc::new(loaded.config)))
+}
+
+async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
+    let mut signals = Signals::new()?;
+    let sockets = Sockets::open(&config)?;
+    let (load, lifecycle) = (Load::new(), Lifecycle::default());
+    let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
+    let connect = async || reach(&config.to, config.timeouts.connect).await;
+    checker::first_look(&presence, connect).await;
+
+    let key = probe_key(&config)?;
+    for socket in sockets.probes {
+        let (load, key) = (load.clone(), key.clone());
+        tokio::spawn(async move {
+            let error = respond_udp(socket, load, key).await;
+            tracing::error!(%error, "probes are no longer answered by UDP");
+        });
+    }
+    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence)?;
+    let status = AgentStatus {
+        server: config.to.to_string(),
+        load,
+        counts: workers.counts.clone(),
+    };
+    let _admin = (sockets.admin)
+        .map(|listener| serve_admin(listener, status, &lifecycle, &config))
+        .transpose()?;
+    lifecycle.set_serving();
+    for (address, probes) in sockets.addresses {
+        tracing::info!(%address, %probes, server = %config.to, "serving");
+    }
+
+    tokio::select! {
+        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
+        () = signals.next() => (),
+        fault = workers.ended() => return fault.and(Err(Fault::runtime("a worker ended unasked"))),
+    }
+    presence.stop();
+    tracing::info!(
+        delay = ?config.drain_delay,
+        drain = ?config.timeouts.drain,
+        "stopping: probes say so; once more to stop at once"
+    );
+    tokio::select! {
+        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
+        () = tokio::time::sleep(config.drain_delay) => (),
+        () = signals.next() => workers.enter(Phase::Stopped),
+    }
+    workers.enter(Phase::Draining);
+    tokio::select! {
+        fault = workers.ended() => return fault,
+        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
+        () = signals.next() => workers.enter(Phase::Stopped),
+    }
+    workers.ended().await
+}
+
+fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
+    let key = config.probe_key.as_ref();
+    key.map(|key| ProbeKey::from_bytes(key.as_bytes()))
+        .transpose()
+        .map_err(|error| Fault::usage(error.to_string()))
+}
+
+fn serve_admin(
+    listener: TcpListener,
+    status: AgentStatus,
+    lifecycle: &Lifecycle,
+    config: &AgentConfig,
+) -> Result<AdminThread, Fault> {
+    let connections_max = config.admin.connections_max;
+    let thread = AdminServer::new(Arc::new(status), lifecycle.clone(), connections_max)
+        .spawn(listener)
+        .map_err(|error| Fault::runtime(format!("admin server: cannot start: {error}")))?;
+    tracing::info!(address = %thread.address(), "status and metrics");
+    Ok(thread)
+}
+
+/// The threads that carry requests.
+struct Workers {
+    phase: watch::Sender<Phase>,
+    counts: Vec<Arc<ReplicaCounts>>,
+    /// Each hears how its worker ended.
+    ends: Vec<oneshot::Receiver<Result<(), Fault>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    fn start(
+        config: &Arc<AgentConfig>,
+        listeners: Vec<Vec<TcpListener>>,
+        load: &Load,
+        presence: &Presence,
+    ) -> Result<Self, Fault> {
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
+        let mut workers = Self {
+            phase,
+            counts: Vec::new(),
+            ends: Vec::new(),
+            threads: Vec::new(),
+        };
+        for listeners in listeners {
+            let counts = Arc::new(ReplicaCounts::default());
+            workers.counts.push(Arc::clone(&counts));
+            workers.spawn(WorkerParts {
+                config: Arc::clone(config),
+                listeners,
+                load: load.clone(),
+                presence: presence.clone(),
+                counts,
+                connections: Arc::clone(&connections),
+                phase: phases.clone(),
+            })?;
+        }
+        Ok(workers)
+    }
+
+    fn spawn(&mut self, parts: WorkerParts) -> Result<(), Fault> {
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{}", self.threads.len()))
+            .spawn(move || {
+                let _ = end.send(worker::run(parts));
+            })
+            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
+        self.threads.push(thread);
+        self.ends.push(ended);
+        Ok(())
+    }
+
+    /// Phases only go forward.
+    fn enter(&self, phase: Phase) {
+        self.phase.send_modify(|now| *now = (*now).max(phase));
+    }
+
+    /// Waits until every worker has ended, or one has failed.
+    async fn ended(&mut self) -> Result<(), Fault> {
+        while !self.ends.is_empty() {
+            let (outcome, index, _) = select_all(&mut self.ends).await;
+            self.ends.remove(index);
+            outcome.unwrap_or_else(|_| Err(Fault::runtime("a worker panicked")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.enter(Phase::Stopped);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

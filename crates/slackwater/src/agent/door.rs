@@ -1,0 +1,161 @@
+//! What becomes of a request: a probe is answered, a request goes to the server and counts on its way.
+//!
+//! A query is in flight from the moment that it is sent on to the last byte of its response, by a guard that the
+//! response's body holds. What the agent answers itself is no sign of how the server does: probes, refusals, and requests
+//! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
+
+use super::presence::Presence;
+use crate::forward::{
+    Cause, Deadlines, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, RequestBody,
+    ResponseBody, Watch, answer, prepare_request, refuse, text,
+};
+use bytes::Bytes;
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One worker's way to the server.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) server: Replica,
+    pub(super) presence: Presence,
+    pub(super) load: Load,
+    pub(super) probe_path: Box<str>,
+    pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) deadlines: Rc<Deadlines>,
+}
+
+type Answer = Response<ResponseBody<Passing>>;
+
+impl Handler for Door {
+    type Watch = Passing;
+
+    async fn handle(&self, mut request: Request<Incoming>, origin: &Origin) -> Answer {
+        if self.is_probe(&request) {
+            return respond_http(&self.load, request.headers())
+                .map(|()| ResponseBody::own(Bytes::new()));
+        }
+        if self.presence.is_withdrawn() {
+            self.presence.count_refused();
+            return withdrawn();
+        }
+        if let Err(refusal) = prepare_request(&mut request, self.server.protocol(), origin) {
+            return refuse(refusal);
+        }
+        self.pass_on(request).await
+    }
+}
+
+impl Door {
+    fn is_probe(&self, request: &Request<Incoming>) -> bool {
+        request.uri().path() == &*self.probe_path && request.method() == Method::GET
+    }
+
+    async fn pass_on(&self, request: Request<Incoming>) -> Answer {
+        self.counts.sent.add_one();
+        let mut passing = Passing {
+            query: Some(self.load.arrive()),
+            counts: Arc::clone(&self.counts),
+        };
+        let request = request.map(|incoming| RequestBody::new(incoming, &self.deadlines));
+        match self.server.exchange(request).await {
+            Ok(reply) => {
+                self.presence.hear();
+                self.counts.count_response(reply.status());
+                passing.head_ready(end_by_head(reply.response()));
+                reply.into_response(passing)
+            }
+            Err(Failure { cause, .. }) => self.fail(passing, &cause),
+        }
+    }
+
+    fn fail(&self, passing: Passing, cause: &Cause) -> Answer {
+        match cause {
+            Cause::Unreachable(error) => {
+                self.counts.connect_failures.add_one();
+                passing.end(End::Failed);
+                return self.withdraw(error);
+            }
+            Cause::Broken(error) => {
+                tracing::debug!(%error, "the server broke off before it answered");
+                self.counts.broken.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::Coding => {
+                self.counts.broken.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::FirstByte => {
+                self.counts.timeouts.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::ClientStalled | Cause::ClientBroken => drop(passing),
+        }
+        answer(Some(cause))
+    }
+
+    /// Nothing of the request reached the server, so whoever sent it may send it elsewhere.
+    fn withdraw(&self, error: &io::Error) -> Answer {
+        self.presence.lose(error);
+        self.presence.count_refused();
+        withdrawn()
+    }
+}
+
+fn withdrawn() -> Answer {
+    let mut answer = text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "withdrawn",
+        "the server behind this agent cannot be connected to",
+    );
+    let second = HeaderValue::from_static("1");
+    answer.headers_mut().insert(RETRY_AFTER, second);
+    answer
+}
+
+/// A request on its way, to the end of its response. Dropped before that: its client has left.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// `None` once ended.
+    query: Option<QueryInFlight>,
+    counts: Arc<ReplicaCounts>,
+}
+
+impl Passing {
+    fn head_ready(&mut self, end: End) {
+        if let Some(query) = &mut self.query {
+            query.head_ready(end);
+        }
+    }
+
+    fn end(mut self, end: End) {
+        if let Some(query) = self.query.take() {
+            query.finish(end);
+        }
+    }
+}
+
+impl Watch for Passing {
+    fn finish(self, ending: Ending) {
+        match ending {
+            Ending::Complete => self.end(End::Success),
+            Ending::Broken | Ending::Stalled => {
+                self.counts.broken.add_one();
+                self.end(End::Failed);
+            }
+        }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        // The query, dropped, ends as cancelled.
+        if self.query.is_some() {
+            self.counts.client_gone.add_one();
+        }
+    }
+}

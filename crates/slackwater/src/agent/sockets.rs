@@ -1,0 +1,156 @@
+//! Everything that listens, opened before anything else happens, so that a port in use is told at once.
+//!
+//! UDP sockets are not shared between workers as the listeners are: one task answers probes in microseconds, and a reply
+//! must leave by the socket that was asked.
+
+use crate::admin;
+use crate::config::AgentConfig;
+use crate::fault::Fault;
+use crate::forward::listen;
+use core::net::SocketAddr;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::TcpListener;
+use tokio::net::UdpSocket;
+
+/// How often the system is asked for a port that is free for requests and for probes.
+const PORT_TRIES: u32 = 16;
+
+/// The agent's sockets. Port 0 has become the port that the system chose.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    /// For each worker, one for each address.
+    pub(super) listeners: Vec<Vec<TcpListener>>,
+    pub(super) probes: Vec<UdpSocket>,
+    pub(super) admin: Option<TcpListener>,
+    /// Each address for requests, and where its probes go.
+    pub(super) addresses: Vec<(SocketAddr, SocketAddr)>,
+}
+
+impl Sockets {
+    /// Opens all of them, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// A port is in use, an address is not this machine's, or the user may not.
+    pub(super) fn open(config: &AgentConfig) -> Result<Self, Fault> {
+        let workers = usize::from(config.workers.get());
+        let mut sockets = Self {
+            listeners: (0..workers).map(|_| Vec::new()).collect(),
+            probes: Vec::new(),
+            admin: config.admin.listen.map(admin::bind).transpose()?,
+            addresses: Vec::new(),
+        };
+        let mut probes_at = None;
+        if let Some(address) = config.probe_listen {
+            probes_at = Some(sockets.keep(bind_probes(address)?, address));
+        }
+        for &address in &config.listen {
+            let (opened, probes) = if let Some(probes) = probes_at {
+                (open_listeners(address, workers)?, probes)
+            } else {
+                let (opened, socket) = open_both(address, workers)?;
+                let probes = sockets.keep(socket, opened.address);
+                (opened, probes)
+            };
+            for (mine, listener) in sockets.listeners.iter_mut().zip(opened.listeners) {
+                mine.push(listener);
+            }
+            sockets.addresses.push((opened.address, probes));
+        }
+        Ok(sockets)
+    }
+
+    fn keep(&mut self, socket: UdpSocket, asked: SocketAddr) -> SocketAddr {
+        let address = socket.local_addr().unwrap_or(asked);
+        self.probes.push(socket);
+        address
+    }
+}
+
+struct Opened {
+    address: SocketAddr,
+    listeners: Vec<TcpListener>,
+}
+
+/// Listeners and a socket for probes at one port. A port that the system chose may be in use for UDP; then it is asked
+/// for another one.
+fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, UdpSocket), Fault> {
+    let mut tries_left = if address.port() == 0 { PORT_TRIES } else { 1 };
+    loop {
+        tries_left -= 1;
+        let both = open_listeners(address, workers)
+            .and_then(|opened| bind_probes(opened.address).map(|probes| (opened, probes)));
+        if both.is_ok() || tries_left == 0 {
+            return both;
+        }
+    }
+}
+
+fn open_listeners(address: SocketAddr, workers: usize) -> Result<Opened, Fault> {
+    let fault = |error: io::Error| {
+        let advice = advice(&error, "--listen");
+        Fault::runtime(format!("cannot listen at TCP {address}: {error}{advice}"))
+    };
+    let listeners = listen(address, workers).map_err(fault)?;
+    let first = listeners.first().map(TcpListener::local_addr);
+    let address = first.unwrap_or(Ok(address)).map_err(fault)?;
+    Ok(Opened { address, listeners })
+}
+
+fn bind_probes(address: SocketAddr) -> Result<UdpSocket, Fault> {
+    bind_udp(address).map_err(|error| {
+        let advice = advice(&error, "--probe-listen");
+        Fault::runtime(format!(
+            "cannot answer probes at UDP {address}: {error}{advice}"
+        ))
+    })
+}
+
+/// An IPv6 wildcard takes IPv4, too, as the listeners do.
+fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    UdpSocket::from_std(socket.into())
+}
+
+fn advice(error: &io::Error, flag: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_of_the_systems_choice_is_free_for_both() {
+        // With enough UDP ports taken, a first choice would often collide.
+        let any = SocketAddr::from(([127, 92, 0, 1], 0));
+        let taken: Vec<_> = (0..500)
+            .map(|_| bind_udp(any).expect("a free port"))
+            .collect();
+        for workers in [1, 2] {
+            let (opened, probes) = open_both(any, workers).expect("a port free for both");
+            let probes = probes.local_addr().expect("bound");
+            assert_eq!(opened.address, probes);
+            assert_eq!(opened.listeners.len(), workers);
+        }
+        drop(taken);
+    }
+
+    #[tokio::test]
+    async fn a_port_that_was_asked_for_is_not_exchanged() {
+        let taken = bind_udp(([127, 92, 0, 2], 0).into()).expect("a free port");
+        let address = taken.local_addr().expect("bound");
+        let fault = open_both(address, 1).err().expect("taken").to_string();
+        assert!(fault.contains("--probe-listen"), "{fault}");
+    }
+}

@@ -1,0 +1,39 @@
+//! What the admin server hears of an agent: its own load, and one replica, the server behind it.
+
+use crate::admin::{Facts, ReplicaFacts, StatusSource, WorkerFacts};
+use crate::forward::ReplicaCounts;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use slackwater_tower::server::Load;
+use std::sync::Arc;
+
+/// All that an agent can tell of itself.
+#[derive(Debug)]
+pub(super) struct AgentStatus {
+    /// The server, as the user wrote it.
+    pub(super) server: String,
+    pub(super) load: Load,
+    /// One for each worker.
+    pub(super) counts: Vec<Arc<ReplicaCounts>>,
+}
+
+impl StatusSource for AgentStatus {
+    fn facts(&self) -> BoxFuture<'_, Facts> {
+        let worker = |counts: &Arc<ReplicaCounts>| WorkerFacts {
+            requests: vec![counts.read()],
+            ..WorkerFacts::default()
+        };
+        core::future::ready(Facts {
+            role: "agent",
+            policy: "none",
+            replicas: vec![ReplicaFacts {
+                name: self.server.clone(),
+                address: self.server.clone(),
+                probe_address: None,
+            }],
+            workers: self.counts.iter().map(worker).collect(),
+            own_load: Some(self.load.report(None)),
+        })
+        .boxed()
+    }
+}

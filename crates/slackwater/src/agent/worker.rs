@@ -1,0 +1,79 @@
+//! A worker: one thread with a runtime, listeners, and connections of its own. What it shares with the others is the load,
+//! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read.
+
+use super::door::Door;
+use super::presence::Presence;
+use crate::config::AgentConfig;
+use crate::fault::Fault;
+use crate::forward::{
+    ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
+};
+use slackwater_tower::server::Load;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Semaphore, watch};
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(super) struct WorkerParts {
+    pub(super) config: Arc<AgentConfig>,
+    pub(super) listeners: Vec<std::net::TcpListener>,
+    pub(super) load: Load,
+    pub(super) presence: Presence,
+    pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) connections: Arc<Semaphore>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// Runs a worker on this thread until it has stopped.
+///
+/// # Errors
+///
+/// The system has no runtime to give; the worker did not begin.
+pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
+    let fault = |error: io::Error| Fault::runtime(format!("cannot start a worker: {error}"));
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(fault)?;
+    runtime.block_on(serve(parts)).map_err(fault)
+}
+
+async fn serve(parts: WorkerParts) -> io::Result<()> {
+    let config = &parts.config;
+    let listeners = (parts.listeners.into_iter())
+        .map(TcpListener::from_std)
+        .collect::<io::Result<Vec<_>>>()?;
+    let timeouts = &config.timeouts;
+    let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
+    let deadlines = Deadlines::new(shortest);
+    let options = Rc::new(ReplicaOptions::new(
+        &config.replica,
+        timeouts,
+        &config.limits,
+    ));
+    let server = Replica::new(config.to.clone(), &options, &deadlines);
+    let door = Rc::new(Door {
+        server,
+        presence: parts.presence,
+        load: parts.load,
+        probe_path: config.probe_path.as_str().into(),
+        counts: parts.counts,
+        deadlines: Rc::clone(&deadlines),
+    });
+    let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
+    let swept = Rc::clone(&door);
+    tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
+    let intake = Intake {
+        clients,
+        handler: door,
+        connections: parts.connections,
+        phase: parts.phase,
+        drain: timeouts.drain,
+    };
+    intake.serve(listeners).await;
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! The configuration of `slackwater agent`: a TOML file, flags, or both, with the same reader and the same manners as
+//! `serve`'s.
+//!
+//! Keys that mean the same have the same names. What is an agent's alone is here: the server that it stands before, where
+//! it answers probes, how it finds out that the server is gone, and how long it says so before it leaves itself.
+
+use super::address::{Address, loops_back, unreachable};
+use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
+use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
+use super::mistake::{Mistake, Mistakes, Remark};
+use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
+use super::overrides::{scalar, texts};
+use super::probe::{parse_path, read_key_file};
+use super::reader::{Flag, Item, Reader};
+use super::remarks::exposed_admin;
+use super::source::Source;
+use super::values::{nonzero, text, within};
+use crate::forward::Target;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::num::NonZeroU16;
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+
+const MS: Duration = Duration::from_millis(1);
+const TO_EXPECTED: &str = "\"host:port\" or \"unix:/path/to/socket\"";
+
+/// The longest path of a Unix socket, in bytes, its final zero not counted: what every system takes.
+const SOCKET_PATH_BYTES_MAX: usize = 103;
+
+/// A valid configuration of `slackwater agent`.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentConfig {
+    /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// The server.
+    pub(crate) to: Target,
+    /// Threads that carry requests: 1 to 1,024, default 1.
+    pub(crate) workers: NonZeroU16,
+    /// How to speak to the server.
+    pub(crate) replica: ReplicaSettings,
+    /// Where probes are answered over UDP. `None`: at the addresses and ports of `listen`.
+    pub(crate) probe_listen: Option<SocketAddr>,
+    /// Where they are answered over HTTP: a path without query, default `/prequal/probe`.
+    pub(crate) probe_path: String,
+    /// Signs UDP probes and their answers. `None`: unsigned.
+    pub(crate) probe_key: Option<ProbeKey>,
+    /// For how long the server may give no sign of life before the agent connects to see whether it is there: 50 ms to
+    /// 1 minute, default 1 s.
+    pub(crate) check_interval: Duration,
+    /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
+    pub(crate) drain_delay: Duration,
+    /// How long anything may take.
+    pub(crate) timeouts: Timeouts,
+    /// How much of anything there may be.
+    pub(crate) limits: Limits,
+    /// The admin server; none by default.
+    pub(crate) admin: AdminSettings,
+}
+
+/// A valid configuration, and what should be said about it.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedAgent {
+    pub(crate) config: AgentConfig,
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// Flags that stand for configuration keys. One that is given wins over the file's key.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[expect(
+    clippy::doc_markdown,
+    reason = "this is what the help shows, without markup"
+)]
+pub(crate) struct AgentOverrides {
+    /// Where clients connect, in place of the server [key: listen]
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    pub(crate) listen: Vec<String>,
+    /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) to: Option<String>,
+    /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) probe_listen: Option<String>,
+    /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) probe_path: Option<String>,
+    /// File with the key of UDP probes, 32 to 128 hexadecimal digits [key: probe.key_file]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<String>,
+    /// What the server speaks: http1 or h2c [key: replica.protocol; default: http1]
+    #[arg(long, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<String>,
+    /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<String>,
+    /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<String>,
+    /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) check_interval: Option<String>,
+    /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) drain_delay: Option<String>,
+    /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) drain_timeout: Option<String>,
+    /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) connect_timeout: Option<String>,
+    /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) first_byte_timeout: Option<String>,
+    /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle_timeout: Option<String>,
+}
+
+impl AgentOverrides {
+    fn flags(&self) -> Vec<Flag<'_>> {
+        let one = |field, name, value| Flag {
+            field,
+            name,
+            values: texts(value),
+        };
+        vec![
+            Flag {
+                field: "listen",
+                name: "--listen",
+                values: texts(&self.listen),
+            },
+            one("to", "--to", &self.to),
+            one("probe.listen", "--probe-listen", &self.probe_listen),
+            one("probe.path", "--probe-path", &self.probe_path),
+            one("probe.key_file", "--key-file", &self.key_file),
+            one("replica.protocol", "--protocol", &self.protocol),
+            Flag {
+                field: "workers",
+                name: "--workers",
+                values: self.workers.iter().map(|text| scalar(text)).collect(),
+            },
+            one("admin.listen", "--admin", &self.admin),
+            one("check_interval", "--check-interval", &self.check_interval),
+            one("drain_delay", "--drain-delay", &self.drain_delay),
+            one("timeouts.drain", "--drain-timeout", &self.drain_timeout),
+            one(
+                "timeouts.connect",
+                "--connect-timeout",
+                &self.connect_timeout,
+            ),
+            one(
+                "timeouts.first_byte",
+                "--first-byte-timeout",
+                &self.first_byte_timeout,
+            ),
+            one("timeouts.idle", "--idle-timeout", &self.idle_timeout),
+        ]
+    }
+}
+
+impl AgentConfig {
+    /// Reads the file, if there is one, lays the flags over it, and checks the result. A host name in `to` is resolved
+    /// here, once.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found; a [`Fault`](crate::fault::Fault) by `?`.
+    pub(crate) fn load(
+        file: Option<&Path>,
+        flags: &AgentOverrides,
+    ) -> Result<LoadedAgent, Mistakes> {
+        let source = file.map(Source::read).transpose();
+        let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
+        assemble(Reader::new(source.as_ref(), flags.flags())?)
+    }
+}
+
+fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
+    // Never bound: an address that nobody said is dropped again below.
+    const UNSAID: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    let reader_ref = &mut reader;
+    let listeners = read_listen(reader_ref);
+    let to = read_to(reader_ref, &listeners);
+    let workers = read_workers(reader_ref);
+    let probe_listen =
+        (reader_ref.take("probe.listen")).and_then(|item| reader_ref.note(listen_address(&item)));
+    let probe_path = read_probe_path(reader_ref);
+    let (probe_key, key_remark) = read_key_file(reader_ref);
+    let replica = read_replica_settings(reader_ref);
+    let check = 50 * MS..=60_000 * MS;
+    let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
+    let delay = Duration::ZERO..=60_000 * MS;
+    let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
+    let timeouts = read_timeouts(reader_ref);
+    let limits = read_limits(reader_ref);
+    let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
+    let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    note_collisions(reader_ref, &listeners, admin.as_ref(), &[]);
+
+    let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
+    if let Some((address, said)) = &admin {
+        remarks.extend(exposed_admin(*address, said.as_ref()));
+    }
+    let (_, mistakes) = reader.finish();
+    match to {
+        Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
+            config: AgentConfig {
+                listen: listeners.into_iter().map(|(address, _)| address).collect(),
+                to,
+                workers,
+                replica,
+                probe_listen,
+                probe_path,
+                probe_key: probe_key.value.map(|(key, _)| key),
+                check_interval,
+                drain_delay,
+                timeouts,
+                limits,
+                admin: AdminSettings {
+                    listen: admin.map(|(address, _)| address),
+                    connections_max,
+                },
+            },
+            remarks,
+        }),
+        _ => Err(Mistakes::new(mistakes)),
+    }
+}
+
+/// The key `to`; `None` after a mistake.
+fn read_to(reader: &mut Reader<'_>, listeners: &[Listener]) -> Option<Target> {
+    let Some(item) = reader.take("to") else {
+        let place = reader.whole_place();
+        reader.add_mistake(Mistake {
+            place,
+            field: "to".to_owned(),
+            message: format!("is missing, expected the server: {TO_EXPECTED}"),
+        });
+        return None;
+    };
+    reader.note(parse_to(&item, listeners))
+}
+
+fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> {
+    let written = item.read(|value| text(value, TO_EXPECTED), TO_EXPECTED)?;
+    let wrong = |why: &str| item.mistake(format!("found {written:?}, {why}"));
+    if let Some(path) = written.strip_prefix("unix:") {
+        return match path.len() {
+            _ if !path.starts_with('/') => Err(wrong(
+                "expected an absolute path, as in \"unix:/run/app.sock\"",
+            )),
+            1..=SOCKET_PATH_BYTES_MAX => Ok(Target::Unix(PathBuf::from(path))),
+            _ => Err(wrong(&format!(
+                "expected a path of at most {SOCKET_PATH_BYTES_MAX} bytes, as sockets need"
+            ))),
+        };
+    }
+    let addresses = Address::parse(written)
+        .and_then(|address| address.resolve())
+        .map_err(|why| wrong(&why))?;
+    let &[address] = addresses.as_slice() else {
+        return Err(wrong(&format!(
+            "which has {} addresses, expected one server",
+            addresses.len()
+        )));
+    };
+    if let Some(why) = unreachable(address) {
+        return Err(wrong(why));
+    }
+    if (listeners.iter()).any(|(listen, _)| loops_back(*listen, address)) {
+        return Err(wrong("which is where the agent itself listens"));
+    }
+    Ok(Target::Tcp(address))
+}
+
+fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {
+    const MOST: NonZeroU16 = NonZeroU16::MIN.saturating_add(1023);
+    let range = "a number from 1 to 1,024";
+    let workers = reader.setting("workers", NonZeroU16::MIN, range, |value| {
+        nonzero(value).and_then(|workers| within(workers, &(NonZeroU16::MIN..=MOST)))
+    });
+    workers.value
+}
+
+fn read_probe_path(reader: &mut Reader<'_>) -> String {
+    const PATH: &str = slackwater_tower::wire::PROBE_PATH;
+    let Some(item) = reader.take("probe.path") else {
+        return PATH.to_owned();
+    };
+    let path = item.read(parse_path, "").and_then(|path| {
+        if path.query().is_some() {
+            return Err(item.mistake(format!("found {path}, expected a path without a query")));
+        }
+        Ok(path.path().to_owned())
+    });
+    reader.note(path).unwrap_or_default()
+}

@@ -1,0 +1,127 @@
+//! From listeners to clients: accepting connections, and a worker's orderly end.
+//!
+//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
+//! the drain is over, and cuts off the rest.
+
+use super::client::{Clients, Handler, Phase};
+use core::net::SocketAddr;
+use core::pin::pin;
+use core::time::Duration;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use http::uri::Authority;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// Between the last accept and the close of idle connections: what has arrived by then is a request, and is served.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
+/// After an accept failed for lack of something, mostly file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes connections from listeners for one worker.
+#[derive(Debug)]
+pub(crate) struct Intake<H> {
+    pub(crate) clients: Rc<Clients>,
+    pub(crate) handler: Rc<H>,
+    /// As many as there may be connections at once, over all workers; the others wait to be accepted.
+    pub(crate) connections: Arc<Semaphore>,
+    pub(crate) phase: watch::Receiver<Phase>,
+    /// For requests that run when listeners have closed.
+    pub(crate) drain: Duration,
+}
+
+impl<H: Handler> Intake<H> {
+    /// Serves until the phase, and then the last connection, ends.
+    pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
+        join_all(listeners.into_iter().map(|listener| self.accept(listener))).await;
+        tokio::time::sleep(LAST_LOOK).await;
+        self.clients.enter(Phase::Draining);
+        let drained = async {
+            tokio::select! {
+                () = self.clients.gone() => (),
+                () = self.reached(Phase::Stopped) => (),
+            }
+        };
+        let _ = tokio::time::timeout(self.drain, drained).await;
+        let left = self.clients.open();
+        if left > 0 {
+            tracing::warn!(
+                connections = left,
+                "the drain is over; what still runs is cut off"
+            );
+        }
+        self.clients.enter(Phase::Stopped);
+        self.clients.gone().await;
+    }
+
+    /// Takes connections from one listener until the drain begins.
+    async fn accept(&self, listener: TcpListener) {
+        let local = listener.local_addr().map(|address| address.to_string());
+        let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
+            return;
+        };
+        let mut draining = pin!(self.reached(Phase::Draining));
+        loop {
+            let accepted = tokio::select! {
+                () = &mut draining => break,
+                accepted = listener.accept() => accepted,
+            };
+            let accepted = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) if is_of_one_connection(&error) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept connections");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Not before the accept: a listener that waits must not hold what another one needs.
+            let permit = tokio::select! {
+                () = &mut draining => break,
+                permit = Arc::clone(&self.connections).acquire_owned() => permit,
+            };
+            // The semaphore is never closed.
+            self.take(accepted, permit.ok(), &local);
+        }
+        // Whoever is connected already would otherwise be turned away when the listener closes.
+        while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
+            && let Some(Ok(accepted)) = listener.accept().now_or_never()
+        {
+            self.take(accepted, Some(permit), &local);
+        }
+    }
+
+    fn take(
+        &self,
+        (stream, peer): (TcpStream, SocketAddr),
+        permit: Option<OwnedSemaphorePermit>,
+        local: &Authority,
+    ) {
+        let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
+        let local = local.clone();
+        tokio::task::spawn_local(async move {
+            let _permit = permit;
+            clients.carry(stream, peer, local, handler).await;
+        });
+    }
+
+    /// Also when whoever could say so is gone.
+    async fn reached(&self, phase: Phase) {
+        let mut phases = self.phase.clone();
+        let _ = phases.wait_for(|now| *now >= phase).await;
+    }
+}
+
+/// The client left before it was accepted; the listener is well.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,53 @@
+//! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
+
+use crate::config::{Remark, Severity};
+use crate::fault::Fault;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that ask for an end.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Catches them from now on.
+    pub(crate) fn new() -> Result<Self, Fault> {
+        let catch = |kind| {
+            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
+        };
+        Ok(Self {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
+}
+
+/// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
+pub(crate) fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // An error means that a logger is there already, which is as good.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .try_init();
+}
+
+/// Logs what was remarked on the configuration.
+pub(crate) fn log_remark(remark: &Remark) {
+    match remark.severity {
+        Severity::Note => tracing::info!("{}", remark.about),
+        Severity::Warning => tracing::warn!("{}", remark.about),
+    }
+}

@@ -1,0 +1,147 @@
+//! Requests in flight: they rise when a request goes to the server and fall at the last byte, or however else it ends.
+
+use crate::client::Client;
+use crate::process::{Agent, until};
+use crate::server::Server;
+
+/// An agent with one request that the server holds.
+async fn holding(server: &Server) -> (Agent, Client, crate::server::Exchange) {
+    let agent = Agent::start(&server.to, &[]).await;
+    let client = Client::send(agent.address, "GET", "/").await;
+    let exchange = server.request().await;
+    assert_eq!(agent.rif().await, 1, "in flight while the server has it");
+    (agent, client, exchange)
+}
+
+async fn settled(agent: &Agent) {
+    until("nothing is in flight", async || agent.rif().await == 0).await;
+}
+
+#[tokio::test]
+async fn a_request_counts_until_its_last_byte_and_probes_never_do() {
+    let server = Server::tcp().await;
+    let (agent, mut client, mut exchange) = holding(&server).await;
+    assert!(exchange.head.contains("x-forwarded-for: 127.0.0.1\r\n"));
+    assert_eq!(agent.http_report().await.rif.count(), 1);
+    exchange
+        .write("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n01234")
+        .await;
+    assert_eq!(client.head().await.status, 200);
+    let report = agent.report().await;
+    assert_eq!(report.rif.count(), 1, "the body is not over");
+    assert!(report.latency.is_some(), "the head is");
+    exchange.write("56789").await;
+    settled(&agent).await;
+    assert_eq!(agent.count("responses_2xx").await, 1);
+
+    // The connection to the server is kept, and probes have left no trace in it.
+    let mut second = Client::send(agent.address, "GET", "/second").await;
+    let mut exchange = exchange.next().await;
+    assert!(exchange.head.starts_with("GET /second "));
+    exchange.answer("again").await;
+    assert_eq!(second.answer().await.unwrap().text(), "again");
+    assert_eq!(agent.count("sent").await, 2);
+}
+
+#[tokio::test]
+async fn many_at_once_are_many() {
+    let server = Server::tcp().await;
+    let agent = Agent::start(&server.to, &["--workers", "2"]).await;
+    let mut held = Vec::new();
+    for rif in 1..=20 {
+        let client = Client::send(agent.address, "GET", "/").await;
+        held.push((client, server.request().await));
+        assert_eq!(agent.rif().await, rif);
+    }
+    for (client, exchange) in &mut held {
+        exchange.answer("x").await;
+        assert_eq!(client.answer().await.unwrap().text(), "x");
+    }
+    settled(&agent).await;
+    assert_eq!(agent.count("responses_2xx").await, 20, "over both workers");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_request() {
+    let server = Server::tcp().await;
+    let (agent, client, mut exchange) = holding(&server).await;
+    drop(client);
+    settled(&agent).await;
+    assert_eq!(exchange.read(&mut [0]).await, 0, "the server hears of it");
+    assert_eq!(agent.count("client_gone").await, 1);
+    assert_eq!(agent.report().await.latency, None, "which is no sample");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_amid_the_answer_ends_its_request() {
+    let server = Server::tcp().await;
+    let (agent, mut client, mut exchange) = holding(&server).await;
+    exchange
+        .write("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n01234")
+        .await;
+    client.head().await;
+    drop(client);
+    settled(&agent).await;
+    assert_eq!(agent.count("client_gone").await, 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_amid_its_upload_ends_its_request() {
+    let server = Server::tcp().await;
+    let agent = Agent::start(&server.to, &[]).await;
+    let mut client = Client::connect(agent.address).await;
+    client
+        .write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n01234")
+        .await;
+    let _exchange = server.request().await;
+    assert_eq!(agent.rif().await, 1);
+    drop(client);
+    settled(&agent).await;
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_off_before_its_answer_fails_one_request_and_is_not_gone() {
+    let server = Server::tcp().await;
+    let (agent, mut client, exchange) = holding(&server).await;
+    drop(exchange);
+    let answer = client.answer().await.unwrap();
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.header("x-slackwater-error"), Some("broken"));
+    settled(&agent).await;
+    let report = agent.report().await;
+    assert!(!report.draining, "it still takes connections");
+    assert_eq!(report.latency, None, "a failure is no sample");
+    assert_eq!(agent.count("broken").await, 1);
+}
+
+#[tokio::test]
+async fn half_an_answer_is_passed_on_as_a_broken_one() {
+    let server = Server::tcp().await;
+    let (agent, mut client, mut exchange) = holding(&server).await;
+    exchange
+        .write("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n01234")
+        .await;
+    assert_eq!(client.head().await.status, 200);
+    drop((exchange, server));
+    let mut body = Vec::new();
+    let read = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut body).await;
+    assert!(
+        read.is_err() || body.len() < 10,
+        "the client must see that it is not whole"
+    );
+    settled(&agent).await;
+    assert_eq!(agent.count("broken").await, 1);
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_passes_and_is_no_sample() {
+    let server = Server::tcp().await;
+    let (agent, mut client, mut exchange) = holding(&server).await;
+    exchange
+        .write("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n")
+        .await;
+    assert_eq!(client.answer().await.unwrap().status, 500);
+    settled(&agent).await;
+    assert_eq!(agent.report().await.latency, None);
+    assert_eq!(agent.count("responses_5xx").await, 1);
+}

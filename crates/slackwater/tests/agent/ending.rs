@@ -1,0 +1,63 @@
+//! SIGTERM: first probes say so while requests are still served, then the listeners close, then what runs is finished.
+
+use crate::client::Client;
+use crate::process::{Agent, until};
+use crate::server::Server;
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn probes_say_so_before_the_listener_closes() {
+    let server = Server::tcp().await;
+    let mut agent = Agent::start(&server.to, &["--drain-delay", "1m"]).await;
+    agent.terminate();
+    until("probes say draining", async || {
+        agent.report().await.draining
+    })
+    .await;
+    assert!(agent.http_report().await.draining);
+    assert_eq!(
+        crate::client::fetch(agent.admin, "/readyz").await.status,
+        503
+    );
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    server.request().await.answer("still here").await;
+    assert_eq!(client.answer().await.unwrap().text(), "still here");
+    // A second signal skips the rest of the minute.
+    agent.terminate();
+    assert_eq!(agent.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_runs_is_finished_after_the_listener_has_closed() {
+    let server = Server::tcp().await;
+    let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    let mut exchange = server.request().await;
+    agent.terminate();
+    until("nobody listens", async || {
+        TcpStream::connect(agent.address).await.is_err()
+    })
+    .await;
+    let report = agent.report().await;
+    assert!(
+        report.draining && report.rif.count() == 1,
+        "probes are answered to the end"
+    );
+    exchange.answer("finished").await;
+    assert_eq!(client.answer().await.unwrap().text(), "finished");
+    assert_eq!(agent.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_does_not_finish_is_cut_off() {
+    let server = Server::tcp().await;
+    let more = ["--drain-delay", "0s", "--drain-timeout", "10ms"];
+    let mut agent = Agent::start(&server.to, &more).await;
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    let _exchange = server.request().await;
+    agent.terminate();
+    assert_eq!(agent.ended().await.code(), Some(0));
+    let mut rest = Vec::new();
+    let read = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut rest).await;
+    assert!(read.is_err() || rest.is_empty());
+}

@@ -1,0 +1,120 @@
+//! A server that is not there: the agent says so and turns requests away, and comes back by itself.
+
+use crate::client::{Answer, Client, fetch};
+use crate::process::{Agent, until};
+use crate::server::{Server, socket_path, vacant};
+
+const WITHDRAWN: &str = "withdrawn: the server";
+const BACK: &str = "back: the server";
+
+fn assert_turned_away(answer: &Answer) {
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(answer.header("x-slackwater-error"), Some("withdrawn"));
+}
+
+async fn withdrawn(agent: &Agent, is: bool) {
+    let told = format!("probes say draining: {is}");
+    until(&told, async || agent.report().await.draining == is).await;
+    assert_eq!(agent.http_report().await.draining, is);
+    let ready = fetch(agent.admin, "/readyz").await.status;
+    assert_eq!(ready, if is { 503 } else { 200 });
+}
+
+async fn assert_serves(agent: &Agent, server: &Server) {
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    server.request().await.answer("there").await;
+    assert_eq!(client.answer().await.unwrap().text(), "there");
+}
+
+#[tokio::test]
+async fn a_server_that_is_late_is_waited_for() {
+    let address = vacant([127, 91, 0, 1]).await;
+    let agent = Agent::start(&address.to_string(), &[]).await;
+    withdrawn(&agent, true).await;
+    assert_turned_away(&agent.fetch("/").await);
+    let server = Server::tcp_at(address).await;
+    withdrawn(&agent, false).await;
+    assert_serves(&agent, &server).await;
+    assert_eq!(
+        (agent.times_said(WITHDRAWN), agent.times_said(BACK)),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn so_is_a_unix_socket_that_is_missing_and_one_that_nobody_listens_at() {
+    let path = socket_path("late");
+    let agent = Agent::start(&format!("unix:{}", path.display()), &[]).await;
+    withdrawn(&agent, true).await;
+    let server = Server::unix(&path);
+    withdrawn(&agent, false).await;
+    assert_serves(&agent, &server).await;
+    // The file stays behind when its listener is gone.
+    drop(server);
+    assert!(path.exists());
+    withdrawn(&agent, true).await;
+    let server = Server::unix(&path);
+    withdrawn(&agent, false).await;
+    assert_serves(&agent, &server).await;
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_dies_without_traffic_is_found_out() {
+    let server = Server::tcp_at(([127, 91, 0, 2], 0).into()).await;
+    let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
+    withdrawn(&agent, false).await;
+    drop(server);
+    withdrawn(&agent, true).await;
+    assert_eq!(agent.count("sent").await, 0, "no request was needed");
+}
+
+#[tokio::test]
+async fn the_request_that_finds_out_is_turned_away_and_the_next_ones_do_not_even_try() {
+    let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
+    let address = server.to.parse().unwrap();
+    // So long an interval that it is not the check that finds out.
+    let agent = Agent::start(&server.to, &["--check-interval", "1m"]).await;
+    assert_serves(&agent, &server).await;
+    drop(server);
+    for _ in 0..50 {
+        assert_turned_away(&agent.fetch("/").await);
+    }
+    assert!(agent.report().await.draining);
+    assert_eq!(agent.count("connect_failures").await, 1);
+    assert_eq!(agent.rif().await, 0);
+    let server = Server::tcp_at(address).await;
+    withdrawn(&agent, false).await;
+    assert_serves(&agent, &server).await;
+    assert_eq!(
+        (agent.times_said(WITHDRAWN), agent.times_said(BACK)),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn what_the_agent_answers_itself_is_no_sign_of_speed() {
+    let address = vacant([127, 91, 0, 4]).await;
+    let agent = Agent::start(&address.to_string(), &[]).await;
+    for _ in 0..20 {
+        assert_turned_away(&agent.fetch("/").await);
+    }
+    let report = agent.report().await;
+    assert_eq!((report.rif.count(), report.latency), (0, None));
+    assert_eq!(agent.count("sent").await, 0);
+    assert_eq!(agent.status().await["phase"], "withdrawn");
+}
+
+#[tokio::test]
+async fn requests_that_the_server_still_answers_are_not_cut_off() {
+    let server = Server::tcp_at(([127, 91, 0, 5], 0).into()).await;
+    let agent = Agent::start(&server.to, &["--check-interval", "50ms"]).await;
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    let mut exchange = server.request().await;
+    drop(server); // as a server does that restarts with care
+    withdrawn(&agent, true).await;
+    assert_eq!(agent.rif().await, 1);
+    exchange.answer("last words").await;
+    assert_eq!(client.answer().await.unwrap().text(), "last words");
+}
