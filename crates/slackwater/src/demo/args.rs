@@ -11,12 +11,13 @@ const EXAMPLES: &str = "\
 Examples:
   slackwater demo                                          prequal against round_robin, until Ctrl-C
   slackwater demo --seconds 30 --json demo.json            half a minute, figures to a file
-  slackwater demo --versus least_loaded                    against a policy that counts its own requests
+  slackwater demo --versus least_loaded                    against one that counts its own requests
   slackwater demo --policy random --versus round_robin     two that look at nothing
   slackwater demo --replicas 24 --rate 800 --seed 7        a larger fleet, other weather
 
-Both sides get the same requests at the same times over real HTTP on loopback, through the proxy of `slackwater serve`.
-The replicas are emulated: a request takes time there, not processor. docs/demo.md says what that shows and what not.
+Both sides get the same requests at the same times, over real HTTP through the proxy of `serve`.
+The replicas are emulated: a request takes time there, not processor. docs/demo.md says what that
+shows and what it does not.
 Ctrl-C stops sending, waits for the answers under way and sums up; a second one does not wait.
 Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";
 
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     /// End after this many seconds, above 0 and at most 86400 [default: run until Ctrl-C, or for a day]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same run
+    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same load and troubles
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the figures to this file as JSON at the end; - is standard output, instead of all else there
