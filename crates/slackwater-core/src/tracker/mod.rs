@@ -8,7 +8,10 @@ mod samples;
 
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use core::time::Duration;
 use samples::Samples;
 
@@ -100,10 +103,12 @@ impl LoadTracker {
     /// The application receives a query. `[T1]`
     pub fn arrive(&self, now: Instant) -> Arrival {
         let others = self.rif.fetch_add(1, Relaxed);
-        if self.waiting.fetch_add(1, Relaxed) == 0 {
-            // An idle replica makes no progress and is not stalled for it.
+        if self.waiting.load(Relaxed) == 0 {
+            // An idle replica makes no progress and is not stalled for it. Before the query counts as waiting, or a
+            // probe that comes in between would take the pause for a stall.
             self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
         }
+        self.waiting.fetch_add(1, Release);
         Arrival {
             at: now,
             others: Rif::new(others),
@@ -132,7 +137,6 @@ impl LoadTracker {
     }
 
     fn answered(&self, now: Instant, arrival: &Arrival, end: End) {
-        self.waiting.fetch_sub(1, Relaxed);
         match end {
             End::Success => {
                 self.samples
@@ -157,6 +161,8 @@ impl LoadTracker {
                 self.stalled_at_ns.store(now.as_nanos(), Relaxed);
             }
         }
+        // Last, so that who sees the next query waiting sees this one's progress, too.
+        self.waiting.fetch_sub(1, Release);
     }
 
     /// Requests in flight.
@@ -180,7 +186,7 @@ impl LoadTracker {
 
     /// What the estimate may not fall below because the replica seems to have stopped; 0 where it does not. `[T4]`
     fn stall_floor_ns(&self, now: Instant) -> u64 {
-        let waiting = self.waiting.load(Relaxed) > 0;
+        let waiting = self.waiting.load(Acquire) > 0;
         let current_ns = if waiting {
             self.without_progress_ns(now)
         } else {

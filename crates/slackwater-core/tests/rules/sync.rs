@@ -301,6 +301,25 @@ fn s3_a_replica_attracts_a_query_by_its_scale_and_the_distribution_takes_the_tru
 }
 
 #[test]
+fn s3_latency_is_scaled_as_well_as_rif() {
+    let settings = PrequalSettings {
+        rif_limit_quantile: quantile(1_000_000),
+        ..PrequalSettings::default()
+    };
+    for (latency_ms, chosen) in [(11, 0), (9, 1)] {
+        let mut rounds = Round::with(2, settings.clone());
+        let mut cached = load(5, 100);
+        cached.load_scale = LoadScale::from_1024ths(102);
+        let pick = rounds.play(&[(0, cached), (1, load(5, latency_ms))]);
+        assert_eq!(
+            pick.ticket.replica(),
+            rounds.replicas[chosen],
+            "100 ms look like 9.96 ms"
+        );
+    }
+}
+
+#[test]
 fn s3_an_unknown_latency_stays_unknown_however_it_is_scaled() {
     let mut rounds = Round::with(
         3,

@@ -73,14 +73,17 @@ impl World {
 
     /// The probe that is out to `replica`; idle probes are asked for until there is one.
     pub(crate) fn probe(&mut self, replica: ReplicaId) -> Probe {
-        while !self.out.contains_key(&replica) {
+        for _ in 0..10_000 {
+            if let Some(&probe) = self.out.get(&replica) {
+                return probe;
+            }
             self.now += MS;
             self.policy.handle_timeout(self.now, &mut self.draw);
             for probe in self.probes() {
                 self.out.insert(probe.replica, probe);
             }
         }
-        self.out[&replica]
+        panic!("{replica} is never probed");
     }
 
     /// Every probe that is due.

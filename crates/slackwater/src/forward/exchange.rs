@@ -3,8 +3,9 @@
 //! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
 //! sent again on a new connection when that is sure to do no harm: hyper never began to write it, or it has no body and
 //! its method may be repeated (RFC 9110 §9.2.2). A request that is known not to have reached the application comes back
-//! with the failure, for another replica.
+//! with the failure, for another replica: also when an agent has answered it in place of a server that is gone.
 
+use super::answer::says_withdrawn;
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
 use super::client::STALL_MAX;
 use super::connect::Target;
@@ -73,6 +74,8 @@ pub(crate) enum Cause {
     Broken(hyper::Error),
     /// No head in time.
     FirstByte,
+    /// An agent answered in place of its server, which is gone.
+    Withdrawn,
     /// The response is coded in a way that cannot be passed on.
     Coding,
     /// The client stopped sending its request.
@@ -92,6 +95,7 @@ impl fmt::Display for Cause {
             Self::FirstByte => f.write_str("no head of a response in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
+            Self::Withdrawn => f.write_str("the agent's server is gone"),
             Self::ClientBroken => f.write_str("the client broke off"),
         }
     }
@@ -254,26 +258,28 @@ impl Replica {
         deadline: &Deadline,
     ) -> Result<(Response<Incoming>, Held), Failure> {
         if let Some(mut sender) = pool.take() {
-            let copy = request
-                .method()
-                .is_idempotent()
-                .then(|| copy_of(&request))
-                .flatten();
+            let (copy, may_repeat) = (copy_of(&request), request.method().is_idempotent());
             let progress = request.body().progress();
             let sending = sender.try_send_request(request);
             match self.response(sending, progress, deadline).await {
-                Ok(response) => return Ok((response, Held::Http1(Rc::clone(pool), sender))),
-                Err(attempt) => request = again(attempt, copy)?,
+                Ok(response) => {
+                    let response = from_server(response, copy)?;
+                    return Ok((response, Held::Http1(Rc::clone(pool), sender)));
+                }
+                Err(attempt) => request = again(attempt, copy.filter(|_| may_repeat))?,
             }
         }
         let mut sender = match pool.open(&self.target, &self.options).await {
             Ok(sender) => sender,
             Err(error) => return Err(unreachable(error, request)),
         };
-        let progress = request.body().progress();
+        let (copy, progress) = (copy_of(&request), request.body().progress());
         let sending = sender.try_send_request(request);
         match self.response(sending, progress, deadline).await {
-            Ok(response) => Ok((response, Held::Http1(Rc::clone(pool), sender))),
+            Ok(response) => {
+                let response = from_server(response, copy)?;
+                Ok((response, Held::Http1(Rc::clone(pool), sender)))
+            }
             Err(attempt) => Err(failed(attempt)),
         }
     }
@@ -293,12 +299,13 @@ impl Replica {
                     Err(error) => return Err(unreachable(error, request)),
                 };
             let may_repeat = reused && request.method().is_idempotent();
-            let copy = may_repeat.then(|| copy_of(&request)).flatten();
-            let progress = request.body().progress();
+            let (copy, progress) = (copy_of(&request), request.body().progress());
             let sending = sender.try_send_request(request);
             match self.response(sending, progress, deadline).await {
-                Ok(response) => return Ok((response, Held::Http2(place))),
-                Err(attempt) if reused && tries_left > 0 => request = again(attempt, copy)?,
+                Ok(response) => return Ok((from_server(response, copy)?, Held::Http2(place))),
+                Err(attempt) if reused && tries_left > 0 => {
+                    request = again(attempt, copy.filter(|_| may_repeat))?;
+                }
                 Err(attempt) => return Err(failed(attempt)),
             }
         }
@@ -383,6 +390,21 @@ fn again(
         Some(request) => Ok(request),
         None => Err(Failure::new(attempt.cause)),
     }
+}
+
+/// The response, if a server gave it. An agent that has withdrawn sent nothing on, whatever the method, so the request
+/// may go elsewhere; without a copy, because it has a body, it is lost.
+fn from_server(
+    response: Response<Incoming>,
+    copy: Option<Request<RequestBody>>,
+) -> Result<Response<Incoming>, Failure> {
+    if says_withdrawn(&response) {
+        return Err(Failure {
+            cause: Cause::Withdrawn,
+            unsent: copy.map(Box::new),
+        });
+    }
+    Ok(response)
 }
 
 fn failed(attempt: Attempt) -> Failure {

@@ -29,7 +29,7 @@ mod multiplex;
 mod pool;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, text};
+pub(crate) use answer::{answer, refuse};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};

@@ -11,7 +11,7 @@ use crate::forward::{
 };
 use bytes::Bytes;
 use core::future::poll_fn;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Outcome, Query};
@@ -160,6 +160,10 @@ impl Flight {
             }
             Cause::Broken(_) if failure.unsent.is_some() => {
                 counts.broken.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Withdrawn => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 Outcome::Unreachable
             }
             Cause::Broken(_) | Cause::Coding => {

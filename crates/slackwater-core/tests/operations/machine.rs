@@ -1,0 +1,342 @@
+//! Bytes as operations on a policy, and what must hold after each of them whatever they are.
+//!
+//! Shared by the test beside it, which feeds seeded random bytes, and by the fuzz target `core_operations`.
+
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Decision, Outcome, POLICIES, Pick, Policy, PolicySettings, ProbeId, ProbeRound, Query, Ticket,
+};
+use slackwater_core::{
+    Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
+use std::collections::BTreeSet;
+
+const FLEET_MAX: usize = 40;
+
+/// The operands of an operation, taken from the input as long as there is some.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        first
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        let index = usize::from(self.byte());
+        of.get(index % of.len().max(1)).copied()
+    }
+}
+
+struct Machine {
+    policy: Box<dyn Policy>,
+    settings: PrequalSettings,
+    synchronous: bool,
+    ids: ReplicaIds,
+    fleet: Vec<ReplicaId>,
+    now: Instant,
+    draw: SplitMix64,
+    tickets: Vec<Ticket>,
+    rounds: Vec<ProbeRound>,
+    probes: Vec<ProbeId>,
+}
+
+/// Plays the input; panics where something does not hold that must.
+pub(crate) fn play(input: &[u8]) {
+    let mut bytes = Bytes(input);
+    let mut machine = Machine::new(&mut bytes);
+    while !bytes.0.is_empty() {
+        machine.step(&mut bytes);
+        machine.check();
+    }
+    machine.end();
+}
+
+fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
+    let rate = |bytes: &mut Bytes<'_>| {
+        Rate::from_millionths(bytes.word() % 16_000_001).unwrap_or(Rate::ZERO)
+    };
+    let span =
+        |bytes: &mut Bytes<'_>| Duration::from_micros(1 + u64::from(bytes.word() % 5_000_000));
+    let settings = PrequalSettings {
+        probe_rate: rate(bytes),
+        remove_rate: rate(bytes),
+        pool_capacity: 2 + u16::from(bytes.byte() % 32),
+        report_age_max: span(bytes),
+        rif_limit_quantile: Quantile::from_millionths(bytes.word() % 1_000_001)
+            .unwrap_or(Quantile::ONE),
+        pool_drift: rate(bytes),
+        reuse_max: 1 + u16::from(bytes.byte()),
+        probe_idle_max: Duration::from_millis(1) + span(bytes),
+        idle_probes: u16::from(bytes.byte() % 17),
+        probe_interval_min: span(bytes),
+        probe_deadline: span(bytes),
+        probes_outstanding_max: 1 + u16::from(bytes.byte()),
+        sync_probes: 2 + bytes.byte() % 7,
+        sync_deadline: span(bytes),
+        local_only: bytes.byte().is_multiple_of(8),
+    };
+    // A drift of zero is not valid; the defaults stand for it.
+    settings
+        .clone()
+        .validate()
+        .map_or_else(|_| PrequalSettings::default(), |_| settings)
+}
+
+impl Machine {
+    fn new(bytes: &mut Bytes<'_>) -> Self {
+        let entry = &POLICIES[usize::from(bytes.byte()) % POLICIES.len()];
+        let settings = settings(bytes);
+        let mut all = PolicySettings::default();
+        all.prequal = settings.clone().validate().unwrap_or_default();
+        Self {
+            policy: (entry.build)(&all),
+            synchronous: entry.name == "prequal_sync",
+            settings,
+            ids: ReplicaIds::new(),
+            fleet: Vec::new(),
+            now: Instant::EPOCH,
+            draw: SplitMix64::new(u64::from(bytes.word())),
+            tickets: Vec::new(),
+            rounds: Vec::new(),
+            probes: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        match bytes.byte() % 16 {
+            0 if self.fleet.len() < FLEET_MAX => {
+                if let Some(replica) = self.ids.allocate() {
+                    self.fleet.push(replica);
+                    self.policy.add_replica(self.now, replica);
+                }
+            }
+            0 | 1 => {
+                if let Some(replica) = bytes.one_of(&self.fleet) {
+                    self.fleet.retain(|&other| other != replica);
+                    self.policy.remove_replica(self.now, replica);
+                    self.ids.release(replica);
+                    // Everything about it from now on is late.
+                    self.policy.remove_replica(self.now, replica);
+                    self.policy.set_available(self.now, replica, true);
+                }
+            }
+            2 => {
+                if let Some(replica) = bytes.one_of(&self.fleet) {
+                    let available = bytes.byte().is_multiple_of(2);
+                    self.policy.set_available(self.now, replica, available);
+                    self.policy.add_replica(self.now, replica);
+                }
+            }
+            3..=5 => self.query(bytes),
+            6 | 7 => self.end_query(bytes),
+            8 | 9 => self.report(bytes),
+            10 => {
+                if let Some(probe) = bytes.one_of(&self.probes) {
+                    self.policy
+                        .handle_probe_lost(self.now, probe, &mut self.draw);
+                }
+            }
+            11 => self.now += Duration::from_micros(u64::from(bytes.word() % 3_000_000)),
+            12 => self.now = Instant::from_nanos(u64::from(bytes.word()) * 1_000),
+            13 => {
+                self.policy.handle_timeout(self.now, &mut self.draw);
+            }
+            14 => self.finish_round(bytes),
+            _ => self.poll_probes(),
+        }
+    }
+
+    fn query(&mut self, bytes: &mut Bytes<'_>) {
+        let avoid: Vec<_> = (0..bytes.byte() % 4)
+            .filter_map(|_| bytes.one_of(&self.fleet))
+            .collect();
+        let query = match bytes.byte() % 4 {
+            0 => Query::retry(&avoid),
+            1 => Query::hedge(&avoid),
+            _ => Query::first(),
+        };
+        match self.policy.handle_query(self.now, query, &mut self.draw) {
+            Decision::Pick(pick) => {
+                assert!(
+                    !query.avoid.contains(&pick.ticket.replica()),
+                    "it has been there"
+                );
+                self.picked(pick);
+            }
+            Decision::Probe(round) => {
+                let targets: BTreeSet<_> = round.targets().collect();
+                assert_eq!(targets.len(), round.targets().count(), "distinct");
+                assert!(
+                    targets.len() >= 2 && targets.len() <= usize::from(self.settings.sync_probes)
+                );
+                assert!(targets.iter().all(|target| !query.avoid.contains(target)));
+                self.rounds.push(round);
+            }
+            Decision::NoReplica => {
+                assert!(
+                    self.fleet
+                        .iter()
+                        .all(|replica| query.avoid.contains(replica))
+                );
+            }
+        }
+    }
+
+    fn picked(&mut self, pick: Pick) {
+        let replica = pick.ticket.replica();
+        assert!(self.fleet.contains(&replica), "only the known are chosen");
+        assert_ne!(pick.runner_up, Some(replica));
+        if let Some(chosen) = pick.chosen {
+            assert_eq!(chosen.replica, replica);
+            assert!(chosen.uses_left >= 1);
+        }
+        self.tickets.push(pick.ticket);
+    }
+
+    fn end_query(&mut self, bytes: &mut Bytes<'_>) {
+        if self.tickets.is_empty() {
+            return;
+        }
+        let place = usize::from(bytes.byte()) % self.tickets.len();
+        let mut ticket = self.tickets.swap_remove(place);
+        if bytes.byte().is_multiple_of(2) {
+            ticket.head_ready(self.now);
+        }
+        let outcomes = [
+            Outcome::Success,
+            Outcome::Failed,
+            Outcome::Unreachable,
+            Outcome::Dropped,
+        ];
+        let outcome = bytes.one_of(&outcomes).unwrap_or(Outcome::Success);
+        self.policy.handle_query_done(self.now, ticket, outcome);
+    }
+
+    fn some_report(bytes: &mut Bytes<'_>) -> LoadReport {
+        let rif = Rif::new(if bytes.byte().is_multiple_of(8) {
+            bytes.word()
+        } else {
+            bytes.byte().into()
+        });
+        let latency = match bytes.byte() % 4 {
+            0 => None,
+            1 => Some(Duration::MAX),
+            _ => Some(Duration::from_micros(bytes.byte().into())),
+        };
+        let mut report = LoadReport::new(rif, latency);
+        report.draining = bytes.byte().is_multiple_of(8);
+        report.load_scale = LoadScale::from_1024ths(u16::from(bytes.byte()) << 8);
+        report
+    }
+
+    fn report(&mut self, bytes: &mut Bytes<'_>) {
+        let report = Self::some_report(bytes);
+        if let Some(probe) = bytes.one_of(&self.probes) {
+            self.policy
+                .handle_report(self.now, probe, &report, &mut self.draw);
+        }
+    }
+
+    fn finish_round(&mut self, bytes: &mut Bytes<'_>) {
+        if self.rounds.is_empty() {
+            return;
+        }
+        let place = usize::from(bytes.byte()) % self.rounds.len();
+        let mut round = self.rounds.swap_remove(place);
+        let targets: Vec<_> = round.targets().collect();
+        for _ in 0..bytes.byte() % 10 {
+            if let Some(target) = bytes.one_of(&targets) {
+                if bytes.byte().is_multiple_of(4) {
+                    round.handle_lost(target);
+                } else {
+                    round.handle_report(target, &Self::some_report(bytes));
+                }
+            }
+        }
+        match self
+            .policy
+            .finish_round(self.now, round, Query::first(), &mut self.draw)
+        {
+            Some(pick) => self.picked(pick),
+            None => assert_eq!(self.fleet, [], "somebody could have been chosen"),
+        }
+    }
+
+    fn poll_probes(&mut self) {
+        while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
+            assert!(
+                self.fleet.contains(&probe.replica),
+                "only the known are probed"
+            );
+            self.probes.push(probe.id);
+        }
+        let oldest = self.probes.len().saturating_sub(255);
+        self.probes.drain(..oldest);
+    }
+
+    fn check(&self) {
+        let snapshot = self.policy.snapshot(self.now);
+        assert!(snapshot.pool.len() <= usize::from(self.settings.pool_capacity));
+        let pooled: BTreeSet<_> = snapshot.pool.iter().map(|view| view.replica).collect();
+        assert_eq!(
+            pooled.len(),
+            snapshot.pool.len(),
+            "one report for each replica"
+        );
+        for view in &snapshot.pool {
+            assert!(view.uses_left >= 1 && view.age < self.settings.report_age_max);
+        }
+        let known: BTreeSet<_> = snapshot.replicas.iter().map(|view| view.replica).collect();
+        assert_eq!(known, self.fleet.iter().copied().collect());
+        for view in &snapshot.replicas {
+            let out = self
+                .tickets
+                .iter()
+                .filter(|ticket| ticket.replica() == view.replica)
+                .count();
+            assert_eq!(
+                view.in_flight as usize, out,
+                "in flight at {}",
+                view.replica
+            );
+            assert!(view.available || !pooled.contains(&view.replica));
+        }
+        let counters = self.policy.counters();
+        let ended = counters.probes_answered + counters.probes_lost;
+        assert!(ended <= counters.probes_sent, "a probe has ended twice");
+        let out = counters.probes_sent - ended;
+        assert!(self.synchronous || out <= u64::from(self.settings.probes_outstanding_max));
+    }
+
+    /// Every query ends, every deadline passes: then nothing is out.
+    fn end(mut self) {
+        for ticket in core::mem::take(&mut self.tickets) {
+            self.policy
+                .handle_query_done(self.now, ticket, Outcome::Dropped);
+        }
+        self.check();
+        for round in core::mem::take(&mut self.rounds) {
+            let _ = self
+                .policy
+                .finish_round(self.now, round, Query::first(), &mut self.draw);
+        }
+        self.policy
+            .handle_timeout(Instant::from_nanos(u64::MAX), &mut self.draw);
+        let counters = self.policy.counters();
+        let late = if self.synchronous {
+            counters.reports_late
+        } else {
+            0
+        };
+        let ended = counters.probes_answered + counters.probes_lost + late;
+        assert_eq!(counters.probes_sent, ended, "every probe ends once");
+        let _ = self.draw.draw();
+    }
+}

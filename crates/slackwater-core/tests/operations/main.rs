@@ -1,0 +1,39 @@
+//! Random operations, also nonsensical ones, on every policy: no panic, and what must hold holds.
+//!
+//! The fuzz target `core_operations` plays the same machine with inputs that it searches for; this plays seeded random
+//! ones, so that each change meets some. A failure names its seed.
+
+#![expect(clippy::print_stderr, reason = "tests and their helpers")]
+
+mod machine;
+
+use slackwater_core::{Draw, SplitMix64};
+
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("operations of seed {}", self.0);
+        }
+    }
+}
+
+#[test]
+fn whatever_comes_the_policies_stay_in_bounds() {
+    for seed in 0..2_000 {
+        let named = Named(seed);
+        let mut draw = SplitMix64::new(seed);
+        let words = 16 + draw.draw() % 128;
+        let mut input: Vec<u8> = (0..words).flat_map(|_| draw.draw().to_le_bytes()).collect();
+        // A fleet to begin with: zeroes where the operations start are replicas that join.
+        input[52..64].fill(0);
+        machine::play(&input);
+        drop(named);
+    }
+}
+
+#[test]
+fn an_empty_input_is_a_policy_to_which_nothing_happens() {
+    machine::play(&[]);
+}

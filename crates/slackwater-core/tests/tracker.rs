@@ -1,0 +1,143 @@
+//! T5: one load tracker, many threads. Nothing is lost, nothing is torn.
+//!
+//! Threads take what time it is from a shared count, so nothing here depends on how fast they run.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use slackwater_core::tracker::{End, LoadTracker, TrackerConfig};
+use slackwater_core::{Instant, Rif};
+use std::thread;
+
+const WORKERS: u64 = 4;
+const QUERIES: u64 = 20_000;
+
+/// Latencies that are recorded; any two halves of different ones make one that is not.
+fn latency(worker: u64, query: u64) -> Duration {
+    let part = worker * 1_000 + query % 1_000 + 1;
+    Duration::from_nanos(part << 32 | part)
+}
+
+fn is_whole(latency: Duration) -> bool {
+    let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+    let part = ns >> 32;
+    part == ns & 0xFFFF_FFFF && (1..=WORKERS * 1_000).contains(&part)
+}
+
+#[test]
+fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
+    // Two slots: every thread writes into, and reads, what others are just writing.
+    let config = TrackerConfig {
+        sample_window: Duration::from_hours(1_000_000),
+        sample_age_max: Duration::from_hours(1_000_000),
+        sample_capacity: 2,
+    };
+    let tracker = LoadTracker::new(&config);
+    let running = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let tracker = &tracker;
+                scope.spawn(move || {
+                    for query in 0..QUERIES {
+                        let mut arrival = tracker.arrive(Instant::EPOCH);
+                        let done = Instant::EPOCH + latency(worker, query);
+                        match query % 4 {
+                            0 => tracker.head_ready(done, &mut arrival, End::Success),
+                            1 => {
+                                tracker.finish(Instant::EPOCH, arrival, End::Failed);
+                                continue;
+                            }
+                            _ => {}
+                        }
+                        tracker.finish(done, arrival, End::Success);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while running.load(Ordering::Relaxed) {
+                    let report = tracker.report(Instant::EPOCH);
+                    assert!(report.rif <= Rif::new(4), "{report:?}");
+                    assert!(report.latency.is_none_or(is_whole), "{report:?}");
+                }
+            });
+        }
+        for worker in workers {
+            worker.join().expect("a worker panicked");
+        }
+        running.store(false, Ordering::Relaxed);
+    });
+    assert_eq!(tracker.rif(), Rif::ZERO);
+    let report = tracker.report(Instant::EPOCH);
+    assert!(report.latency.is_some_and(is_whole), "{report:?}");
+}
+
+#[test]
+fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
+    const SLOW: Duration = Duration::from_millis(8);
+    const FAST: Duration = Duration::from_millis(1);
+    // Slow queries of now beside fast ones of an hour ago, which are too old to be believed: a slot read while it is
+    // being written would make a fast one of now.
+    let tracker = LoadTracker::new(&TrackerConfig {
+        sample_capacity: 2,
+        ..TrackerConfig::default()
+    });
+    let now = Instant::EPOCH + Duration::from_hours(1);
+    let serve = |at: Instant, latency| {
+        let arrival = tracker.arrive(at);
+        tracker.finish(at + latency, arrival, End::Success);
+    };
+    serve(now, SLOW);
+    let running = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for _ in 0..500_000 {
+                serve(Instant::EPOCH, FAST);
+                serve(now, SLOW);
+                serve(now, SLOW);
+            }
+        });
+        scope.spawn(|| {
+            while running.load(Ordering::Relaxed) {
+                let latency = tracker.report(now + SLOW).latency;
+                assert!(latency.is_none_or(|latency| latency == SLOW), "{latency:?}");
+            }
+        });
+        writer.join().expect("the writer panicked");
+        running.store(false, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn t4_a_probe_that_meets_the_first_query_after_a_pause_sees_no_stall() {
+    const PAUSE: Duration = Duration::from_hours(1);
+    const SERVICE: Duration = Duration::from_millis(5);
+    let config = TrackerConfig {
+        sample_age_max: 10 * PAUSE,
+        ..TrackerConfig::default()
+    };
+    let tracker = LoadTracker::new(&config);
+    let clock_ns = AtomicU64::new(0);
+    let running = AtomicBool::new(true);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while running.load(Ordering::Relaxed) {
+                let now = Instant::from_nanos(clock_ns.load(Ordering::Acquire));
+                let latency = tracker.report(now).latency;
+                assert!(
+                    latency.is_none_or(|latency| latency <= SERVICE),
+                    "{latency:?} at {now}"
+                );
+            }
+        });
+        for _ in 0..2_000_000 {
+            // The pause is over; for a moment the tracker is idle, then a query comes and is served.
+            let now = Instant::from_nanos(clock_ns.load(Ordering::Relaxed)) + PAUSE;
+            clock_ns.store(now.as_nanos(), Ordering::Release);
+            let arrival = tracker.arrive(now);
+            tracker.finish(now + SERVICE, arrival, End::Success);
+        }
+        running.store(false, Ordering::Relaxed);
+    });
+}
