@@ -15,3 +15,4 @@ pub(crate) use facts::{
     Facts, Lifecycle, Phase, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts,
 };
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
+pub(crate) use status::Status;
