@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if let Err(trouble) = outcome {
         report.add("peers", "all steps could be taken", Err(trouble));
     }
-    report.finish(arguments, options.report.as_deref())
+    report.finish(&tools, arguments, options.report.as_deref())
 }
 
 /// A temporary folder that goes when this is dropped, unless it is to be kept.

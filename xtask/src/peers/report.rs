@@ -1,7 +1,8 @@
 //! What was found: a line for each check as it is made, and all of them as a table in the end.
 
-use super::tools::root;
+use super::tools::{Tools, root};
 use core::fmt::Write as _;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -48,11 +49,16 @@ impl Report {
     }
 
     /// Prints the table, writes it to `file`, and fails if a check did.
-    pub(super) fn finish(&self, arguments: &[&str], file: Option<&Path>) -> Result<(), String> {
+    pub(super) fn finish(
+        &self,
+        tools: &Tools,
+        arguments: &[&str],
+        file: Option<&Path>,
+    ) -> Result<(), String> {
         let table = self.table();
         say(&table);
         if let Some(file) = file {
-            let text = format!("{}\n{table}", self.heading(arguments));
+            let text = format!("{}\n{table}", self.heading(tools, arguments));
             fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let failed = self.rows.iter().filter(|row| row.outcome.is_err()).count();
@@ -82,7 +88,7 @@ impl Report {
         text
     }
 
-    fn heading(&self, arguments: &[&str]) -> String {
+    fn heading(&self, tools: &Tools, arguments: &[&str]) -> String {
         let passed = self.rows.iter().filter(|row| row.outcome.is_ok()).count();
         format!(
             "# Between real peers\n\n\
@@ -106,7 +112,7 @@ impl Report {
             fs::read_to_string("/proc/sys/kernel/osrelease")
                 .unwrap_or_default()
                 .trim(),
-            peers(),
+            tools.versions(),
         )
     }
 }
@@ -133,18 +139,8 @@ fn processor() -> String {
     )
 }
 
-fn peers() -> String {
-    let curl = first_line("curl", &["--version"]);
-    let curl: Vec<_> = curl.split(' ').take(2).collect();
-    format!(
-        "{}, {}",
-        curl.join(" "),
-        first_line("h2load", &["--version"])
-    )
-}
-
-/// The first line that a command prints; nothing if it cannot be run.
-fn first_line(command: &str, arguments: &[&str]) -> String {
+/// The first line that a command writes, wherever to; nothing if it cannot be run.
+pub(super) fn first_line(command: impl AsRef<OsStr>, arguments: &[&str]) -> String {
     let output = Command::new(command)
         .args(arguments)
         .current_dir(root())
@@ -152,7 +148,8 @@ fn first_line(command: &str, arguments: &[&str]) -> String {
     output.map_or_else(
         |_| String::new(),
         |output| {
-            let text = String::from_utf8_lossy(&output.stdout);
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
             text.lines().next().unwrap_or_default().to_owned()
         },
     )

@@ -1,5 +1,6 @@
 //! What has to be there before anything starts: other people's tools, and our own binary.
 
+use super::report::first_line;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,6 +55,24 @@ impl Tools {
                 missing.join("\n")
             )),
         }
+    }
+}
+
+impl Tools {
+    /// Which versions they are, as they say themselves.
+    pub(super) fn versions(&self) -> String {
+        let version = |tool: &Path, argument: &str| {
+            let line = first_line(tool, &[argument]);
+            let line = line.trim_start_matches("nginx version: ");
+            line.split(' ').take(2).collect::<Vec<_>>().join(" ")
+        };
+        [
+            version(&self.nginx, "-v"),
+            version(&self.curl, "--version"),
+            version(&self.wrk, "-v"),
+            version(&self.h2load, "--version"),
+        ]
+        .join(", ")
     }
 }
 
