@@ -1,5 +1,6 @@
 //! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
 
+mod peers;
 mod run;
 mod tidy;
 
@@ -11,6 +12,8 @@ cargo xtask CHORE
 
   test    everything that a change has to pass: format, tidy, lints, tests, documentation
   tidy    checks of the tree that no other tool does (seconds)
+  peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
+          [--keep] [--size-mib N] [--seconds N] [--report FILE]
 ";
 
 fn main() -> ExitCode {
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => run::test(),
         ["tidy"] => tidy::check(),
+        ["peers", ref options @ ..] => peers::run(options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod fault;
 mod forward;
+mod json_output;
 mod load;
 mod process;
 mod serve;

@@ -174,7 +174,8 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
             })
             .expect("new");
     }
-    for _ in 0..2 {
+    // Twelve targets drawn from eight: at least five of them are asked within the millisecond.
+    for _ in 0..4 {
         drop(pick_ready(&balancer));
     }
     until("both are sent", || balancer.probe_counters().sent == 2).await;

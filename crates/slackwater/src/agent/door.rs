@@ -7,10 +7,9 @@
 use super::presence::Presence;
 use crate::forward::{
     Cause, Deadlines, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, Watch, answer, prepare_request, refuse, text,
+    ResponseBody, Watch, answer, prepare_request, refuse,
 };
 use bytes::Bytes;
-use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
@@ -41,7 +40,7 @@ impl Handler for Door {
         }
         if self.presence.is_withdrawn() {
             self.presence.count_refused();
-            return withdrawn();
+            return answer(Some(&Cause::Withdrawn));
         }
         if let Err(refusal) = prepare_request(&mut request, self.server.protocol(), origin) {
             return refuse(refusal);
@@ -61,7 +60,7 @@ impl Door {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
         };
-        let request = request.map(|incoming| RequestBody::new(incoming, &self.deadlines));
+        let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
         match self.server.exchange(request).await {
             Ok(reply) => {
                 self.presence.hear();
@@ -85,6 +84,10 @@ impl Door {
                 self.counts.broken.add_one();
                 passing.end(End::Failed);
             }
+            Cause::Withdrawn => {
+                self.counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                passing.end(End::Failed);
+            }
             Cause::Coding => {
                 self.counts.broken.add_one();
                 passing.end(End::Failed);
@@ -102,19 +105,8 @@ impl Door {
     fn withdraw(&self, error: &io::Error) -> Answer {
         self.presence.lose(error);
         self.presence.count_refused();
-        withdrawn()
+        answer(Some(&Cause::Withdrawn))
     }
-}
-
-fn withdrawn() -> Answer {
-    let mut answer = text(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "withdrawn",
-        "the server behind this agent cannot be connected to",
-    );
-    let second = HeaderValue::from_static("1");
-    answer.headers_mut().insert(RETRY_AFTER, second);
-    answer
 }
 
 /// A request on its way, to the end of its response. Dropped before that: its client has left.

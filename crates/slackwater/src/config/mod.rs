@@ -25,7 +25,8 @@ mod values;
 pub(crate) use agent::{AgentConfig, AgentOverrides};
 pub(crate) use mistake::{Mistakes, Remark, Severity};
 pub(crate) use model::{
-    Config, Limits, ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 

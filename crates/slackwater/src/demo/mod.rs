@@ -1,18 +1,117 @@
-//! The sub-command `slackwater demo`.
+//! The sub-command `slackwater demo`: two policies balance the same load over twin fleets, on this machine, for all to see.
+//!
+//! Real: the HTTP requests, the proxies (`serve`, in this process), the load layer and the UDP probes of every replica,
+//! the load generator. Emulated: how long a replica takes (`replica`), so that two cores play a fleet of many.
+//!
+//! | | |
+//! |---|---|
+//! | what is asked for | `args` |
+//! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
+//! | the run from beginning to end | `stage` |
+//! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
+//! | how it is shown | `terminal`, `page` |
+//! | what it came to | `summary`, `verdict`, `words` |
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the demo's own page, which uses it, comes next")
-)]
+mod args;
+mod descriptors;
+mod fleet;
+mod history;
+mod observe;
+mod page;
+mod picture;
 mod replica;
+mod side;
+mod stage;
+mod summary;
+mod terminal;
+mod verdict;
+mod words;
+
+pub(crate) use args::Args;
 
 use crate::fault::Fault;
+use crate::json_output::JsonOutput;
+use crate::process::Signals;
+use args::Settings;
+use core::time::Duration;
+use std::io::{self, Write};
+use std::net::TcpListener;
+use terminal::Screen;
+use tokio::runtime::{Builder, Runtime};
 
-/// Arguments of `slackwater demo`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+/// Threads for the replicas of both sides and for both load generators.
+const THREADS: usize = 2;
+
+/// How long what is left at the end may take to end.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs `slackwater demo`.
-pub(crate) fn run(_args: Args) -> Result<(), Fault> {
-    Err(Fault::runtime("not in this build"))
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let mut settings = args.settings()?;
+    descriptors::raise_limit();
+    let listener = page::bind(&settings.admin)?;
+    let runtime = runtime()?;
+    // Caught before anything is said, so that whoever reads the first line may already end it.
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::new()?
+    };
+    let json = settings.json.take();
+    let is_stdout_taken = json.as_ref().is_some_and(JsonOutput::is_stdout);
+    let screen = screen(&settings, &listener, is_stdout_taken)?;
+    let summary = runtime.block_on(stage::run(&settings, listener, screen, signals));
+    runtime.shutdown_timeout(SHUTDOWN_PATIENCE);
+    let summary = summary?;
+    if !is_stdout_taken {
+        say(&format!("\n{summary}"));
+    }
+    json.map_or(Ok(()), |json| json.write(&summary))
+}
+
+fn runtime() -> Result<Runtime, Fault> {
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("demo")
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start the runtime: {error}")))
+}
+
+/// Says where the page is, and chooses how the run is shown.
+fn screen(
+    settings: &Settings,
+    listener: &TcpListener,
+    is_stdout_taken: bool,
+) -> Result<Screen, Fault> {
+    let address = listener.local_addr();
+    let address = address
+        .map_err(|error| Fault::runtime(format!("the page's address is unknown: {error}")))?;
+    let page = format!("http://{address}/");
+    if let Some(first) = settings.admin.first().filter(|first| first.port() != 0)
+        && *first != address
+    {
+        let _ = writeln!(io::stderr(), "{first} is in use: the page is at {page}");
+    }
+    if is_stdout_taken {
+        let _ = writeln!(io::stderr(), "page {page}");
+        return Ok(Screen::Blank);
+    }
+    let [first, second] = settings.policies.map(|policy| policy.name);
+    let screen = Screen::table_or_lines(settings.is_table_wanted, page.clone());
+    if matches!(screen, Screen::Lines { .. }) {
+        say(&format!(
+            "slackwater demo: {first} and {second}, {} replicas a side, {} requests/s to each, seed {}\n\
+             page {page}   Ctrl-C ends it; figures below are of the last {} s",
+            settings.replicas,
+            words::rate(settings.rate_per_second),
+            settings.seed,
+            observe::RECENT_SECONDS,
+        ));
+    }
+    Ok(screen)
+}
+
+/// A closed pipe is the reader's choice, not a failure.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }

@@ -11,6 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+const WITHDRAWN: &str = "withdrawn";
 
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
@@ -31,6 +32,7 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "broken",
             "the replica broke off before it answered",
         ),
+        Cause::Withdrawn => withdrawn(),
         Cause::Coding => text(
             StatusCode::BAD_GATEWAY,
             "coding",
@@ -52,6 +54,21 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "the request broke off",
         ),
     }
+}
+
+/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+    let line = "the server behind the agent cannot be connected to";
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, WITHDRAWN, line);
+    let second = HeaderValue::from_static("1");
+    answer.headers_mut().insert(header::RETRY_AFTER, second);
+    answer
+}
+
+/// Whether an agent answered in place of its server.
+pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
+    response.status() == StatusCode::SERVICE_UNAVAILABLE
+        && (response.headers().get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
 }
 
 /// The answer to a request that is not forwarded at all.

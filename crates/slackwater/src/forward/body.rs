@@ -66,8 +66,8 @@ impl Progress {
 /// A request's body on its way to a replica.
 #[derive(Debug, Default)]
 pub(crate) struct RequestBody {
-    /// Absent: there is no body.
-    incoming: Option<(Incoming, Rc<Progress>)>,
+    /// Absent: there is no body. In a box, because hyper keeps room for 32 requests for each connection to a replica.
+    upload: Option<Box<(Incoming, Rc<Progress>)>>,
 }
 
 impl RequestBody {
@@ -82,14 +82,12 @@ impl RequestBody {
             state: Cell::new(Upload::Replica),
         };
         Self {
-            incoming: Some((incoming, Rc::new(progress))),
+            upload: Some(Box::new((incoming, Rc::new(progress)))),
         }
     }
 
     pub(super) fn progress(&self) -> Option<Rc<Progress>> {
-        self.incoming
-            .as_ref()
-            .map(|(_, progress)| Rc::clone(progress))
+        self.upload.as_ref().map(|upload| Rc::clone(&upload.1))
     }
 }
 
@@ -101,7 +99,7 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some((incoming, progress)) = &mut self.incoming else {
+        let Some((incoming, progress)) = self.upload.as_deref_mut() else {
             return Poll::Ready(None);
         };
         let polled = Pin::new(incoming).poll_frame(cx);
@@ -117,16 +115,14 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming
+        self.upload
             .as_ref()
-            .is_none_or(|(incoming, _)| incoming.is_end_stream())
+            .is_none_or(|upload| upload.0.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(
-            || SizeHint::with_exact(0),
-            |(incoming, _)| incoming.size_hint(),
-        )
+        let upload = self.upload.as_ref();
+        upload.map_or_else(|| SizeHint::with_exact(0), |upload| upload.0.size_hint())
     }
 }
 

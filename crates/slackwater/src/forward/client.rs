@@ -171,11 +171,12 @@ impl Clients {
         let service = service_fn(|request: Request<Incoming>| {
             let busy = Busy::new(&state, request.version());
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
-            async move {
+            // In a box, because hyper moves it around several times, and keeps room for it while there is no request.
+            Box::pin(async move {
                 let mut response = handler.handle(request, &origin).await;
                 response.body_mut().busy = Some(busy);
                 Ok::<_, Infallible>(response)
-            }
+            })
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut asked_to_end = false;

@@ -3,24 +3,25 @@
 //! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
 //! sent again on a new connection when that is sure to do no harm: hyper never began to write it, or it has no body and
 //! its method may be repeated (RFC 9110 §9.2.2). A request that is known not to have reached the application comes back
-//! with the failure, for another replica.
+//! with the failure, for another replica: also when an agent has answered it in place of a server that is gone.
 
+use super::answer::says_withdrawn;
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
 use super::client::STALL_MAX;
 use super::connect::Target;
 use super::deadline::{Deadline, Deadlines};
 use super::hygiene;
-use super::multiplex::{Multiplex, Place};
+use super::multiplex::{self, Multiplex, Place};
 use super::pool::{self, Pool};
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use core::error::Error;
 use core::fmt;
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
@@ -73,6 +74,8 @@ pub(crate) enum Cause {
     Broken(hyper::Error),
     /// No head in time.
     FirstByte,
+    /// An agent answered in place of its server, which is gone.
+    Withdrawn,
     /// The response is coded in a way that cannot be passed on.
     Coding,
     /// The client stopped sending its request.
@@ -92,6 +95,7 @@ impl fmt::Display for Cause {
             Self::FirstByte => f.write_str("no head of a response in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
+            Self::Withdrawn => f.write_str("the agent's server is gone"),
             Self::ClientBroken => f.write_str("the client broke off"),
         }
     }
@@ -132,11 +136,14 @@ enum Connections {
     Http2(Box<Multiplex>),
 }
 
-/// The connection that a response comes on.
+/// The connection that an exchange uses.
 #[derive(Debug)]
 pub(super) enum Held {
     Http1(Rc<Pool>, pool::Sender),
-    Http2(#[expect(dead_code, reason = "its end is what matters")] Place),
+    Http2(
+        multiplex::Sender,
+        #[expect(dead_code, reason = "its end is what matters")] Place,
+    ),
 }
 
 impl Held {
@@ -184,7 +191,7 @@ impl Reply {
 struct Attempt {
     cause: Cause,
     /// The request, if hyper never began to write it.
-    unsent: Option<Request<RequestBody>>,
+    unsent: Option<Box<Request<RequestBody>>>,
     /// The connection was closed before a response, so it may be worth trying another one.
     closed: bool,
 }
@@ -230,12 +237,61 @@ impl Replica {
     }
 
     /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head.
-    pub(crate) async fn exchange(&self, request: Request<RequestBody>) -> Result<Reply, Failure> {
+    pub(crate) async fn exchange(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+    ) -> Result<Reply, Failure> {
         let deadline = self.deadlines.add();
-        let (mut response, held) = match &self.connections {
-            Connections::Http1(pool) => self.over_http1(pool, request, &deadline).await?,
-            Connections::Http2(multiplex) => self.over_http2(multiplex, request, &deadline).await?,
+        if let Some(mut held) = self.open_connection() {
+            let (copy, may_repeat) = (copy_of(&request), request.method().is_idempotent());
+            match self.send(&mut held, request, &deadline).await {
+                Ok(response) => return self.reply(response, held, deadline, copy),
+                Err(attempt) => request = again(attempt, copy.filter(|_| may_repeat))?,
+            }
+        }
+        // In a box, so that the usual way does not carry its size around.
+        Box::pin(self.exchange_anew(request, deadline)).await
+    }
+
+    async fn exchange_anew(
+        &self,
+        request: Box<Request<RequestBody>>,
+        deadline: Deadline,
+    ) -> Result<Reply, Failure> {
+        let mut held = match self.new_connection().await {
+            Ok(held) => held,
+            Err(error) => {
+                return Err(Failure {
+                    cause: Cause::Unreachable(error),
+                    unsent: Some(request),
+                });
+            }
         };
+        let copy = copy_of(&request);
+        match self.send(&mut held, request, &deadline).await {
+            Ok(response) => self.reply(response, held, deadline, copy),
+            Err(attempt) => Err(Failure {
+                cause: attempt.cause,
+                unsent: attempt.unsent,
+            }),
+        }
+    }
+
+    /// What a response means. An agent that has withdrawn sent nothing on, whatever the method, so the request may go
+    /// elsewhere; without a copy, because it has a body, it is lost.
+    fn reply(
+        &self,
+        mut response: Response<Incoming>,
+        held: Held,
+        deadline: Deadline,
+        copy: Option<Box<Request<RequestBody>>>,
+    ) -> Result<Reply, Failure> {
+        if says_withdrawn(&response) {
+            return Err(Failure {
+                cause: Cause::Withdrawn,
+                unsent: copy,
+            });
+        }
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));
         }
@@ -247,79 +303,52 @@ impl Replica {
         })
     }
 
-    async fn over_http1(
-        &self,
-        pool: &Rc<Pool>,
-        mut request: Request<RequestBody>,
-        deadline: &Deadline,
-    ) -> Result<(Response<Incoming>, Held), Failure> {
-        if let Some(mut sender) = pool.take() {
-            let copy = request
-                .method()
-                .is_idempotent()
-                .then(|| copy_of(&request))
-                .flatten();
-            let progress = request.body().progress();
-            let sending = sender.try_send_request(request);
-            match self.response(sending, progress, deadline).await {
-                Ok(response) => return Ok((response, Held::Http1(Rc::clone(pool), sender))),
-                Err(attempt) => request = again(attempt, copy)?,
+    /// A connection that is there already and has room.
+    fn open_connection(&self) -> Option<Held> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let sender = pool.take()?;
+                Some(Held::Http1(Rc::clone(pool), sender))
             }
-        }
-        let mut sender = match pool.open(&self.target, &self.options).await {
-            Ok(sender) => sender,
-            Err(error) => return Err(unreachable(error, request)),
-        };
-        let progress = request.body().progress();
-        let sending = sender.try_send_request(request);
-        match self.response(sending, progress, deadline).await {
-            Ok(response) => Ok((response, Held::Http1(Rc::clone(pool), sender))),
-            Err(attempt) => Err(failed(attempt)),
-        }
-    }
-
-    async fn over_http2(
-        &self,
-        multiplex: &Multiplex,
-        mut request: Request<RequestBody>,
-        deadline: &Deadline,
-    ) -> Result<(Response<Incoming>, Held), Failure> {
-        let mut tries_left = 2_u8;
-        loop {
-            tries_left -= 1;
-            let (mut sender, place, reused) =
-                match multiplex.take(&self.target, &self.options).await {
-                    Ok(taken) => taken,
-                    Err(error) => return Err(unreachable(error, request)),
-                };
-            let may_repeat = reused && request.method().is_idempotent();
-            let copy = may_repeat.then(|| copy_of(&request)).flatten();
-            let progress = request.body().progress();
-            let sending = sender.try_send_request(request);
-            match self.response(sending, progress, deadline).await {
-                Ok(response) => return Ok((response, Held::Http2(place))),
-                Err(attempt) if reused && tries_left > 0 => request = again(attempt, copy)?,
-                Err(attempt) => return Err(failed(attempt)),
+            Connections::Http2(multiplex) => {
+                let (sender, place) = multiplex.find()?;
+                Some(Held::Http2(sender, place))
             }
         }
     }
 
-    /// Waits for the head of the response, not longer than allowed.
-    async fn response(
+    async fn new_connection(&self) -> io::Result<Held> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let sender = pool.open(&self.target, &self.options).await?;
+                Ok(Held::Http1(Rc::clone(pool), sender))
+            }
+            Connections::Http2(multiplex) => {
+                let (sender, place) = multiplex.find_or_open(&self.target, &self.options).await?;
+                Ok(Held::Http2(sender, place))
+            }
+        }
+    }
+
+    /// Sends a request on a connection, and waits for the response's head.
+    async fn send(
         &self,
-        sending: impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>>,
-        progress: Option<Rc<Progress>>,
+        held: &mut Held,
+        request: Box<Request<RequestBody>>,
         deadline: &Deadline,
     ) -> Result<Response<Incoming>, Attempt> {
-        let mut sending = pin!(sending);
-        deadline.arm(self.first_byte_ticks);
-        let outcome = poll_fn(|cx| {
-            if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
-                return Poll::Ready(Ok(sent));
+        let progress = request.body().progress();
+        let sent = match held {
+            Held::Http1(_, sender) => {
+                let sending = pin!(sender.try_send_request(*request));
+                self.in_time(sending, progress.as_deref(), deadline).await
             }
-            self.poll_late(cx, progress.as_deref(), deadline).map(Err)
-        });
-        match outcome.await {
+            Held::Http2(sender, _) => {
+                let sending = pin!(sender.try_send_request(*request));
+                self.in_time(sending, progress.as_deref(), deadline).await
+            }
+        };
+        match sent {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(attempt(error, progress.as_deref())),
             Err(cause) => Err(Attempt {
@@ -328,6 +357,21 @@ impl Replica {
                 closed: false,
             }),
         }
+    }
+
+    /// Waits for a response, not longer than allowed.
+    async fn in_time<T>(
+        &self,
+        mut sending: Pin<&mut impl Future<Output = T>>,
+        progress: Option<&Progress>,
+        deadline: &Deadline,
+    ) -> Result<T, Cause> {
+        deadline.arm(self.first_byte_ticks);
+        poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => self.poll_late(cx, progress, deadline).map(Err),
+        })
+        .await
     }
 
     /// Ready when the time for the head is over. A request that is still on its way up moves the end.
@@ -357,7 +401,7 @@ impl Replica {
 
 /// What hyper's error means for the request.
 fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Progress>) -> Attempt {
-    let unsent = error.take_message();
+    let unsent = error.take_message().map(Box::new);
     let error = error.into_error();
     let client_broke = progress.is_some_and(|progress| progress.state() == Upload::Broken);
     let closed = !error.is_parse() && !client_broke;
@@ -376,8 +420,8 @@ fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Prog
 /// The request for another connection to the same replica, if it may be sent again.
 fn again(
     attempt: Attempt,
-    copy: Option<Request<RequestBody>>,
-) -> Result<Request<RequestBody>, Failure> {
+    copy: Option<Box<Request<RequestBody>>>,
+) -> Result<Box<Request<RequestBody>>, Failure> {
     let copy = copy.filter(|_| attempt.closed);
     match attempt.unsent.or(copy) {
         Some(request) => Ok(request),
@@ -385,26 +429,12 @@ fn again(
     }
 }
 
-fn failed(attempt: Attempt) -> Failure {
-    Failure {
-        cause: attempt.cause,
-        unsent: attempt.unsent.map(Box::new),
-    }
-}
-
-fn unreachable(error: io::Error, request: Request<RequestBody>) -> Failure {
-    Failure {
-        cause: Cause::Unreachable(error),
-        unsent: Some(Box::new(request)),
-    }
-}
-
 /// The same request once more; `None` if it has a body, which cannot be had twice.
-fn copy_of(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-    if request.body().progress().is_some() {
+fn copy_of(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
+    if !request.body().is_end_stream() {
         return None;
     }
-    let mut copy = Request::new(RequestBody::default());
+    let mut copy = Box::new(Request::new(RequestBody::default()));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.version_mut() = request.version();

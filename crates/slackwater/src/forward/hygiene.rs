@@ -7,7 +7,7 @@
 //! unchecked. Nothing else is touched: no `Via`, no `Server`, no change of `Host`.
 
 use crate::config::ReplicaProtocol;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 
@@ -109,43 +109,34 @@ pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     reason = "one for each kind of field; they are not states"
 )]
 struct Seen {
-    hosts: u8,
-    cookies: u8,
+    hosts: u32,
+    cookies: u32,
     connection: bool,
     te: bool,
     transfer_encoding: bool,
-    upgrade: bool,
-    keep_alive: bool,
-    proxy_connection: bool,
-    proxy_authorization: bool,
+    /// Any other field that concerns one connection only.
+    others: bool,
 }
 
 impl Seen {
     fn in_head(headers: &HeaderMap) -> Self {
         let mut seen = Self::default();
-        for name in headers.keys() {
+        for (name, _) in headers {
             match *name {
+                header::HOST => seen.hosts = seen.hosts.saturating_add(1),
+                header::COOKIE => seen.cookies = seen.cookies.saturating_add(1),
                 header::CONNECTION => seen.connection = true,
                 header::TRANSFER_ENCODING => seen.transfer_encoding = true,
                 header::TE => seen.te = true,
-                header::UPGRADE => seen.upgrade = true,
-                header::PROXY_AUTHORIZATION => seen.proxy_authorization = true,
-                header::HOST => seen.hosts = count(headers, &header::HOST),
-                header::COOKIE => seen.cookies = count(headers, &header::COOKIE),
+                header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
-                    "keep-alive" => seen.keep_alive = true,
-                    "proxy-connection" => seen.proxy_connection = true,
+                    "keep-alive" | "proxy-connection" => seen.others = true,
                     _ => (),
                 },
             }
         }
         seen
     }
-}
-
-/// How many lines of a field there are: 0, 1, or 2 for "more than one".
-fn count(headers: &HeaderMap, name: &HeaderName) -> u8 {
-    headers.get_all(name).iter().take(2).map(|_| 1).sum()
 }
 
 fn strip(headers: &mut HeaderMap, seen: Seen) {
@@ -155,15 +146,19 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
         }
         headers.remove(header::CONNECTION);
     }
-    for (is_there, name) in [
-        (seen.transfer_encoding, header::TRANSFER_ENCODING),
-        (seen.te, header::TE),
-        (seen.upgrade, header::UPGRADE),
-        (seen.proxy_authorization, header::PROXY_AUTHORIZATION),
-        (seen.keep_alive, KEEP_ALIVE),
-        (seen.proxy_connection, PROXY_CONNECTION),
-    ] {
-        if is_there {
+    if seen.transfer_encoding {
+        headers.remove(header::TRANSFER_ENCODING);
+    }
+    if seen.te {
+        headers.remove(header::TE);
+    }
+    if seen.others {
+        for name in [
+            header::UPGRADE,
+            header::PROXY_AUTHORIZATION,
+            KEEP_ALIVE,
+            PROXY_CONNECTION,
+        ] {
             headers.remove(name);
         }
     }
@@ -206,20 +201,19 @@ fn keep_trailers(headers: &mut HeaderMap, protocol: ReplicaProtocol) {
 }
 
 fn append_client(headers: &mut HeaderMap, client: &HeaderValue) {
-    let earlier: Vec<u8> = headers
-        .get_all(X_FORWARDED_FOR)
-        .iter()
-        .flat_map(|value| [value.as_bytes(), b", "])
-        .flatten()
-        .copied()
-        .collect();
-    let value = if earlier.is_empty() {
-        client.clone()
-    } else {
-        HeaderValue::from_bytes(&[&earlier, client.as_bytes()].concat())
-            .unwrap_or_else(|_| client.clone())
-    };
-    headers.insert(X_FORWARDED_FOR, value);
+    match headers.entry(X_FORWARDED_FOR) {
+        Entry::Vacant(entry) => {
+            entry.insert(client.clone());
+        }
+        Entry::Occupied(mut entry) => {
+            let mut chain: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
+            chain.push(client.as_bytes());
+            // Joined from valid values by valid bytes, so it is one.
+            if let Ok(chain) = HeaderValue::from_bytes(&chain.join(&b", "[..])) {
+                entry.insert(chain);
+            }
+        }
+    }
 }
 
 /// HTTP/2 may split cookies over several fields; HTTP/1.1 may not. RFC 9113 §8.2.3.

@@ -29,7 +29,7 @@ mod multiplex;
 mod pool;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, text};
+pub(crate) use answer::{answer, refuse};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
@@ -43,10 +43,11 @@ pub(crate) use listen::listen;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalExecutor;
 
-impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
+impl<F> hyper::rt::Executor<F> for LocalExecutor
+where
+    F: Future<Output: 'static> + 'static,
+{
     fn execute(&self, task: F) {
-        tokio::task::spawn_local(async move {
-            task.await;
-        });
+        tokio::task::spawn_local(task);
     }
 }

@@ -100,19 +100,16 @@ impl Multiplex {
         }
     }
 
-    /// A place on a connection, and whether the connection had been there before.
-    pub(super) async fn take(
+    /// A place on a connection that is there, or on a new one.
+    pub(super) async fn find_or_open(
         &self,
         target: &Target,
         options: &ReplicaOptions,
-    ) -> io::Result<(Sender, Place, bool)> {
-        if let Some((sender, place)) = self.find() {
-            return Ok((sender, place, true));
-        }
+    ) -> io::Result<(Sender, Place)> {
         let attempts_before = self.attempts.get();
         let _opening = self.opening.lock().await;
-        if let Some((sender, place)) = self.find() {
-            return Ok((sender, place, false));
+        if let Some(found) = self.find() {
+            return Ok(found);
         }
         if self.attempts.get() > attempts_before {
             return Err(self.last_failure.get().into());
@@ -120,13 +117,13 @@ impl Multiplex {
         let opened = self.open(target, options).await;
         self.attempts.set(self.attempts.get() + 1);
         let shared = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
-        let taken = (shared.sender.clone(), Place::take(&shared.load), false);
+        let taken = (shared.sender.clone(), Place::take(&shared.load));
         self.open.borrow_mut().push(shared);
         Ok(taken)
     }
 
-    /// The least loaded connection, unless it is full and there may be another one.
-    fn find(&self) -> Option<(Sender, Place)> {
+    /// A place on the least loaded connection, unless it is full and there may be another one.
+    pub(super) fn find(&self) -> Option<(Sender, Place)> {
         let mut open = self.open.borrow_mut();
         open.retain(|shared| !shared.sender.is_closed());
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;

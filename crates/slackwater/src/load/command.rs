@@ -5,11 +5,10 @@
 
 use super::{Args, Live, Run, Summary};
 use crate::fault::Fault;
+use crate::json_output::JsonOutput;
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -132,7 +131,7 @@ fn show(live: &Live, bar: &ProgressBar, is_stopping: bool) {
 }
 
 fn tell(summary: &Summary, json: Option<JsonOutput>, is_quiet: bool) -> Result<(), Fault> {
-    let is_stdout_taken = matches!(json, Some(JsonOutput::Stdout));
+    let is_stdout_taken = json.as_ref().is_some_and(JsonOutput::is_stdout);
     if let Some(json) = json {
         json.write(summary)?;
     }
@@ -141,57 +140,4 @@ fn tell(summary: &Summary, json: Option<JsonOutput>, is_quiet: bool) -> Result<(
         let _ = writeln!(io::stdout(), "{summary}");
     }
     Ok(())
-}
-
-/// Where `--json` goes.
-#[derive(Debug)]
-enum JsonOutput {
-    Stdout,
-    File { path: PathBuf, file: File },
-}
-
-impl JsonOutput {
-    /// Opens or creates the file; what is in it stays until there are new figures.
-    fn open(path: PathBuf) -> Result<Self, Fault> {
-        if path == Path::new("-") {
-            return Ok(Self::Stdout);
-        }
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
-        match file {
-            Ok(file) => Ok(Self::File { path, file }),
-            Err(error) => Err(Fault::usage(format!(
-                "--json {}: cannot be written: {error}",
-                path.display()
-            ))),
-        }
-    }
-
-    fn write(self, summary: &Summary) -> Result<(), Fault> {
-        let mut text = serde_json::to_vec_pretty(summary)
-            .map_err(|error| Fault::runtime(format!("--json: {error}")))?;
-        text.push(b'\n');
-        match self {
-            Self::Stdout => io::stdout()
-                .write_all(&text)
-                .map_err(|error| Fault::runtime(format!("--json -: {error}"))),
-            Self::File { path, file } => write_anew(file, &text).map_err(|error| {
-                Fault::runtime(format!(
-                    "--json {}: cannot be written: {error}",
-                    path.display()
-                ))
-            }),
-        }
-    }
-}
-
-fn write_anew(mut file: File, text: &[u8]) -> io::Result<()> {
-    // A pipe or terminal has no length to cut.
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-    }
-    file.write_all(text)
 }

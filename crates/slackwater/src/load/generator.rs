@@ -26,6 +26,14 @@ use tokio_util::sync::CancellationToken;
 /// From the start of a run to its offset 0: time for the pacer's thread to come up.
 const START_LEAD: Duration = Duration::from_millis(1);
 
+/// One entry of the queue.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    /// Its place among all arrivals, from 0; those that find the queue full have one, too.
+    number: u64,
+    intended: Instant,
+}
+
 /// A run that is ready to go: the target's name is resolved, nothing has been sent.
 #[derive(Debug)]
 pub(crate) struct Run(Arc<Shared>);
@@ -68,7 +76,7 @@ impl Run {
 
 fn start_pacer(
     shared: Arc<Shared>,
-    queue: mpsc::Sender<Instant>,
+    queue: mpsc::Sender<Arrival>,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let pacer = std::thread::Builder::new().name("load-pacer".into());
@@ -76,6 +84,7 @@ fn start_pacer(
         let plan = &shared.plan;
         let length = plan.whole_duration();
         let schedule = Schedule::new(plan.arrivals, plan.rate_per_second, length, plan.seed);
+        let mut numbers = 0..;
         pace(
             schedule,
             shared.start(),
@@ -83,7 +92,10 @@ fn start_pacer(
             || stop.is_cancelled(),
             |intended| {
                 shared.record(|record, start| record.issue(intended - start));
-                match queue.try_send(intended) {
+                let Some(number) = numbers.next() else {
+                    return ControlFlow::Break(());
+                };
+                match queue.try_send(Arrival { number, intended }) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(TrySendError::Full(_)) => {
                         fail(&shared, intended, Failure::overload());
@@ -99,7 +111,7 @@ fn start_pacer(
 }
 
 /// Starts an exchange for each arrival, in order, as slots are free; returns when all have ended.
-async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
+async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Arrival>) {
     let slots = shared.plan.slots().min(Semaphore::MAX_PERMITS);
     let slots = Arc::new(Semaphore::new(slots));
     let mut exchanges = JoinSet::new();
@@ -117,11 +129,11 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
             last_wait_ended = Instant::now();
             slot
         };
-        let Some(intended) = arrivals.recv().await else {
+        let Some(arrival) = arrivals.recv().await else {
             break;
         };
-        let has_waited = intended < last_wait_ended;
-        exchanges.spawn(exchange(Arc::clone(shared), intended, has_waited, slot));
+        let has_waited = arrival.intended < last_wait_ended;
+        exchanges.spawn(exchange(Arc::clone(shared), arrival, has_waited, slot));
         while exchanges.try_join_next().is_some() {}
     }
     while exchanges.join_next().await.is_some() {}
@@ -130,7 +142,7 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
 /// One arrival's way from its slot to its record.
 async fn exchange(
     shared: Arc<Shared>,
-    intended: Instant,
+    Arrival { number, intended }: Arrival,
     has_waited: bool,
     _slot: OwnedSemaphorePermit,
 ) {
@@ -140,7 +152,7 @@ async fn exchange(
     if now >= deadline.into_std() {
         return fail(&shared, intended, Failure::timeout());
     }
-    match tokio::time::timeout_at(deadline, shared.transport.exchange()).await {
+    match tokio::time::timeout_at(deadline, shared.transport.exchange(number)).await {
         Err(_elapsed) => fail(&shared, intended, Failure::timeout()),
         Ok(Err(failure)) => fail(&shared, intended, failure),
         Ok(Ok((answer, _))) if answer.ended > deadline.into_std() => {

@@ -112,6 +112,12 @@ impl Live {
         }
     }
 
+    /// What ended in second `number` of the schedule, from 0; `None` if nothing did, or it
+    /// has left the window.
+    pub(crate) fn second(&self, number: u64) -> Option<WindowFigures> {
+        self.0.lock().window.second(number)
+    }
+
     /// The summary of what has ended so far; what has not is counted in [`Summary::unfinished`].
     pub(crate) fn summary(&self) -> Summary {
         self.0.summary()

@@ -31,7 +31,7 @@ mod tests;
 pub(crate) use args::Args;
 pub(crate) use command::run;
 pub(crate) use generator::Run;
-pub(crate) use latency::LATENCY_MAX;
+pub(crate) use latency::{LATENCY_MAX, LatencyFigures};
 pub(crate) use live::Live;
 pub(crate) use plan::{Arrivals, Plan, Protocol};
 pub(crate) use summary::Summary;

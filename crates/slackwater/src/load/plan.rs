@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use core::num::NonZeroUsize;
 use core::time::Duration;
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, HeaderName, Method, Uri};
 
 /// How the gaps between arrivals are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -79,6 +79,9 @@ pub(crate) struct Plan {
     /// The request's headers besides those the generator sets (`host`, `user-agent`, `content-length`); a `host` or
     /// `user-agent` given here wins.
     pub(crate) headers: HeaderMap,
+    /// Carries each request's number, its place among the arrivals from 0, in place of a header of that name; `None`: no
+    /// request is numbered. Runs of the same schedule give the same numbers to the same arrivals.
+    pub(crate) number_header: Option<HeaderName>,
     /// The request's body, the same for each request.
     pub(crate) body: Bytes,
 }
@@ -104,6 +107,7 @@ impl Plan {
             seed: 1,
             method: Method::GET,
             headers: HeaderMap::new(),
+            number_header: None,
             body: Bytes::new(),
         }
     }

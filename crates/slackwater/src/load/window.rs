@@ -63,6 +63,16 @@ impl Window {
         second.errors += u64::from(is_error);
     }
 
+    /// The figures of one second of the run; `None` if nothing ended in it, or it has been overwritten.
+    pub(super) fn second(&self, number: u64) -> Option<WindowFigures> {
+        let second = self.seconds.iter().find(|s| s.number == Some(number))?;
+        Some(WindowFigures {
+            requests: second.latencies.count(),
+            errors: second.errors,
+            latency: second.latencies.figures(),
+        })
+    }
+
     /// The figures of the seconds still in the window at `elapsed` since the start of the run.
     pub(super) fn figures(&self, elapsed: Duration) -> WindowFigures {
         let now = elapsed.as_secs();
@@ -104,6 +114,19 @@ mod tests {
         assert_eq!((figures.requests, figures.errors), (1, 0));
         assert!((figures.latency.max_ms - 20.0).abs() < 1e-9);
         assert_eq!(window.figures(at(60.0)).requests, 0);
+    }
+
+    #[test]
+    fn a_single_second_can_be_read_until_it_is_overwritten() {
+        let mut window = Window::new(2);
+        window.record(at(0.5), 10 * MS, true);
+        window.record(at(0.9), 20 * MS, false);
+        window.record(at(1.0), 30 * MS, false);
+        let first = window.second(0).expect("the first second");
+        assert_eq!((first.requests, first.errors), (2, 1));
+        assert!((first.latency.max_ms - 20.0).abs() < 1e-9);
+        window.record(at(2.0), 40 * MS, false);
+        assert!(window.second(0).is_none() && window.second(3).is_none());
     }
 
     #[test]

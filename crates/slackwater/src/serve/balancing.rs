@@ -11,7 +11,7 @@ use crate::forward::{
 };
 use bytes::Bytes;
 use core::future::poll_fn;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Outcome, Query};
@@ -92,7 +92,7 @@ impl Balancing {
         }
     }
 
-    async fn pick(&self, query: Query<'_>) -> Option<Flight> {
+    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
         let lease = match self.balancer.pick(query) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
@@ -104,11 +104,11 @@ impl Balancing {
             .members
             .binary_search_by_key(&replica, |member| member.id);
         let member = Rc::clone(self.members.get(place.ok()?)?);
-        Some(Flight {
+        Some(Box::new(Flight {
             lease: Some(lease),
             member,
             is_server_error: false,
-        })
+        }))
     }
 }
 
@@ -130,9 +130,9 @@ pub(super) struct Flight {
 
 impl Flight {
     async fn send(
-        mut self,
-        request: Request<RequestBody>,
-    ) -> Result<Response<ResponseBody<Self>>, Failure> {
+        mut self: Box<Self>,
+        request: Box<Request<RequestBody>>,
+    ) -> Result<Response<ResponseBody<Box<Self>>>, Failure> {
         self.member.counts().sent.add_one();
         match self.member.replica.exchange(request).await {
             Ok(reply) => {
@@ -160,6 +160,10 @@ impl Flight {
             }
             Cause::Broken(_) if failure.unsent.is_some() => {
                 counts.broken.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Withdrawn => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 Outcome::Unreachable
             }
             Cause::Broken(_) | Cause::Coding => {
@@ -191,7 +195,7 @@ impl Flight {
     }
 }
 
-impl Watch for Flight {
+impl Watch for Box<Flight> {
     fn finish(mut self, end: End) {
         let outcome = match end {
             End::Complete if self.is_server_error => Outcome::Failed,
@@ -219,17 +223,17 @@ impl Drop for Flight {
 }
 
 impl Handler for Balancing {
-    type Watch = Flight;
+    type Watch = Box<Flight>;
 
     async fn handle(
         &self,
         mut request: Request<Incoming>,
         origin: &Origin,
-    ) -> Response<ResponseBody<Flight>> {
+    ) -> Response<ResponseBody<Box<Flight>>> {
         if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
             return refuse(refusal);
         }
-        let request = request.map(|incoming| RequestBody::new(incoming, &self.deadlines));
+        let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
         let Some(first) = self.pick(Query::first()).await else {
             return answer(None);
         };
@@ -239,7 +243,7 @@ impl Handler for Balancing {
             Err(Failure {
                 unsent: Some(request),
                 cause,
-            }) => Box::pin(self.try_another(*request, &tried, &cause)).await,
+            }) => Box::pin(self.try_another(request, &tried, &cause)).await,
             Err(Failure { cause, .. }) => answer(Some(&cause)),
         }
     }
@@ -249,10 +253,10 @@ impl Balancing {
     /// The second and last try; without another replica the first one's failure is the answer.
     async fn try_another(
         &self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         tried: &[ReplicaId],
         first_cause: &Cause,
-    ) -> Response<ResponseBody<Flight>> {
+    ) -> Response<ResponseBody<Box<Flight>>> {
         let Some(second) = self.pick(Query::retry(tried)).await else {
             return answer(Some(first_cause));
         };

@@ -5,6 +5,7 @@
 //! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
 
 mod balancing;
+mod silence;
 mod status;
 mod worker;
 
@@ -68,6 +69,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
                 "serving"
             );
         }
+        tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
         tokio::select! {
             () = signals.next() => (),
             () = running.ended() => return Err(Fault::runtime("every worker ended unasked")),

@@ -45,6 +45,24 @@ impl Workers {
     }
 }
 
+impl Workers {
+    /// For each replica, in the order of the configuration, whether a worker that probes it gets no answers.
+    pub(super) fn silent(&self) -> Vec<bool> {
+        let mut silent = vec![false; self.config.replicas.len()];
+        let probing = |view: &&WorkerView| view.balancer.counters().probes_sent > 0;
+        for view in self.views.iter().filter(probing) {
+            for replica in view.balancer.snapshot().replicas {
+                // Names were handed out in the order of the configuration, so they are sorted.
+                let index = view.ids.binary_search(&replica.replica).ok();
+                if let Some(known) = index.and_then(|index| silent.get_mut(index)) {
+                    *known |= replica.silent;
+                }
+            }
+        }
+        silent
+    }
+}
+
 impl WorkerView {
     fn facts(&self) -> WorkerFacts {
         WorkerFacts {

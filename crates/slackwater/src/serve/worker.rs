@@ -112,27 +112,30 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 }
 
 fn prober(config: &Config) -> Result<Box<dyn Prober>, Fault> {
-    let needs_probes = config.policy.name.starts_with("prequal");
-    Ok(match config.probe.transport {
-        ProbeTransport::Udp if needs_probes => {
-            let mut options = UdpProberConfig::default();
-            options.key = match &config.probe.key {
-                Some(key) => Some(ProbeKey::from_bytes(key.as_bytes()).map_err(|error| {
-                    Fault::usage(format!("the key for probes cannot be used: {error}"))
-                })?),
-                None => None,
-            };
-            let prober = UdpProber::bind(&options)
-                .map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;
-            Box::new(prober)
+    let settings = &config.probe;
+    match settings.transport {
+        ProbeTransport::None => Ok(Box::new(NoProber)),
+        ProbeTransport::Http => Ok(Box::new(HttpProber::new(HttpProberConfig {
+            path: settings.path.clone(),
+            ..HttpProberConfig::default()
+        }))),
+        ProbeTransport::Udp => {
+            let key = settings
+                .key
+                .as_ref()
+                .map(|key| ProbeKey::from_bytes(key.as_bytes()));
+            let key = key.transpose().map_err(|error| {
+                Fault::usage(format!("the key for probes cannot be used: {error}"))
+            })?;
+            let prober = UdpProber::bind(&UdpProberConfig {
+                key,
+                ..UdpProberConfig::default()
+            });
+            let prober =
+                prober.map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;
+            Ok(Box::new(prober))
         }
-        ProbeTransport::Http if needs_probes => {
-            let mut options = HttpProberConfig::default();
-            options.path = config.probe.path.clone();
-            Box::new(HttpProber::new(options))
-        }
-        _ => Box::new(NoProber),
-    })
+    }
 }
 
 impl Worker {

@@ -54,6 +54,72 @@ async fn one_refusing_replica_of_two_costs_no_request() {
     assert_eq!(proxy.sum("/requests/retries").await, refused);
 }
 
+/// A replica that answers every request with 503, with `fields` in its head.
+async fn unavailable(fields: &'static str) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        while connection.head().await.is_some() {
+            connection
+                .send(&format!(
+                    "HTTP/1.1 503 No\r\n{fields}content-length: 0\r\n\r\n"
+                ))
+                .await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_an_agent_turned_away_goes_to_another_replica_whatever_the_method() {
+    let (gone, well) = (
+        unavailable("x-slackwater-error: withdrawn\r\n").await,
+        Replica::echo("well").await,
+    );
+    let proxy = Proxy::start(&[gone.address, well.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for method in ["GET", "POST", "GET", "DELETE", "PATCH"] {
+        client
+            .send(&format!(
+                "{method} / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        assert!(
+            answer.text().starts_with("well\n"),
+            "{method}: {}",
+            answer.status
+        );
+    }
+    proxy.settled().await;
+    let turned_away = proxy.sum("/requests/responses_5xx").await;
+    assert!(turned_away > 0);
+    assert_eq!(proxy.sum("/requests/retries").await, turned_away);
+}
+
+#[tokio::test]
+async fn a_body_cannot_be_had_twice_so_its_client_hears_that_the_agent_withdrew() {
+    let gone = unavailable("x-slackwater-error: withdrawn\r\n").await;
+    let proxy = Proxy::start(&[gone.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.field("x-slackwater-error"), Some("withdrawn"));
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/sent").await, 1);
+}
+
+#[tokio::test]
+async fn an_application_that_says_503_itself_is_believed() {
+    let (busy, other) = (unavailable("").await, unavailable("").await);
+    let proxy = Proxy::start(&[busy.address, other.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 503);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
+}
+
 #[tokio::test]
 async fn refusals_are_retried_for_http2_replicas_too() {
     let address = replicas::http2(async |_| Response::new(full("well"))).await;

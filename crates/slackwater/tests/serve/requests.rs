@@ -1,7 +1,7 @@
 //! What a healthy exchange looks like: both protocols on both sides, heads, methods, balancing, reuse.
 
 use crate::clients::{self, Client, empty, full, get};
-use crate::proxy::{PATIENCE, Proxy};
+use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::{self, AnyBody, Replica};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, StreamBody};
@@ -327,4 +327,24 @@ async fn an_empty_http2_request_stays_empty() {
         !seen.contains("content-length") && !seen.contains("transfer-encoding"),
         "{seen}"
     );
+}
+
+#[tokio::test]
+async fn a_replica_that_answers_no_probes_is_said_to_once() {
+    let replicas = [Replica::echo("one").await, Replica::echo("two").await];
+    let addresses = replicas.each_ref().map(|replica| replica.address);
+    let proxy = Proxy::start(
+        &addresses,
+        "policy = \"prequal\"\n[probe]\ntransport = \"udp\"",
+    );
+    let mut client = Client::connect(proxy.address).await;
+    let silent = |page: &str| page.matches("\"silent\": true").count() == 2;
+    until("both replicas are known to be silent", async || {
+        assert_eq!(client.get("/").await.status, 200);
+        silent(&proxy.admin_page("/status").await).then_some(())
+    })
+    .await;
+    for address in addresses {
+        proxy.log_line(&format!("replica=\"{address}\""));
+    }
 }

@@ -11,7 +11,18 @@ pub(crate) mod cost;
 mod draw;
 pub(crate) mod machine;
 pub(crate) mod neighbours;
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "the calibration asks for the jobs, the machine counts its own"
+    )
+)]
 pub(crate) mod processor;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "so far only tests kill and revive a replica")
+)]
 pub(crate) mod server;
 pub(crate) mod service;
 

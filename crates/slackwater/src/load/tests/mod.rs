@@ -257,6 +257,29 @@ async fn dropping_a_run_closes_its_connections() {
 }
 
 #[tokio::test]
+async fn requests_are_numbered_by_arrival_when_asked_and_else_not() {
+    let name = http::HeaderName::from_static("x-number");
+    for header in [Some(name.clone()), None] {
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let key = name.clone();
+        let address = http(move |request| {
+            let number = request.headers().get(&key).cloned();
+            log.lock().unwrap().push(number);
+            async { ok() }
+        })
+        .await;
+        let mut plan = plan(address, 10, Duration::from_millis(50));
+        plan.number_header = header.clone();
+        assert_eq!(drive(plan).await.errors, 0);
+        let mut seen = core::mem::take(&mut *seen.lock().unwrap());
+        seen.sort();
+        let numbers = (0..10_u64).map(|n| header.as_ref().map(|_| n.into()));
+        assert!(seen.into_iter().eq(numbers));
+    }
+}
+
+#[tokio::test]
 async fn a_plan_without_a_host_is_an_error_before_anything_is_sent() {
     let plan = Plan::new("/path".parse().unwrap(), 1.0, Duration::from_secs(1));
     let error = Run::prepare(plan, 1).await.unwrap_err();

@@ -37,8 +37,8 @@ impl Transport {
         &self.target
     }
 
-    pub(super) async fn exchange(&self) -> Result<(Answer, Connection), Failure> {
-        let mut request = self.target.request();
+    pub(super) async fn exchange(&self, number: u64) -> Result<(Answer, Connection), Failure> {
+        let mut request = self.target.request(number);
         if let Some(mut connection) = self.take_idle() {
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((read_to_end(response).await?, connection)),

@@ -39,9 +39,9 @@ impl Transport {
         &self.target
     }
 
-    pub(super) async fn exchange(&self) -> Result<Answer, Failure> {
+    pub(super) async fn exchange(&self, number: u64) -> Result<Answer, Failure> {
         let stream = StreamGuard::on_the_least_busy(&self.streams);
-        let mut request = self.target.request();
+        let mut request = self.target.request(number);
         let mut sender = self.sender(stream.connection).await?;
         let response = match sender.try_send_request(request).await {
             Ok(response) => response,

@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use http::header::{HOST, HeaderValue, USER_AGENT};
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use std::io;
@@ -46,15 +46,15 @@ impl Transport {
         })
     }
 
-    /// Sends the plan's request and reads the answer. Has no deadline of its own: the caller drops it when time is up,
+    /// Sends the plan's request, as the arrival of this number, and reads the answer. Has no deadline of its own: the caller drops it when time is up,
     /// which also ends what it began.
-    pub(super) async fn exchange(&self) -> Result<(Answer, Option<Kept>), Failure> {
+    pub(super) async fn exchange(&self, number: u64) -> Result<(Answer, Option<Kept>), Failure> {
         match self {
             Self::Http1(transport) => {
-                let (answer, connection) = transport.exchange().await?;
+                let (answer, connection) = transport.exchange(number).await?;
                 Ok((answer, Some(Kept(connection))))
             }
-            Self::Http2(transport) => Ok((transport.exchange().await?, None)),
+            Self::Http2(transport) => Ok((transport.exchange(number).await?, None)),
         }
     }
 
@@ -84,6 +84,7 @@ struct Target {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
+    number_header: Option<HeaderName>,
     body: Bytes,
 }
 
@@ -112,6 +113,7 @@ impl Target {
             method: plan.method.clone(),
             uri,
             headers,
+            number_header: plan.number_header.clone(),
             body: plan.body.clone(),
         })
     }
@@ -123,11 +125,15 @@ impl Target {
         Ok(stream)
     }
 
-    fn request(&self) -> Request<Body> {
+    fn request(&self, number: u64) -> Request<Body> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
+        if let Some(name) = &self.number_header {
+            let number = HeaderValue::from(number);
+            request.headers_mut().insert(name, number);
+        }
         request
     }
 }

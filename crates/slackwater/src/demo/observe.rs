@@ -1,0 +1,262 @@
+//! Looks at both sides and puts a [`Picture`] together: load generator, replicas and proxy, read at one moment.
+//!
+//! Everything is read through handles that may be used from any thread. A proxy that does not answer in time is shown as
+//! it was last; the demo goes on.
+
+use super::fleet::Watcher;
+use super::history::History;
+use super::picture::{
+    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Seconds, Side,
+    Weather,
+};
+use crate::admin::{Facts, StatusSource, WorkerFacts};
+use crate::load::Live;
+use core::time::Duration;
+use slackwater_core::Rif;
+use slackwater_core::policy::{PickReason, PolicyEntry, PooledView};
+use std::sync::Arc;
+
+/// What "recent" covers; also the length of the load generator's window.
+pub(super) const RECENT_SECONDS: usize = 10;
+
+/// How long a proxy may take to say how it is.
+const FACTS_PATIENCE: Duration = Duration::from_millis(150);
+
+/// What a run was asked to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) rate_per_second: f64,
+    pub(super) seed: u64,
+    pub(super) length: Option<Duration>,
+}
+
+/// Handles to all there is to see of one side.
+pub(super) struct Handles {
+    pub(super) policy: &'static PolicyEntry,
+    pub(super) live: Live,
+    pub(super) fleet: Watcher,
+    pub(super) proxy: Arc<dyn StatusSource>,
+}
+
+/// Makes pictures, and remembers what a single look cannot tell.
+pub(super) struct Observer {
+    order: Order,
+    sides: [Observed; 2],
+    history: History,
+    /// The second of the run in which [`Observed::overall`] was last read.
+    overall_at: Option<u64>,
+}
+
+struct Observed {
+    handles: Handles,
+    /// The highest RIF seen at each replica.
+    rif_highs: Vec<u32>,
+    balancer: Balancer,
+    overall: Option<Quantiles>,
+    sent_late_p99_ms: f64,
+}
+
+impl Observer {
+    pub(super) fn new(order: Order, sides: [Handles; 2]) -> Self {
+        let observed = |handles: Handles| Observed {
+            rif_highs: vec![0; handles.fleet.figures().count()],
+            handles,
+            balancer: Balancer::default(),
+            overall: None,
+            sent_late_p99_ms: 0.0,
+        };
+        Self {
+            order,
+            sides: sides.map(observed),
+            history: History::default(),
+            overall_at: None,
+        }
+    }
+
+    /// Both sides now.
+    pub(super) async fn look(&mut self, phase: Phase) -> Picture {
+        let [first, second] = &mut self.sides;
+        tokio::join!(first.ask_proxy(), second.ask_proxy());
+        let elapsed = first.handles.live.figures().elapsed;
+        let now = elapsed.as_secs();
+        // Reading the whole run's histogram takes some hundred microseconds: once a second is enough, but for the end.
+        if self.overall_at != Some(now) || phase == Phase::Stopping {
+            self.overall_at = Some(now);
+            first.read_overall();
+            second.read_overall();
+        }
+        let replicas = first.weather();
+        let hobbled = replicas.iter().position(|replica| replica.hobbled);
+        let lives = [&first.handles.live, &second.handles.live];
+        self.history.note(now, hobbled, |side, second| {
+            let figures = lives[side].second(second)?;
+            Quantiles::of(figures.requests, &figures.latency)
+        });
+        let is_over = self.order.length.is_some_and(|length| elapsed >= length);
+        Picture {
+            phase: if is_over { Phase::Stopping } else { phase },
+            elapsed: Seconds(elapsed),
+            length: self.order.length.map(Seconds),
+            rate: self.order.rate_per_second,
+            seed: self.order.seed,
+            sent_late_p99_ms: first.sent_late_p99_ms.max(second.sent_late_p99_ms),
+            replicas,
+            sides: [first.side(), second.side()],
+            history: self.history.seconds(),
+        }
+    }
+}
+
+impl Observed {
+    async fn ask_proxy(&mut self) {
+        if let Ok(facts) = tokio::time::timeout(FACTS_PATIENCE, self.handles.proxy.facts()).await {
+            self.balancer = balancer(&facts);
+        }
+    }
+
+    fn read_overall(&mut self) {
+        let summary = self.handles.live.summary();
+        self.overall = Quantiles::of(summary.requests, &summary.latency);
+        self.sent_late_p99_ms = summary.sent_late.p99_ms;
+    }
+
+    fn weather(&self) -> Vec<Weather> {
+        let figures = self.handles.fleet.figures();
+        let weather = figures.map(|(figures, _)| Weather {
+            capacity_cores: figures.capacity.as_f64(),
+            hobbled: figures.hobbled,
+        });
+        weather.collect()
+    }
+
+    fn side(&mut self) -> Side {
+        let figures = self.handles.live.figures();
+        let window = &figures.window;
+        Side {
+            policy: self.handles.policy.name,
+            about: self.handles.policy.about,
+            requests: figures.requests,
+            errors: figures.errors,
+            recent: Recent {
+                requests: window.requests,
+                errors: window.errors,
+                latency: Quantiles::of(window.requests, &window.latency),
+            },
+            overall: self.overall,
+            replicas: self.replicas(),
+            balancer: self.balancer.clone(),
+        }
+    }
+
+    fn replicas(&mut self) -> Vec<ReplicaState> {
+        let figures = self.handles.fleet.figures();
+        let replicas = figures.zip(&mut self.rif_highs);
+        let states = replicas.map(|((figures, rif), high)| {
+            *high = rif.count().max(*high);
+            ReplicaState {
+                rif: rif.count(),
+                rif_high: *high,
+                served: figures.served,
+                refused: figures.refused,
+            }
+        });
+        states.collect()
+    }
+}
+
+/// What a proxy's workers know, put together: counts added up, and the pool of the first, since each worker has its own
+/// and the demo's proxies have one.
+fn balancer(facts: &Facts) -> Balancer {
+    let mut balancer = Balancer::default();
+    for worker in &facts.workers {
+        balancer.probes_sent += worker.counters.probes_sent;
+        balancer.probes_answered += worker.counters.probes_answered;
+        balancer.probes_lost += worker.counters.probes_lost;
+    }
+    let picks = |reason: PickReason| {
+        let workers = facts.workers.iter();
+        workers.map(|worker| worker.counters.picks.of(reason)).sum()
+    };
+    balancer.picks = PickReason::ALL
+        .into_iter()
+        .map(|reason| Picks {
+            reason: reason.as_str(),
+            count: picks(reason),
+        })
+        .filter(|picks| picks.count > 0)
+        .collect();
+    if let Some(worker) = facts.workers.first() {
+        balancer.rif_limit = worker.snapshot.rif_limit.map(Rif::count);
+        let pool = worker.snapshot.pool.iter();
+        balancer.pool = pool.filter_map(|report| pooled(worker, report)).collect();
+    }
+    balancer
+}
+
+/// A report as shown; `None` for a replica that has left the fleet, which none does here.
+fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
+    let replica = worker.ids.iter().position(|id| *id == report.replica)?;
+    Some(Pooled {
+        replica,
+        rif: report.rif.count(),
+        latency_ms: report.latency.map(ms),
+        age_ms: ms(report.age),
+        uses_left: report.uses_left,
+        hot: report.hot,
+    })
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
+    use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
+
+    #[test]
+    fn a_proxy_is_shown_with_its_counts_added_up_and_the_pool_of_its_first_worker() {
+        let mut names = ReplicaIds::new();
+        let ids = [(); 2].map(|()| names.allocate().expect("a name"));
+        let mut policy = Prequal::new(PrequalConfig::default());
+        let (now, mut draw) = (Instant::default(), SplitMix64::new(1));
+        for id in ids {
+            policy.add_replica(now, id);
+        }
+        let pick = policy.handle_query(now, Query::default(), &mut draw);
+        drop(pick);
+        while let Some(probe) = policy.poll_probe(now, &mut draw) {
+            let report = LoadReport::new(Rif::new(4), Some(Duration::from_millis(20)));
+            policy.handle_report(now, probe.id, &report, &mut draw);
+        }
+        let worker = |snapshot| WorkerFacts {
+            ids: ids.to_vec(),
+            counters: policy.counters(),
+            snapshot,
+            ..WorkerFacts::default()
+        };
+        let facts = Facts {
+            workers: vec![worker(policy.snapshot(now)), worker(Snapshot::default())],
+            ..Facts::default()
+        };
+        let balancer = balancer(&facts);
+        assert_eq!(
+            balancer.picks,
+            [Picks {
+                reason: "fallback",
+                count: 2
+            }]
+        );
+        assert_eq!(balancer.probes_sent, 2 * policy.counters().probes_sent);
+        assert_eq!(balancer.probes_answered, balancer.probes_sent);
+        let mut pooled: Vec<_> = balancer.pool.iter().map(|report| report.replica).collect();
+        pooled.sort_unstable();
+        assert_eq!(pooled, [0, 1]);
+        assert_eq!(
+            (balancer.pool[0].rif, balancer.pool[0].latency_ms),
+            (4, Some(20.0))
+        );
+    }
+}

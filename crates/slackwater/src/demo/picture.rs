@@ -1,0 +1,186 @@
+//! What the demo shows at one moment, as plain data: the terminal draws it, the page gets it as JSON.
+//!
+//! The JSON's names are those of `docs/demo.md`. Nothing here reads a clock, a socket or a lock; `observe` does.
+
+use crate::load::LatencyFigures;
+use core::time::Duration;
+use serde::{Serialize, Serializer};
+
+/// Both sides at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Picture {
+    pub(super) phase: Phase,
+    /// Since the first request was due.
+    #[serde(rename = "elapsed_seconds")]
+    pub(super) elapsed: Seconds,
+    /// `None`: until it is stopped.
+    #[serde(rename = "length_seconds")]
+    pub(super) length: Option<Seconds>,
+    /// Requests per second to each side.
+    pub(super) rate: f64,
+    pub(super) seed: u64,
+    /// How late requests left the load generators since the start, at p99 and on the worse side: how far this computer
+    /// lags behind what it plays.
+    pub(super) sent_late_p99_ms: f64,
+    /// What both twins of each replica have in common.
+    pub(super) replicas: Vec<Weather>,
+    pub(super) sides: [Side; 2],
+    /// The last whole seconds, oldest first; at most [`super::history::SECONDS`].
+    pub(super) history: Vec<Second>,
+}
+
+/// A span of time that JSON has in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seconds(pub(super) Duration);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0.as_secs_f64())
+    }
+}
+
+/// Where a demo is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Phase {
+    /// Requests are being sent.
+    Running,
+    /// No more are sent; answers are waited for.
+    Stopping,
+}
+
+/// The state of the machine below a replica, the same on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Weather {
+    /// What the neighbours leave it, in cores.
+    pub(super) capacity_cores: f64,
+    /// Whether it is the one that is slowed to a tenth now.
+    pub(super) hobbled: bool,
+}
+
+/// One side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Side {
+    pub(super) policy: &'static str,
+    /// What the policy does, in a line.
+    pub(super) about: &'static str,
+    /// Ended since the start, errors included.
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+    /// The last [`super::observe::RECENT_SECONDS`] seconds.
+    pub(super) recent: Recent,
+    /// Since the start; `None` until something has ended.
+    pub(super) overall: Option<Quantiles>,
+    pub(super) replicas: Vec<ReplicaState>,
+    pub(super) balancer: Balancer,
+}
+
+/// What ended in the last seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Recent {
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+    /// `None` when nothing ended.
+    pub(super) latency: Option<Quantiles>,
+}
+
+/// Latencies from the intended start, in milliseconds, errors included.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names are those in JSON, where the unit is needed"
+)]
+pub(super) struct Quantiles {
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) p999_ms: f64,
+}
+
+impl Quantiles {
+    /// The quantiles of `count` requests; `None` of none.
+    pub(super) fn of(count: u64, figures: &LatencyFigures) -> Option<Self> {
+        (count > 0).then_some(Self {
+            p50_ms: figures.p50_ms,
+            p99_ms: figures.p99_ms,
+            p999_ms: figures.p999_ms,
+        })
+    }
+}
+
+/// One replica of one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct ReplicaState {
+    /// Requests in flight, as its answers to probes say.
+    pub(super) rif: u32,
+    /// The highest seen so far.
+    pub(super) rif_high: u32,
+    /// Served since the start.
+    pub(super) served: u64,
+    /// Refused since the start, because too many were in service.
+    pub(super) refused: u64,
+}
+
+/// What a side's proxy knows and did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(super) struct Balancer {
+    /// How often each reason decided, since the start; only those that did.
+    pub(super) picks: Vec<Picks>,
+    pub(super) probes_sent: u64,
+    pub(super) probes_answered: u64,
+    pub(super) probes_lost: u64,
+    /// The RIF from which a replica counts as hot; `None` where there is none.
+    pub(super) rif_limit: Option<u32>,
+    /// Reports that the next pick would choose from, oldest first.
+    pub(super) pool: Vec<Pooled>,
+}
+
+/// How often one reason decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Picks {
+    pub(super) reason: &'static str,
+    pub(super) count: u64,
+}
+
+/// A report in the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Pooled {
+    /// Index of the replica.
+    pub(super) replica: usize,
+    pub(super) rif: u32,
+    pub(super) latency_ms: Option<f64>,
+    pub(super) age_ms: f64,
+    pub(super) uses_left: u32,
+    pub(super) hot: bool,
+}
+
+/// What ended in one second of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Second {
+    /// From 0, the first.
+    pub(super) number: u64,
+    /// Index of the replica that was slowed at some time in it.
+    pub(super) hobbled: Option<usize>,
+    /// By side; `None` where nothing ended.
+    pub(super) sides: [Option<Quantiles>; 2],
+}
+
+impl Picture {
+    /// Index of the replica that is slowed now.
+    pub(super) fn hobbled(&self) -> Option<usize> {
+        self.replicas.iter().position(|replica| replica.hobbled)
+    }
+
+    /// The names of the policies; where both sides have the same, the second gets an ending that tells them apart.
+    pub(super) fn names(&self) -> [String; 2] {
+        names(self.sides.each_ref().map(|side| side.policy))
+    }
+}
+
+/// Names for two sides: their policies', told apart where those are the same.
+pub(super) fn names([first, second]: [&str; 2]) -> [String; 2] {
+    if first == second {
+        [format!("{first} (1)"), format!("{second} (2)")]
+    } else {
+        [first.to_owned(), second.to_owned()]
+    }
+}

@@ -1,0 +1,163 @@
+//! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load that is sent to it.
+//!
+//! The proxy is the real one, in this process on a thread of its own, configured in code as a file would configure it:
+//! everything at its default but what the demo has to choose. Both sides are made alike; only the policy differs.
+
+use super::fleet::{Addresses, Fleet};
+use super::observe::{Handles, RECENT_SECONDS};
+use super::replica::World;
+use super::replica::service::REQUEST_NUMBER;
+use crate::config::{
+    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, Timeouts,
+};
+use crate::fault::Fault;
+use crate::load::{self, Live, Plan};
+use crate::serve;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::num::NonZeroU16;
+use core::time::Duration;
+use http::uri::PathAndQuery;
+use slackwater_core::policy::{PolicyEntry, PolicySettings};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Idle connections that a proxy keeps to each replica: fewer than by default, because the replicas, the proxies and the
+/// load generators all share the descriptors of one process.
+const IDLE_CONNECTIONS_MAX: u32 = 16;
+
+/// Connections are kept for as long as a demo can last: one that is closed for having been idle, in the moment in which a
+/// request is sent over it, would be counted as that policy's error.
+const IDLE_MAX: Duration = Duration::from_hours(24);
+
+/// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a fleet may take to end once nobody sends any more.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_millis(200);
+
+/// The load for one side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) rate_per_second: f64,
+    pub(super) length: Duration,
+    pub(super) seed: u64,
+}
+
+/// A side that is ready for its load.
+#[derive(Debug)]
+pub(super) struct Side {
+    policy: &'static PolicyEntry,
+    fleet: Fleet,
+    proxy: serve::Running,
+    live: Live,
+    run: Option<load::Run>,
+}
+
+/// The load of a side, under way. Dropping it ends it.
+pub(super) type Driven = AbortOnDropHandle<std::io::Result<load::Summary>>;
+
+impl Side {
+    /// Starts the fleet, then the proxy; sends nothing yet.
+    ///
+    /// # Errors
+    /// The machine has no port, thread or descriptor left.
+    pub(super) async fn start(
+        policy: &'static PolicyEntry,
+        world: &World,
+        load: Load,
+    ) -> Result<Self, Fault> {
+        let fleet = Fleet::start(world).await;
+        let fleet =
+            fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
+        let proxy = serve::start(&config(policy, fleet.addresses()))?;
+        let Some(address) = proxy.addresses().first() else {
+            return Err(Fault::runtime("the proxy has no address"));
+        };
+        let run = prepare(*address, load).await;
+        let run = run.map_err(|error| {
+            Fault::runtime(format!("cannot prepare the load for {address}: {error}"))
+        })?;
+        Ok(Self {
+            policy,
+            fleet,
+            proxy,
+            live: run.live(),
+            run: Some(run),
+        })
+    }
+
+    /// What there is to see of this side.
+    pub(super) fn handles(&self) -> Handles {
+        Handles {
+            policy: self.policy,
+            live: self.live.clone(),
+            fleet: self.fleet.watcher(),
+            proxy: self.proxy.status(),
+        }
+    }
+
+    /// Begins to send, in a task of the current runtime; `stop` ends the schedule early. `None` if it began before.
+    pub(super) fn drive(&mut self, stop: &CancellationToken) -> Option<Driven> {
+        let driven = self.run.take()?.drive(stop.clone());
+        Some(AbortOnDropHandle::new(tokio::spawn(driven)))
+    }
+
+    /// The figures of the load so far.
+    pub(super) fn load_summary(&self) -> load::Summary {
+        self.live.summary()
+    }
+
+    /// Ends proxy and fleet.
+    pub(super) async fn shutdown(self) {
+        drop(self.proxy);
+        self.fleet.shutdown(SHUTDOWN_PATIENCE).await;
+    }
+}
+
+async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
+    let target = format!("http://{proxy}/");
+    let target = target.parse().map_err(std::io::Error::other)?;
+    let mut plan = Plan::new(target, load.rate_per_second, load.length);
+    plan.seed = load.seed;
+    plan.timeout = TIMEOUT;
+    // The number decides what a request costs: both sides get the same work.
+    plan.number_header = Some(REQUEST_NUMBER);
+    load::Run::prepare(plan, RECENT_SECONDS).await
+}
+
+/// What a file for `slackwater serve` would say.
+fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses>) -> Config {
+    let replica = |(index, addresses): (usize, Addresses)| ReplicaConfig {
+        name: format!("replica {index}"),
+        address: addresses.requests,
+        probe_address: addresses.probes,
+    };
+    Config {
+        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
+        workers: NonZeroU16::MIN,
+        policy,
+        policy_settings: PolicySettings::default(),
+        replicas: replicas.enumerate().map(replica).collect(),
+        replica: ReplicaSettings {
+            protocol: ReplicaProtocol::Http1,
+            idle_connections_max: IDLE_CONNECTIONS_MAX,
+        },
+        probe: ProbeSettings {
+            transport: ProbeTransport::Udp,
+            port: None,
+            path: PathAndQuery::from_static("/prequal/probe"),
+            key: None,
+            key_file: None,
+        },
+        timeouts: Timeouts {
+            idle: IDLE_MAX,
+            ..Timeouts::default()
+        },
+        limits: Limits::default(),
+        admin: AdminSettings {
+            listen: None,
+            connections_max: 1,
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! The demo in a terminal: a table redrawn in place, or plain lines where nothing can be redrawn.
+//!
+//! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from the screen and the cursor
+//! is back: the summary takes its place. Colours follow
+//! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out, `line` and `bars` are what it is made of.
+
+mod bars;
+mod frame;
+mod line;
+
+#[cfg(test)]
+mod tests;
+
+use super::picture::Picture;
+use super::words;
+use core::fmt::Write as _;
+use core::time::Duration;
+use frame::{Size, frame};
+use std::io::{self, IsTerminal, Write};
+use terminal_size::{Height, Width, terminal_size_of};
+
+const HIDE_CURSOR: &str = "\x1b[?25l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
+const CLEAR_LINE_REST: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+
+/// Where the terminal does not say how large it is.
+const SIZE_DEFAULT: Size = Size {
+    columns: 80,
+    rows: 24,
+};
+
+/// Between two plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Where the demo shows itself while it runs.
+#[derive(Debug)]
+pub(super) enum Screen {
+    /// A table that is redrawn.
+    Table(Table),
+    /// A line now and then; the next is due at this time of the run.
+    Lines {
+        /// Since the start.
+        due: Duration,
+    },
+    /// Nothing: standard output belongs to somebody else.
+    Blank,
+}
+
+impl Screen {
+    /// The table where it is wanted and standard output is a terminal that can move its cursor, else lines.
+    pub(super) fn table_or_lines(is_table_wanted: bool, page: String) -> Self {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if is_table_wanted && !is_dumb && io::stdout().is_terminal() {
+            Self::Table(Table::new(page))
+        } else {
+            Self::Lines { due: LINE_EVERY }
+        }
+    }
+
+    /// Shows the picture, if it is time for it.
+    pub(super) fn show(&mut self, picture: &Picture) {
+        match self {
+            Self::Table(table) => table.draw(picture),
+            Self::Lines { due } if picture.elapsed.0 >= *due => {
+                *due += LINE_EVERY;
+                write_out(&format!("{}\n", plain_line(picture)));
+            }
+            Self::Lines { .. } | Self::Blank => {}
+        }
+    }
+}
+
+/// A live table on standard output.
+#[derive(Debug)]
+pub(super) struct Table {
+    page: String,
+    is_coloured: bool,
+    /// Lines of the last frame, above the cursor.
+    lines: usize,
+    size: Size,
+}
+
+impl Table {
+    /// Takes the terminal; `page` is where the page is served.
+    fn new(page: String) -> Self {
+        write_out(HIDE_CURSOR);
+        Self {
+            page,
+            is_coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            lines: 0,
+            size: size(),
+        }
+    }
+
+    /// Replaces the last frame.
+    fn draw(&mut self, picture: &Picture) {
+        let size = size();
+        let mut output = String::new();
+        if self.lines > 0 && size != self.size {
+            // The terminal has moved the old lines about: nobody knows where they are.
+            output.push_str(CLEAR_SCREEN);
+        } else if self.lines > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(output, "\x1b[{}F", self.lines);
+        }
+        let lines = frame(picture, &self.page, size);
+        for line in &lines {
+            output.push_str(&line.render(size.columns, self.is_coloured));
+            output.push_str(CLEAR_LINE_REST);
+            output.push('\n');
+        }
+        output.push_str(CLEAR_BELOW);
+        self.lines = lines.len();
+        self.size = size;
+        write_out(&output);
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let mut output = String::new();
+        if self.lines > 0 {
+            // Writing to a string cannot fail.
+            let _ = write!(output, "\x1b[{}F{CLEAR_BELOW}", self.lines);
+        }
+        output.push_str(SHOW_CURSOR);
+        write_out(&output);
+    }
+}
+
+/// The picture as one line of plain text.
+pub(super) fn plain_line(picture: &Picture) -> String {
+    let mut text = format!("{:>6}", words::clock(picture.elapsed.0));
+    for (side, name) in picture.sides.iter().zip(picture.names()) {
+        let ms = |quantile: fn(&super::picture::Quantiles) -> f64| {
+            words::ms_if_any(side.recent.latency.as_ref().map(quantile))
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "  {name}: p50 {}, p99 {}, p99.9 {}, {} errors;",
+            ms(|q| q.p50_ms),
+            ms(|q| q.p99_ms),
+            ms(|q| q.p999_ms),
+            words::count(side.errors)
+        );
+    }
+    let slowed = picture.hobbled();
+    let slowed = slowed.map_or("none".to_owned(), |index| index.to_string());
+    let _ = write!(text, "  slowed: {slowed}");
+    text
+}
+
+fn size() -> Size {
+    terminal_size_of(io::stdout()).map_or(SIZE_DEFAULT, |(Width(columns), Height(rows))| Size {
+        columns: columns.into(),
+        rows: rows.into(),
+    })
+}
+
+/// A terminal that is gone, or a closed pipe, is no reason to stop.
+fn write_out(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
+}

@@ -1,0 +1,85 @@
+//! Figures in words: the one way in which terminal, summary and verdict write milliseconds, counts and times.
+
+use core::time::Duration;
+
+/// Milliseconds, with one decimal below ten: `9.4 ms`, `142 ms`, `1,310 ms`.
+pub(super) fn ms(ms: f64) -> String {
+    if ms < 9.95 {
+        return format!("{ms:.1} ms");
+    }
+    let rounded = format!("{ms:.0}");
+    format!("{} ms", grouped(&rounded))
+}
+
+/// The same, or a dash where nothing was measured.
+pub(super) fn ms_if_any(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), ms)
+}
+
+/// A count with its thousands apart: `12,034`.
+pub(super) fn count(count: u64) -> String {
+    grouped(&count.to_string())
+}
+
+/// A number of requests per second: whole where it is whole.
+pub(super) fn rate(per_second: f64) -> String {
+    let text = format!("{per_second:.1}");
+    let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
+    if tenths == "0" {
+        grouped(whole)
+    } else {
+        format!("{}.{tenths}", grouped(whole))
+    }
+}
+
+/// Minutes and seconds, and hours where there are some: `0:23`, `1:02:03`.
+pub(super) fn clock(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_as_people_write_them() {
+        let texts = [0.04, 9.94, 9.96, 142.4, 999.6, 1_310.2, 1_234_567.0].map(ms);
+        assert_eq!(
+            texts,
+            [
+                "0.0 ms",
+                "9.9 ms",
+                "10 ms",
+                "142 ms",
+                "1,000 ms",
+                "1,310 ms",
+                "1,234,567 ms"
+            ]
+        );
+        assert_eq!(ms_if_any(None), "–");
+        assert_eq!(
+            [0, 999, 1_000, 12_034].map(count),
+            ["0", "999", "1,000", "12,034"]
+        );
+        assert_eq!([400.0, 12.5, 2_000.0].map(rate), ["400", "12.5", "2,000"]);
+        let clocks = [0, 83, 3_723].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(clocks, ["0:00", "1:23", "1:02:03"]);
+    }
+}

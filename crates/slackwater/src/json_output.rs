@@ -1,0 +1,68 @@
+//! Where `--json` goes: a file, or standard output for `-`. Shared by every sub-command that ends with figures.
+//!
+//! The file is opened before the run, so that a bad path costs nobody ten minutes, and written once after it.
+
+use crate::fault::Fault;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Where `--json` goes.
+#[derive(Debug)]
+pub(crate) enum JsonOutput {
+    Stdout,
+    File { path: PathBuf, file: File },
+}
+
+impl JsonOutput {
+    /// Opens or creates the file; what is in it stays until there are new figures.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, Fault> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        match file {
+            Ok(file) => Ok(Self::File { path, file }),
+            Err(error) => Err(Fault::usage(format!(
+                "--json {}: cannot be written: {error}",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Whether it is standard output, which then carries nothing else.
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// Writes the figures in place of what was there.
+    pub(crate) fn write(self, figures: &impl Serialize) -> Result<(), Fault> {
+        let mut text = serde_json::to_vec_pretty(figures)
+            .map_err(|error| Fault::runtime(format!("--json: {error}")))?;
+        text.push(b'\n');
+        match self {
+            Self::Stdout => io::stdout()
+                .write_all(&text)
+                .map_err(|error| Fault::runtime(format!("--json -: {error}"))),
+            Self::File { path, file } => write_anew(file, &text).map_err(|error| {
+                Fault::runtime(format!(
+                    "--json {}: cannot be written: {error}",
+                    path.display()
+                ))
+            }),
+        }
+    }
+}
+
+fn write_anew(mut file: File, text: &[u8]) -> io::Result<()> {
+    // A pipe or terminal has no length to cut.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(text)
+}

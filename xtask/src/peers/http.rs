@@ -1,0 +1,59 @@
+//! One GET on a connection of its own, so that looking costs a millisecond and not a process. Only for our own answers:
+//! probes, and the admin server's pages. What is to be proved about HTTP is asked by curl.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    head: String,
+    pub(super) body: String,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+/// Asks for `path`.
+pub(super) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
+    let wrong = |why: &dyn core::fmt::Display| format!("GET {address}{path}: {why}");
+    let answer = exchange(address, path).map_err(|error| wrong(&error))?;
+    let text = String::from_utf8_lossy(&answer);
+    let (head, body) = (text.split_once("\r\n\r\n"))
+        .ok_or_else(|| wrong(&format!("an answer without an end of its head: {text:?}")))?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok(Answer {
+        status: status.ok_or_else(|| wrong(&"an answer without a status"))?,
+        head: head.to_owned(),
+        body: body.to_owned(),
+    })
+}
+
+fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// Whether nobody listens there.
+pub(super) fn is_refused(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, LIMIT)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+}

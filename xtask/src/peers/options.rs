@@ -1,0 +1,80 @@
+//! The arguments of `cargo xtask peers`.
+
+use core::ops::RangeInclusive;
+use std::path::PathBuf;
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Leave the temporary folder with configuration and logs.
+    pub(super) keep: bool,
+    /// Size of downloads and uploads: 1 to 16,384, default 1,024.
+    pub(super) size_mib: u64,
+    /// Length of each run of `slackwater load`: 5 to 600, default 10.
+    pub(super) seconds: u64,
+    /// A file for the table, as Markdown.
+    pub(super) report: Option<PathBuf>,
+}
+
+impl Options {
+    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            keep: false,
+            size_mib: 1024,
+            seconds: 10,
+            report: None,
+        };
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            match argument {
+                "--keep" => options.keep = true,
+                "--size-mib" => options.size_mib = number(argument, rest.next(), 1..=16_384)?,
+                "--seconds" => options.seconds = number(argument, rest.next(), 5..=600)?,
+                "--report" => {
+                    let file = rest.next().ok_or("--report: expected a file")?;
+                    options.report = Some(file.into());
+                }
+                _ => {
+                    return Err(format!(
+                        "{argument:?} is not an option of peers; expected --keep, --size-mib N, \
+                         --seconds N or --report FILE"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn number(option: &str, value: Option<&str>, range: RangeInclusive<u64>) -> Result<u64, String> {
+    value
+        .and_then(|value| value.parse().ok())
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| {
+            let (least, most) = range.into_inner();
+            let found = value.unwrap_or("nothing");
+            format!("{option}: found {found}, expected a number from {least} to {most}")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_defaults_and_ranges() {
+        let options = Options::parse(&["--size-mib", "8", "--keep"]).unwrap();
+        assert_eq!(
+            (options.size_mib, options.seconds, options.keep),
+            (8, 10, true)
+        );
+        for (arguments, expected) in [
+            (&["--seconds", "4"][..], "found 4, expected a number from 5"),
+            (&["--size-mib"], "found nothing"),
+            (&["--sise"], "\"--sise\" is not an option"),
+        ] {
+            let message = Options::parse(arguments).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

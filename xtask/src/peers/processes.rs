@@ -1,0 +1,222 @@
+//! Child processes that end with us: each in a process group of its own, its output in files, ended when its handle is
+//! dropped or when a signal ends this program. Every wait has a limit.
+
+use core::time::Duration;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// How often something awaited is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Everything that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Processes {
+    logs: PathBuf,
+    running: Arc<Mutex<BTreeMap<u64, Pid>>>,
+    started: Arc<Mutex<u64>>,
+}
+
+/// A process that ended by itself.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Processes {
+    /// Keeps the processes' output in `folder`.
+    pub(super) fn new(folder: &Path) -> Result<Self, String> {
+        let logs = folder.join("logs");
+        fs::create_dir(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+        Ok(Self {
+            logs,
+            running: Arc::default(),
+            started: Arc::default(),
+        })
+    }
+
+    /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless it is to be kept.
+    pub(super) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let describe = |error| format!("signals cannot be awaited: {error}");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(describe)?;
+        let signals = runtime.block_on(async {
+            Ok((
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+            ))
+        });
+        let (mut interrupt, mut terminate) = signals.map_err(describe)?;
+        let running = Arc::clone(&self.running);
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = interrupt.recv() => (),
+                    _ = terminate.recv() => (),
+                }
+            });
+            // Kept locked: nothing else is started from here on.
+            let running = lock(&running);
+            for &pid in running.values() {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            super::leave(&folder, keep);
+            std::process::exit(130);
+        });
+        Ok(())
+    }
+
+    /// Starts a process that runs until it is ended.
+    pub(super) fn start(&self, name: &str, command: &mut Command) -> Result<Process, String> {
+        let number = {
+            let mut started = lock(&self.started);
+            *started += 1;
+            *started
+        };
+        let log = |kind: &str| self.logs.join(format!("{number:03}-{name}.{kind}"));
+        let (out, err) = (log("out"), log("err"));
+        let create = |path: &Path| {
+            File::create(path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        command
+            .stdin(Stdio::null())
+            .stdout(create(&out)?)
+            .stderr(create(&err)?);
+        std::os::unix::process::CommandExt::process_group(command, 0);
+        let mut running = lock(&self.running);
+        let child = (command.spawn()).map_err(|error| format!("{name} did not start: {error}"))?;
+        let pid = Pid::from_child(&child);
+        running.insert(number, pid);
+        drop(running);
+        Ok(Process {
+            name: name.to_owned(),
+            child,
+            pid,
+            number,
+            status: None,
+            out,
+            err,
+            running: Arc::clone(&self.running),
+        })
+    }
+
+    /// Runs a process to its end, which has to come within `limit`.
+    pub(super) fn run(
+        &self,
+        name: &str,
+        command: &mut Command,
+        limit: Duration,
+    ) -> Result<Ended, String> {
+        self.start(name, command)?.wait(limit)
+    }
+}
+
+/// A running process and its group. Dropping it kills both.
+#[derive(Debug)]
+pub(super) struct Process {
+    name: String,
+    child: Child,
+    pid: Pid,
+    number: u64,
+    /// Known once it was reaped.
+    status: Option<ExitStatus>,
+    out: PathBuf,
+    err: PathBuf,
+    running: Arc<Mutex<BTreeMap<u64, Pid>>>,
+}
+
+impl Process {
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Asks it to stop.
+    pub(super) fn terminate(&self) -> Result<(), String> {
+        kill_process(self.pid, Signal::TERM)
+            .map_err(|error| format!("{} cannot be signalled: {error}", self.name))
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(mut self, limit: Duration) -> Result<Ended, String> {
+        let name = self.name.clone();
+        let status = wait_for(&format!("{name} to end"), limit, || self.reap())?;
+        let read = |path: &Path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into());
+        let read = |path: &Path| read(path).map_err(|error| format!("{}: {error}", path.display()));
+        Ok(Ended {
+            status,
+            out: read(&self.out)?,
+            err: read(&self.err)?,
+        })
+    }
+
+    /// Fails with the last lines it wrote if it has ended.
+    pub(super) fn check_running(&mut self) -> Result<(), String> {
+        match self.reap()? {
+            None => Ok(()),
+            Some(status) => {
+                let written = fs::read_to_string(&self.err).unwrap_or_default();
+                let lines: Vec<_> = written.lines().rev().take(3).collect();
+                Err(format!(
+                    "{} ended, {status}: {}",
+                    self.name,
+                    lines.join(" / ")
+                ))
+            }
+        }
+    }
+
+    fn reap(&mut self) -> Result<Option<ExitStatus>, String> {
+        if self.status.is_none() {
+            // Under the lock, so that no signal goes to whoever may get the number next.
+            let mut running = lock(&self.running);
+            self.status = (self.child.try_wait())
+                .map_err(|error| format!("{} cannot be awaited: {error}", self.name))?;
+            if self.status.is_some() {
+                running.remove(&self.number);
+            }
+        }
+        Ok(self.status)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            // The group first: while its leader is not reaped, the number is nobody else's.
+            let _ = kill_process_group(self.pid, Signal::KILL);
+            let _ = self.child.wait();
+            lock(&self.running).remove(&self.number);
+        }
+    }
+}
+
+/// Asks again and again until there is an answer.
+pub(super) fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    mut ask: impl FnMut() -> Result<Option<T>, String>,
+) -> Result<T, String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        if begun.elapsed() >= limit {
+            return Err(format!("waited {} s for {what}", limit.as_secs_f32()));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,60 @@
+//! What is checked, in order. A check that fails does not keep the next from being made.
+
+mod asking;
+mod generators;
+mod killing;
+mod load;
+mod rest;
+mod stopping;
+mod transfers;
+
+use super::options::Options;
+use super::report::Report;
+use super::site::Site;
+use serde_json::Value;
+
+/// Makes every check. An error is a step that could not be taken.
+pub(super) fn run(
+    site: &mut Site<'_>,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), String> {
+    report.add(
+        "start",
+        "three servers, three agents, one serve",
+        Ok(format!(
+            "configuration of serve: {} lines",
+            site.serve_lines
+        )),
+    );
+    asking::run(site, report);
+    load::run(site, options, report);
+    killing::run(site, options, report)?;
+    generators::run(site, report);
+    transfers::run(site, options, report)?;
+    rest::run(site, report);
+    report.add(
+        "running",
+        "nothing ended but what was killed",
+        site.check_running()
+            .map(|()| "serve, agents, servers".to_owned()),
+    );
+    stopping::run(site, report);
+    Ok(())
+}
+
+/// The numbers with which a check passes, or fails.
+fn judge(passed: bool, numbers: String) -> Result<String, String> {
+    if passed { Ok(numbers) } else { Err(numbers) }
+}
+
+/// Whether some worker may choose the replica by a report that it gave itself.
+fn replica_is_heard(status: &Value, replica: &Value) -> bool {
+    let workers = status["workers"].as_array().into_iter().flatten();
+    let mut pooled = workers.flat_map(|worker| worker["pool"].as_array().into_iter().flatten());
+    replica["probe_address"].is_string()
+        && replica["available"] == true
+        && replica["silent"] == false
+        && replica["draining"] == false
+        && pooled.any(|pooled| pooled["replica"] == replica["name"] && pooled["local"] == false)
+}

@@ -1,0 +1,102 @@
+//! What has to be there before anything starts: other people's tools, and our own binary.
+
+use super::report::first_line;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Each tool, and the Debian package that brings it.
+const TOOLS: [(&str, &str); 5] = [
+    ("nginx", "nginx"),
+    ("curl", "curl"),
+    ("wrk", "wrk"),
+    ("h2load", "nghttp2-client"),
+    ("sha256sum", "coreutils"),
+];
+
+/// Where the tools are.
+#[derive(Debug)]
+pub(super) struct Tools {
+    pub(super) nginx: PathBuf,
+    pub(super) curl: PathBuf,
+    pub(super) wrk: PathBuf,
+    pub(super) h2load: PathBuf,
+    pub(super) sha256sum: PathBuf,
+}
+
+impl Tools {
+    /// Looks for all of them; the error names each that is missing and how to get it.
+    pub(super) fn find() -> Result<Self, String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Where Debian puts servers, and which is not in everybody's PATH.
+        let folders: Vec<_> = std::env::split_paths(&path)
+            .chain(["/usr/local/sbin".into(), "/usr/sbin".into()])
+            .collect();
+        let find = |name: &str| {
+            let candidates = folders.iter().map(|folder| folder.join(name));
+            candidates.into_iter().find(|file| file.is_file())
+        };
+        let [nginx, curl, wrk, h2load, sha256sum] = TOOLS.map(|(name, _)| find(name));
+        let missing: Vec<_> = [&nginx, &curl, &wrk, &h2load, &sha256sum]
+            .into_iter()
+            .zip(TOOLS)
+            .filter(|(found, _)| found.is_none())
+            .map(|(_, (name, package))| format!("  {name} (Debian: apt-get install {package})"))
+            .collect();
+        match (nginx, curl, wrk, h2load, sha256sum) {
+            (Some(nginx), Some(curl), Some(wrk), Some(h2load), Some(sha256sum)) => Ok(Self {
+                nginx,
+                curl,
+                wrk,
+                h2load,
+                sha256sum,
+            }),
+            _ => Err(format!(
+                "peers needs tools that are not here:\n{}",
+                missing.join("\n")
+            )),
+        }
+    }
+}
+
+impl Tools {
+    /// Which versions they are, as they say themselves.
+    pub(super) fn versions(&self) -> String {
+        let version = |tool: &Path, argument: &str| {
+            let line = first_line(tool, &[argument]);
+            let line = line.trim_start_matches("nginx version: ");
+            line.split(' ').take(2).collect::<Vec<_>>().join(" ")
+        };
+        [
+            version(&self.nginx, "-v"),
+            version(&self.curl, "--version"),
+            version(&self.wrk, "-v"),
+            version(&self.h2load, "--version"),
+        ]
+        .join(", ")
+    }
+}
+
+/// Builds the command and says where it is.
+pub(super) fn build() -> Result<PathBuf, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--profile", "quick", "--package", "slackwater"])
+        .args(["--quiet", "--message-format", "json"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build: {}", output.status));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "slackwater")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| "cargo build named no executable slackwater".to_owned())
+}
+
+/// The root of the workspace.
+pub(super) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
