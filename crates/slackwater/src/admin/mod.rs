@@ -11,8 +11,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use facts::{
-    Facts, Lifecycle, Phase, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts,
-};
+pub(crate) use facts::{Facts, Lifecycle, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts};
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
 pub(crate) use status::Status;
