@@ -5,9 +5,9 @@
 //! balancer for each worker thread, so that even this lock has no contenders.
 
 use super::drive::{Drive, DriveGuard};
-use super::driver::{Driver, Outbox};
+use super::driver::Driver;
 use super::lease::Lease;
-use super::probe::{ProbeCounters, ProbeToSend, ProbeToken, Prober, Reports};
+use super::probe::{ProbeCounters, ProbeToken, Prober, Reports};
 use super::replicas::{InsertError, ReplicaAddrs};
 use super::round::Round;
 use super::rounds::{ActiveRound, RoundId};
@@ -25,17 +25,17 @@ use std::time::SystemTime;
 /// Decides which replica gets the next query.
 #[derive(Clone, Debug)]
 pub struct Balancer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What every handle shares.
 #[derive(Debug)]
 pub(super) struct Shared {
     driver: Mutex<Driver>,
-    prober: Box<dyn Prober>,
+    pub(super) prober: Box<dyn Prober>,
     clock: Clock,
     /// Wakes [`Drive`]; outlives this, so that the end of the last handle can be told.
-    drive_waker: Arc<AtomicWaker>,
+    pub(super) drive_waker: Arc<AtomicWaker>,
 }
 
 impl Drop for Shared {
@@ -95,7 +95,7 @@ impl Balancer {
         let replica = driver.replicas.insert(addrs.into())?;
         let now = self.now();
         driver.policy.add_replica(now, replica);
-        self.send_probes(now, driver);
+        self.rearm(driver);
         Ok(replica)
     }
 
@@ -195,6 +195,7 @@ impl Balancer {
         self.lock().policy.name()
     }
 
+    #[inline]
     pub(super) fn now(&self) -> Instant {
         self.shared.clock.now()
     }
@@ -215,6 +216,7 @@ impl Balancer {
         driver.policy.handle_query_done(now, ticket, outcome);
     }
 
+    #[inline]
     fn lease(&self, driver: &mut Driver, pick: Pick) -> Picked {
         driver.in_flight += 1;
         if let Some(addrs) = driver.replicas.addrs(pick.ticket.replica()) {
@@ -267,15 +269,6 @@ impl Balancer {
         }
     }
 
-    /// Sends the probes of a round.
-    pub(super) fn send_round(&self, id: RoundId, hint: &Bytes) {
-        let now = self.now();
-        let mut outbox = Outbox::default();
-        self.lock().round_probes(now, id, &mut outbox);
-        let refused = self.hand_over(now, &outbox, hint);
-        self.lose(now, &refused);
-    }
-
     /// Lets the policy handle what is due; when to call again.
     pub(super) fn handle_timeout(&self, now: Instant) -> Option<Instant> {
         let mut driver = self.lock();
@@ -302,60 +295,6 @@ impl Balancer {
         self.send_probes(now, driver);
         if let Some(waker) = waiting {
             waker.wake();
-        }
-    }
-
-    /// Hands the probes that are due to the prober, the lock released, and takes back what it refuses.
-    fn send_probes<'a>(&'a self, now: Instant, mut driver: MutexGuard<'a, Driver>) {
-        loop {
-            let mut outbox = Outbox::default();
-            driver.drain_probes(now, &mut outbox);
-            let wake = driver.wants_earlier_wake();
-            drop(driver);
-            if wake {
-                self.shared.drive_waker.wake();
-            }
-            if outbox.is_empty() {
-                return;
-            }
-            let refused = self.hand_over(now, &outbox, &Bytes::new());
-            self.lose(now, &refused);
-            if !outbox.is_full() {
-                return;
-            }
-            driver = self.lock();
-        }
-    }
-
-    /// Gives probes to the prober; those that it refuses.
-    fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) -> Outbox {
-        let mut refused = Outbox::default();
-        for probe in outbox.iter() {
-            let sent = self.shared.prober.send(ProbeToSend {
-                token: probe.token,
-                replica: probe.replica,
-                addr: probe.addr,
-                sent_at: now,
-                deadline: probe.deadline,
-                hint: hint.clone(),
-            });
-            if sent.is_err() {
-                refused.push(*probe);
-            }
-        }
-        refused
-    }
-
-    fn lose(&self, now: Instant, refused: &Outbox) {
-        if refused.is_empty() {
-            return;
-        }
-        let mut driver = self.lock();
-        for probe in refused.iter() {
-            // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
-            if let Some(waker) = driver.probe_lost(now, probe.token) {
-                waker.wake();
-            }
         }
     }
 }

@@ -77,26 +77,33 @@ impl Driver {
         }
     }
 
-    /// Moves the probes that are due into `outbox`, until it is full.
-    pub(super) fn drain_probes(&mut self, now: Instant, outbox: &mut Outbox) {
-        while !outbox.is_full() {
-            let Some(probe) = self.policy.poll_probe(now, &mut self.draw) else {
-                return;
-            };
+    /// The next probe that is due.
+    pub(super) fn next_probe(&mut self, now: Instant) -> Option<WantedProbe> {
+        loop {
             let Probe {
                 id,
                 replica,
                 deadline,
-            } = probe;
-            match self.replicas.addrs(replica) {
-                Some(addrs) => outbox.push(WantedProbe {
+            } = self.policy.poll_probe(now, &mut self.draw)?;
+            if let Some(addrs) = self.replicas.addrs(replica) {
+                return Some(WantedProbe {
                     token: ProbeToken::pooled(id),
                     replica,
                     addr: addrs.probe,
                     deadline,
-                }),
-                None => self.policy.handle_probe_lost(now, id, &mut self.draw),
+                });
             }
+            self.policy.handle_probe_lost(now, id, &mut self.draw);
+        }
+    }
+
+    /// Moves the probes that are due into `outbox`, until it is full.
+    pub(super) fn drain_probes(&mut self, now: Instant, outbox: &mut Outbox) {
+        while !outbox.is_full() {
+            let Some(probe) = self.next_probe(now) else {
+                return;
+            };
+            outbox.push(probe);
         }
     }
 

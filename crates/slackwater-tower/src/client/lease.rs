@@ -41,6 +41,7 @@ pub struct Lease {
 }
 
 impl Lease {
+    #[inline]
     pub(super) fn new(balancer: &Balancer, addr: SocketAddr, pick: Pick) -> Self {
         Self {
             balancer: balancer.clone(),
@@ -88,6 +89,7 @@ impl Lease {
     }
 
     /// Ends the query.
+    #[inline]
     pub fn finish(mut self, outcome: Outcome) {
         self.end(outcome);
     }

@@ -11,6 +11,7 @@
 //! | a query that is out | `lease` |
 //! | a query that waits for its probes (synchronous mode) | `round` |
 //! | timeouts | `drive` |
+//! | probes that leave | `outgoing` |
 //! | probes on the wire | `probe` |
 //! | the tower service | `balance` |
 //!
@@ -22,6 +23,7 @@ mod balancer;
 mod drive;
 mod driver;
 mod lease;
+mod outgoing;
 pub mod probe;
 mod replicas;
 mod round;

@@ -2,6 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
+use slackwater_core::Instant;
 use slackwater_core::tracker::{Arrival, End};
 
 /// A query that counts towards its replica's RIF until [`finish`](Self::finish) or drop. `[T1]`
@@ -14,6 +15,7 @@ pub struct QueryInFlight {
     load: Load,
     /// `None` once ended.
     arrival: Option<Arrival>,
+    head_ready_at: Option<Instant>,
     failed: bool,
     /// The application is running on this query's behalf: a drop meanwhile is its panic passing through.
     running: bool,
@@ -24,6 +26,7 @@ impl QueryInFlight {
         Self {
             load,
             arrival: Some(arrival),
+            head_ready_at: None,
             failed: false,
             running: false,
         }
@@ -32,11 +35,11 @@ impl QueryInFlight {
     /// The response's head is ready, and latency ends here. After [`End::Failed`] there is no sample, and the query ends
     /// as failed however its body goes. Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
-        if let Some(arrival) = &mut self.arrival {
-            self.failed |= end == End::Failed;
-            self.load
-                .tracker()
-                .head_ready(self.load.now(), arrival, end);
+        if let (Some(arrival), None) = (&mut self.arrival, self.head_ready_at) {
+            let now = self.load.now();
+            self.head_ready_at = Some(now);
+            self.failed = end == End::Failed;
+            self.load.tracker().head_ready(now, arrival, end);
         }
     }
 
@@ -56,7 +59,9 @@ impl QueryInFlight {
     fn end(&mut self, end: End) {
         let end = if self.failed { End::Failed } else { end };
         if let Some(arrival) = self.arrival.take() {
-            self.load.tracker().finish(self.load.now(), arrival, end);
+            // Once the head was ready, the time of the end means nothing to the tracker: save reading the clock.
+            let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
+            self.load.tracker().finish(now, arrival, end);
             Counts::query_ended(self.load.live_counts(), end);
         }
     }
@@ -108,6 +113,7 @@ mod tests {
         let load = Load::new();
         let mut query = load.arrive();
         query.head_ready(End::Failed);
+        query.head_ready(End::Success);
         assert_eq!(load.rif().count(), 1);
         query.finish(End::Success);
         assert_eq!(ends(&load), [0, 1, 0]);

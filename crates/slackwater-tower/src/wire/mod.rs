@@ -8,6 +8,7 @@ pub mod datagram;
 pub mod headers;
 mod hex;
 mod key;
+mod malformed;
 
 pub use key::{BadProbeKey, ProbeKey};
 

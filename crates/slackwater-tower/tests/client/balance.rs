@@ -3,7 +3,9 @@
 use crate::common::{HandProber, Outcomes, Recording, addr, prequal_sync};
 use bytes::Bytes;
 use core::convert::Infallible;
+use core::future::{Ready, ready};
 use core::net::SocketAddr;
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -13,12 +15,10 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Empty};
 use slackwater_core::policy::Outcome;
 use slackwater_core::{LoadReport, Rif};
-use slackwater_tower::client::balance::{BalanceBuilder, Membership, NoReplica};
+use slackwater_tower::client::balance::{BalanceBuilder, LeasedBody, Membership, NoReplica};
 use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
 use std::collections::VecDeque;
-use std::future::{Ready, ready};
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tower::discover::Change;
@@ -133,10 +133,9 @@ async fn balance_of(manner: Manner) -> (Balance<App, ()>, Outcomes) {
     (balance, outcomes)
 }
 
-fn query(
-    balance: &Balance<App, ()>,
-) -> impl Future<Output = Result<Response<impl Body<Data = Bytes, Error = io::Error> + Unpin>, BoxError>>
-+ use<> {
+type Answered = Result<Response<LeasedBody<Frames>>, BoxError>;
+
+fn query(balance: &Balance<App, ()>) -> impl Future<Output = Answered> + use<> {
     balance.clone().oneshot(Request::new(()))
 }
 
@@ -273,7 +272,7 @@ async fn the_fleet_follows_discovery() {
         changes.send(Ok(change)).expect("it listens");
         tokio::task::yield_now().await;
     };
-    assert_eq!(ask(&balance).await, [], "nobody is known");
+    assert_eq!(ask(&balance).await, Statuses::new(), "nobody is known");
     apply(Change::Insert(addr(1), app(201))).await;
     assert_eq!(ask(&balance).await, [201, 201, 201, 201]);
     apply(Change::Insert(addr(2), app(202))).await;
@@ -297,7 +296,7 @@ async fn the_fleet_follows_discovery() {
     apply(Change::Remove(addr(7))).await;
     assert_eq!(ask(&balance).await, [202, 202, 202, 202]);
     apply(Change::Remove(addr(2))).await;
-    assert_eq!(ask(&balance).await, []);
+    assert_eq!(ask(&balance).await, Statuses::new());
 
     changes.send(Err("discovery broke")).expect("it listens");
     let ended = membership.await.expect("no panic");
@@ -353,15 +352,15 @@ async fn synchronous_mode_probes_with_the_hint_of_the_request() {
     let future = balance.clone().oneshot(request.expect("a request"));
     let future = tokio::spawn(future);
     tokio::task::yield_now().await;
-    let probes = prober.take();
-    assert_eq!(probes.len(), 3);
-    assert!(probes.iter().all(|probe| probe.hint == "17"));
-    for (probe, rif) in probes.iter().zip([9, 1, 5]) {
+    let sent = prober.take();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|probe| probe.hint == "17"));
+    for (probe, rif) in sent.iter().zip([9, 1, 5]) {
         let report = LoadReport::new(Rif::new(rif), Some(Duration::from_millis(u64::from(rif))));
         prober.reports().report(probe.token, &report);
     }
     let response = future.await.expect("no panic").expect("a response");
-    let expected = 200 + probes[1].addr.port();
+    let expected = 200 + sent[1].addr.port();
     assert_eq!(response.status().as_u16(), expected);
     assert_eq!(*asked.lock().expect("not poisoned"), 1);
     drop(response);

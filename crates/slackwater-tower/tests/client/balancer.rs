@@ -1,13 +1,14 @@
 //! The handle: leases, members, timeouts, silence. Paused time, no sockets.
 
 use crate::common::{HandProber, Recording, addr, pick_ready, prequal};
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use slackwater_core::policy::{
     LeastLoaded, Outcome, PickReason, Policy, Prequal, Query, prequal::PrequalSettings,
 };
 use slackwater_core::{LoadReport, Rate, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
 #[tokio::test(start_paused = true)]
@@ -141,8 +142,15 @@ async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
     let counters = balancer.counters();
     assert_eq!((counters.probes_answered, counters.probes_lost), (1, 1));
 
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let idle = prober.take().len();
+    let mut idle = 0;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for probe in prober.take() {
+            idle += 1;
+            let report = LoadReport::new(Rif::new(1), None);
+            prober.reports().report(probe.token, &report);
+        }
+    }
     assert!((20..=28).contains(&idle), "two each 75 to 100 ms: {idle}");
 
     drop(guard);

@@ -3,6 +3,7 @@
 
 use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddr};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -19,14 +20,13 @@ use slackwater_tower::client::{
 };
 use slackwater_tower::server::{Load, LoadLayer, respond_udp};
 use slackwater_tower::wire::ProbeKey;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 use tower_layer::Layer;
 
 /// Waits until `condition` holds; a test in which it never does fails after ten seconds.
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let reached = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -37,21 +37,21 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         .unwrap_or_else(|_| panic!("never came about: {what}"));
 }
 
-pub fn prequal() -> Box<dyn Policy> {
+pub(crate) fn prequal() -> Box<dyn Policy> {
     Box::new(Prequal::new(PrequalConfig::default()))
 }
 
-pub fn prequal_sync() -> Box<dyn Policy> {
+pub(crate) fn prequal_sync() -> Box<dyn Policy> {
     Box::new(PrequalSync::new(PrequalConfig::default()))
 }
 
 /// An address that nothing looks at.
-pub fn addr(port: u16) -> SocketAddr {
+pub(crate) fn addr(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// UDP to loopback replicas, with room for `outstanding_max` probes.
-pub fn udp_prober(key: Option<ProbeKey>, outstanding_max: u32) -> UdpProber {
+pub(crate) fn udp_prober(key: Option<ProbeKey>, outstanding_max: u32) -> UdpProber {
     UdpProber::bind(&UdpProberConfig {
         key,
         local_v4: Some(Ipv4Addr::LOCALHOST),
@@ -62,7 +62,7 @@ pub fn udp_prober(key: Option<ProbeKey>, outstanding_max: u32) -> UdpProber {
 }
 
 /// Takes one query's replica, without probes.
-pub fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease {
+pub(crate) fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease {
     use futures_util::FutureExt;
     let chosen = balancer.choose(Query::first(), None).now_or_never();
     chosen
@@ -72,19 +72,19 @@ pub fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease {
 
 /// What became of queries, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Outcomes(Arc<Mutex<Vec<Outcome>>>);
+pub(crate) struct Outcomes(Arc<Mutex<Vec<Outcome>>>);
 
 impl Outcomes {
-    pub fn take(&self) -> Vec<Outcome> {
+    pub(crate) fn take(&self) -> Vec<Outcome> {
         core::mem::take(&mut self.0.lock().expect("not poisoned"))
     }
 }
 
 /// Round robin that writes outcomes down.
 #[derive(Debug, Default)]
-pub struct Recording {
+pub(crate) struct Recording {
     inner: RoundRobin,
-    pub outcomes: Outcomes,
+    pub(crate) outcomes: Outcomes,
 }
 
 impl Policy for Recording {
@@ -160,17 +160,17 @@ impl Policy for Recording {
 
 /// Keeps the probes that it is given, for the test to answer.
 #[derive(Debug, Default)]
-pub struct HandProber {
-    pub sent: Mutex<Vec<ProbeToSend>>,
+pub(crate) struct HandProber {
+    pub(crate) sent: Mutex<Vec<ProbeToSend>>,
     reports: Mutex<Option<Reports>>,
 }
 
 impl HandProber {
-    pub fn take(&self) -> Vec<ProbeToSend> {
+    pub(crate) fn take(&self) -> Vec<ProbeToSend> {
         core::mem::take(&mut self.sent.lock().expect("not poisoned"))
     }
 
-    pub fn reports(&self) -> Reports {
+    pub(crate) fn reports(&self) -> Reports {
         let reports = self.reports.lock().expect("not poisoned");
         reports.clone().expect("the balancer has started it")
     }
@@ -189,17 +189,17 @@ impl Prober for HandProber {
 
 /// A replica that answers probes by UDP and by HTTP; its tasks end with it.
 #[derive(Debug)]
-pub struct Replica {
-    pub load: Load,
-    pub udp: SocketAddr,
-    pub http: SocketAddr,
+pub(crate) struct Replica {
+    pub(crate) load: Load,
+    pub(crate) udp: SocketAddr,
+    pub(crate) http: SocketAddr,
     /// TCP connections that it has accepted.
-    pub accepted: Arc<AtomicUsize>,
+    pub(crate) accepted: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
 impl Replica {
-    pub async fn start(load: Load, key: Option<ProbeKey>) -> Self {
+    pub(crate) async fn start(load: Load, key: Option<ProbeKey>) -> Self {
         let mut tasks = JoinSet::new();
         let socket = UdpSocket::bind(addr(0)).await.expect("a socket");
         let udp = socket.local_addr().expect("bound");

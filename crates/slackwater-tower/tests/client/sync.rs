@@ -37,25 +37,24 @@ async fn two_answers_of_three_decide() {
         async move { choose(&balancer, Some(b"user-17")).await }
     });
     tokio::task::yield_now().await;
-    let probes = prober.take();
-    assert_eq!(probes.len(), 3);
-    assert!(probes.iter().all(|probe| &probe.hint[..] == b"user-17"));
+    let sent = prober.take();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|probe| &probe.hint[..] == b"user-17"));
     assert!(
-        probes
-            .iter()
+        sent.iter()
             .all(|probe| probe.deadline.as_nanos() == 3_000_000)
     );
-    prober.reports().report(probes[0].token, &report(5));
+    prober.reports().report(sent[0].token, &report(5));
     tokio::task::yield_now().await;
     assert!(!choosing.is_finished(), "one is not enough");
-    prober.reports().report(probes[1].token, &report(2));
+    prober.reports().report(sent[1].token, &report(2));
     let lease = choosing.await.expect("no panic");
-    assert_eq!(lease.replica(), probes[1].replica);
+    assert_eq!(lease.replica(), sent[1].replica);
     assert_eq!(lease.view().candidates, 2);
 
     // Too late to change anything.
-    prober.reports().report(probes[2].token, &report(0));
-    prober.reports().lost(probes[0].token);
+    prober.reports().report(sent[2].token, &report(0));
+    prober.reports().lost(sent[0].token);
     lease.finish(Outcome::Success);
     let counters = balancer.counters();
     assert_eq!((counters.rounds, counters.reports_late), (1, 1));
@@ -72,8 +71,8 @@ async fn the_deadline_decides_with_what_there_is() {
             async move { choose(&balancer, None).await }
         });
         tokio::task::yield_now().await;
-        let probes = prober.take();
-        for probe in &probes[..answers] {
+        let sent = prober.take();
+        for probe in &sent[..answers] {
             prober.reports().report(probe.token, &report(5));
         }
         let lease = choosing.await.expect("no panic");
@@ -82,7 +81,7 @@ async fn the_deadline_decides_with_what_there_is() {
         assert!(lease.view().probing >= Duration::from_millis(3), "[S4]");
         if answers == 1 {
             assert_eq!(lease.reason(), PickReason::SoleAnswer);
-            assert_eq!(lease.replica(), probes[0].replica);
+            assert_eq!(lease.replica(), sent[0].replica);
         } else {
             assert_eq!(lease.reason(), PickReason::Fallback);
         }

@@ -43,21 +43,21 @@ async fn probes_flow_end_to_end() {
                 })
                 .expect("new");
         }
-        until("all are in the pool", || {
-            drop(pick_ready(&balancer));
+        until("idle probes bring all into the pool", || {
             balancer.snapshot().pool.len() == 3
         })
         .await;
-        let lease = pick_ready(&balancer);
-        assert_eq!(lease.reason(), PickReason::Cold, "reports decide");
-        assert!(lease.view().candidates >= 2);
-        lease.finish(Outcome::Success);
         let snapshot = balancer.snapshot();
         let found = snapshot
             .pool
             .iter()
             .find(|view| balancer.addr(view.replica) == Some(replicas[1].http));
-        assert!(found.is_none_or(|view| view.rif >= Rif::new(5) && !view.local));
+        let found = found.expect("all are");
+        assert_eq!((found.rif, found.local), (Rif::new(5), false));
+        let lease = pick_ready(&balancer);
+        assert_eq!(lease.reason(), PickReason::Cold, "reports decide");
+        assert!(lease.view().candidates >= 2);
+        lease.finish(Outcome::Success);
         drop(busy);
         let counters = balancer.probe_counters();
         assert!(counters.answered >= 3 && counters.answered <= counters.sent);
@@ -179,8 +179,10 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
     }
     until("both are sent", || balancer.probe_counters().sent == 2).await;
     let counters = balancer.probe_counters();
-    assert_eq!((counters.sent, counters.refused_full), (2, 4));
-    assert_eq!(balancer.counters().probes_lost, 4);
+    let policy = balancer.counters();
+    assert!(counters.refused_full >= 3, "{counters:?}");
+    assert_eq!(counters.refused_full, policy.probes_sent - 2);
+    assert_eq!(counters.refused_full, policy.probes_lost);
 }
 
 #[tokio::test]

@@ -70,6 +70,42 @@ async fn a_probe_over_http_tells_it_in_microseconds_and_is_no_query() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn probes_are_answered_only_where_they_are_asked_for() {
+    let load = Load::new();
+    let default = LoadLayer::new(load.clone());
+    let moved = default.clone().probe_path("/load").unwrap();
+    let none = default.clone().without_probe_path();
+    let cases = [
+        (&default, get("/prequal/probe?x=1"), true),
+        (
+            &default,
+            Request::post("/prequal/probe").body(()).unwrap(),
+            false,
+        ),
+        (&default, get("/prequal/probe/"), false),
+        (&moved, get("/load"), true),
+        (&moved, get("/prequal/probe"), false),
+        (&none, get("/prequal/probe"), false),
+    ];
+    for (layer, request, is_probe) in cases {
+        let asked = format!("{} {}", request.method(), request.uri());
+        let service = layer.layer(service_fn(answer));
+        let response = service.oneshot(request).await.unwrap();
+        assert_eq!(
+            response.headers().contains_key("x-prequal-rif"),
+            is_probe,
+            "{asked}"
+        );
+    }
+    assert_eq!(load.counts().http_answered, 2);
+    assert_eq!(
+        load.counts().queries_cancelled,
+        4,
+        "queries whose bodies were dropped unread"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_no_samples() {
     for path in ["/fail", "/grpc"] {
         let load = Load::new();

@@ -220,3 +220,25 @@ async fn clients_that_are_gone_do_not_end_it() {
     back.connect(address).await.unwrap();
     assert_answers_this_one_only(&back, None).await;
 }
+
+#[tokio::test]
+async fn replies_that_the_socket_does_not_take_are_dropped_and_counted() {
+    let load = Load::new();
+    let responder = UdpSocket::bind(IPV4).await.unwrap();
+    let client = UdpSocket::bind(IPV4).await.unwrap();
+    let address = responder.local_addr().unwrap();
+    responder
+        .connect(client.local_addr().unwrap())
+        .await
+        .unwrap();
+    socket2::SockRef::from(&responder)
+        .shutdown(std::net::Shutdown::Write)
+        .unwrap();
+    tokio::spawn(respond_udp(responder, load.clone(), None));
+    for nonce in 0..3 {
+        let asked = request(nonce, b"", None);
+        client.send_to(&asked, address).await.unwrap();
+    }
+    eventually("all three are counted", || load.counts().udp_unsent == 3).await;
+    assert_eq!(load.counts().udp_answered, 0);
+}

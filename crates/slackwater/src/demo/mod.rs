@@ -1,5 +1,11 @@
 //! The sub-command `slackwater demo`.
 
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the demo's own page, which uses it, comes next")
+)]
+mod replica;
+
 use crate::fault::Fault;
 
 /// Arguments of `slackwater demo`.

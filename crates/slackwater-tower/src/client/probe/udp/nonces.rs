@@ -173,7 +173,7 @@ mod tests {
     fn a_full_table_refuses_until_an_answer_or_a_deadline() {
         let mut nonces = Nonces::new(3).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(3);
-        let mut reserve = |nonces: &mut Nonces, now| nonces.reserve(now, token(), ADDR, deadline);
+        let reserve = |nonces: &mut Nonces, now| nonces.reserve(now, token(), ADDR, deadline);
         let taken: Vec<_> = (0..4)
             .filter_map(|_| reserve(&mut nonces, Instant::EPOCH))
             .collect();

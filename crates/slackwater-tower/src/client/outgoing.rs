@@ -1,0 +1,95 @@
+//! From the policy to the prober: probes leave after the lock is released.
+//!
+//! A pick, a report and a timeout may each make probes due. They are taken out under the lock that is held anyway, and
+//! handed over without it; what the prober refuses is lost, and the policy is told at once.
+
+use super::balancer::Balancer;
+use super::driver::{Driver, Outbox, WantedProbe};
+use super::probe::ProbeToSend;
+use super::rounds::RoundId;
+use bytes::Bytes;
+use slackwater_core::Instant;
+use std::sync::MutexGuard;
+
+impl Balancer {
+    /// Sends the probes of a round.
+    pub(super) fn send_round(&self, id: RoundId, hint: &Bytes) {
+        let now = self.now();
+        let mut outbox = Outbox::default();
+        self.lock().round_probes(now, id, &mut outbox);
+        let refused = self.hand_over(now, &outbox, hint);
+        self.lose(now, &refused);
+    }
+
+    /// Releases the lock; then, if there are probes to send, sends them.
+    #[inline]
+    pub(super) fn send_probes<'a>(&'a self, now: Instant, mut driver: MutexGuard<'a, Driver>) {
+        match driver.next_probe(now) {
+            None => drop(driver),
+            Some(first) => self.send_from(now, driver, first),
+        }
+    }
+
+    /// Hands the probes that are due, `first` and more, to the prober, the lock released, and takes back what it refuses.
+    fn send_from<'a>(
+        &'a self,
+        now: Instant,
+        mut driver: MutexGuard<'a, Driver>,
+        first: WantedProbe,
+    ) {
+        let mut outbox = Outbox::default();
+        outbox.push(first);
+        loop {
+            driver.drain_probes(now, &mut outbox);
+            self.rearm(driver);
+            let refused = self.hand_over(now, &outbox, &Bytes::new());
+            self.lose(now, &refused);
+            if !outbox.is_full() {
+                return;
+            }
+            outbox = Outbox::default();
+            driver = self.lock();
+        }
+    }
+
+    /// Releases the lock, and wakes [`Drive`] if it would sleep for too long.
+    pub(super) fn rearm(&self, mut driver: MutexGuard<'_, Driver>) {
+        let wake = driver.wants_earlier_wake();
+        drop(driver);
+        if wake {
+            self.shared.drive_waker.wake();
+        }
+    }
+
+    /// Gives probes to the prober; those that it refuses.
+    fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) -> Outbox {
+        let mut refused = Outbox::default();
+        for probe in outbox.iter() {
+            let sent = self.shared.prober.send(ProbeToSend {
+                token: probe.token,
+                replica: probe.replica,
+                addr: probe.addr,
+                sent_at: now,
+                deadline: probe.deadline,
+                hint: hint.clone(),
+            });
+            if sent.is_err() {
+                refused.push(*probe);
+            }
+        }
+        refused
+    }
+
+    fn lose(&self, now: Instant, refused: &Outbox) {
+        if refused.is_empty() {
+            return;
+        }
+        let mut driver = self.lock();
+        for probe in refused.iter() {
+            // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
+            if let Some(waker) = driver.probe_lost(now, probe.token) {
+                waker.wake();
+            }
+        }
+    }
+}

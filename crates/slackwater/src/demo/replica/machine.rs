@@ -1,0 +1,271 @@
+//! A replica's machine in real time: the processor and the neighbours, run by timers on tokio's clock.
+//!
+//! A query is served by waiting until its job is done; nothing is computed, so two cores play a fleet of many. The
+//! future that waits owns the job: dropping it (the client went away) takes the job off the processor at once.
+//!
+//! Tokio's timers count whole milliseconds and the machine wakes at the next one after a completion is due, so a query
+//! ends up to 1 ms late, or a little more on a busy computer. Only answers are late, not the work: completions and
+//! changes of capacity take effect at their exact times, whenever the machine wakes.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::cost::Costs;
+use super::draw::Draws;
+use super::neighbours::Neighbours;
+use super::processor::{Cores, JobId, Processor};
+
+/// How many queries a replica serves at once unless told otherwise; more are refused. A replica that round robin keeps
+/// feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
+pub(crate) const JOBS_MAX: usize = 512;
+
+/// The machine of one replica; clones are handles to the same one.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    index: usize,
+    costs: Costs,
+    /// The start of the world, from which processor and neighbours count.
+    origin: Instant,
+    state: Mutex<State>,
+    /// Something came or left: the time to wake may be another.
+    changed: Notify,
+}
+
+struct State {
+    processor: Processor,
+    neighbours: Neighbours,
+    /// Who waits for which job: as many as there are jobs in service.
+    waiting: HashMap<JobId, oneshot::Sender<()>>,
+    unnumbered: Draws,
+    stopped: bool,
+    served: u64,
+    refused: u64,
+    cancelled: u64,
+}
+
+/// The true state of a replica, for display.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Queries in service.
+    pub(crate) jobs: usize,
+    /// What the neighbours leave it now.
+    pub(crate) capacity: Cores,
+    /// Whether it is the one that is slow now.
+    pub(crate) hobbled: bool,
+    /// Queries served since the start.
+    pub(crate) served: u64,
+    /// Queries refused since the start, because too many were in service.
+    pub(crate) refused: u64,
+    /// Queries given up by their clients since the start.
+    pub(crate) cancelled: u64,
+}
+
+/// Why a query was not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// As many queries as the replica takes are in service.
+    Full,
+    /// The replica is shutting down.
+    Stopped,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "too many queries in service",
+            Self::Stopped => "replica is shutting down",
+        })
+    }
+}
+
+impl Machine {
+    /// The machine of replica `index`, idle at `origin`. It moves only while [`run`](Self::run) does.
+    pub(crate) fn new(
+        index: usize,
+        jobs_max: usize,
+        neighbours: Neighbours,
+        costs: Costs,
+        origin: Instant,
+    ) -> Self {
+        let state = State {
+            processor: Processor::new(jobs_max, neighbours.capacity()),
+            neighbours,
+            waiting: HashMap::new(),
+            unnumbered: costs.unnumbered_draws(index),
+            stopped: false,
+            served: 0,
+            refused: 0,
+            cancelled: 0,
+        };
+        let state = Mutex::new(state);
+        Self {
+            shared: Arc::new(Shared {
+                index,
+                costs,
+                origin,
+                state,
+                changed: Notify::new(),
+            }),
+        }
+    }
+
+    /// Which replica of its fleet this is, from 0.
+    pub(crate) fn index(&self) -> usize {
+        self.shared.index
+    }
+
+    /// What the query costs: fixed by its number, or drawn here for one without.
+    pub(crate) fn cost(&self, number: Option<u64>) -> Duration {
+        let costs = self.shared.costs;
+        match number {
+            Some(number) => costs.numbered(number),
+            None => costs.draw(&mut self.shared.lock().unnumbered),
+        }
+    }
+
+    /// Serves one query: returns when `work` has been done for it. Dropping the future cancels the rest of the work.
+    ///
+    /// # Errors
+    /// [`Refusal`], at once; or when the machine stops before the work is done.
+    pub(crate) async fn serve(&self, work: Duration) -> Result<(), Refusal> {
+        let (done, wait) = oneshot::channel();
+        let _job = self.start(work, done)?;
+        wait.await.map_err(|_| Refusal::Stopped)
+    }
+
+    fn start(&self, work: Duration, done: oneshot::Sender<()>) -> Result<Job<'_>, Refusal> {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        if state.stopped {
+            return Err(Refusal::Stopped);
+        }
+        state.catch_up(now);
+        let Ok(id) = state.processor.arrive(now, work) else {
+            state.refused += 1;
+            return Err(Refusal::Full);
+        };
+        state.waiting.insert(id, done);
+        self.shared.changed.notify_one();
+        Ok(Job {
+            shared: &self.shared,
+            id,
+        })
+    }
+
+    /// Plays the machine until [`stop`](Self::stop).
+    pub(crate) async fn run(&self) {
+        loop {
+            let now = self.shared.now();
+            let wake_at = {
+                let mut state = self.shared.lock();
+                if state.stopped {
+                    return;
+                }
+                state.catch_up(now);
+                state.next_event()
+            };
+            let wake_at = self.shared.origin + wake_at;
+            tokio::select! {
+                () = tokio::time::sleep_until(wake_at) => {}
+                () = self.shared.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Ends [`run`](Self::run), and every query still in service with [`Refusal::Stopped`]; refuses all that come.
+    pub(crate) fn stop(&self) {
+        let mut state = self.shared.lock();
+        state.stopped = true;
+        state.waiting.clear();
+        self.shared.changed.notify_one();
+    }
+
+    /// The true figures of this moment.
+    pub(crate) fn figures(&self) -> Figures {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        state.catch_up(now);
+        Figures {
+            jobs: state.waiting.len(),
+            capacity: state.processor.capacity(),
+            hobbled: state.neighbours.is_hobbled(),
+            served: state.served,
+            refused: state.refused,
+            cancelled: state.cancelled,
+        }
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("index", &self.shared.index)
+            .field("figures", &self.figures())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A panic while the lock was held has nothing to do with these figures: they stay usable.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lets everything happen that was due by `now`, in its order, and answers those whose jobs are done.
+    fn catch_up(&mut self, now: Duration) {
+        while let Some(at) = self.neighbours.poll_change(now) {
+            self.processor.set_capacity(at, self.neighbours.capacity());
+        }
+        while let Some(id) = self.processor.poll_completed(now) {
+            if let Some(done) = self.waiting.remove(&id) {
+                self.served += 1;
+                // The receiver may be gone already: its client left at this very moment.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn next_event(&self) -> Duration {
+        let change = self.neighbours.next_change();
+        self.processor
+            .next_completion()
+            .map_or(change, |completion| completion.min(change))
+    }
+}
+
+/// A query in service; dropped before the job is done, it takes the job off the processor.
+struct Job<'a> {
+    shared: &'a Shared,
+    id: JobId,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        if state.waiting.remove(&self.id).is_some() {
+            state.catch_up(now);
+            state.processor.cancel(now, self.id);
+            state.cancelled += 1;
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

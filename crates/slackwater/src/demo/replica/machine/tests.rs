@@ -1,0 +1,130 @@
+//! The machine on paused time: how long queries take to the millisecond, what cancels them, what is refused.
+
+use futures_util::future::{join, join3};
+
+use super::*;
+use crate::demo::replica::neighbours::{Hobbles, Neighbourhood};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn quiet(milli: u32) -> Neighbourhood {
+    Neighbourhood {
+        capacity_mean: Cores::from_milli(milli),
+        allocation_share: 1.0,
+        hobbles: None,
+        ..Neighbourhood::default()
+    }
+}
+
+fn machine(hood: &Neighbourhood, jobs_max: usize) -> Machine {
+    let costs = Costs::new(1, Costs::MEAN_BEFORE_CLIP);
+    Machine::new(
+        0,
+        jobs_max,
+        Neighbours::new(hood, 1, 0, 1),
+        costs,
+        Instant::now(),
+    )
+}
+
+/// Runs `machine` beside `queries`, on paused time.
+async fn beside<T>(machine: &Machine, queries: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        () = machine.run() => panic!("the machine stopped"),
+        output = queries => output,
+    }
+}
+
+/// How long a query of `work_ms` takes that is sent after `start_ms`.
+async fn timed(machine: &Machine, start_ms: u32, work_ms: u32) -> Duration {
+    tokio::time::sleep(MS * start_ms).await;
+    let sent = Instant::now();
+    machine.serve(MS * work_ms).await.expect("served");
+    sent.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_alone_takes_its_work() {
+    let machine = machine(&quiet(1_000), 8);
+    assert_eq!(beside(&machine, timed(&machine, 3, 25)).await, 25 * MS);
+    let expected = Figures {
+        jobs: 0,
+        capacity: Cores::ONE,
+        hobbled: false,
+        served: 1,
+        refused: 0,
+        cancelled: 0,
+    };
+    assert_eq!(machine.figures(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn queries_share_the_core_and_the_first_to_leave_speeds_up_the_rest() {
+    let machine = machine(&quiet(1_000), 8);
+    let both = join(timed(&machine, 0, 10), timed(&machine, 0, 30));
+    assert_eq!(beside(&machine, both).await, (20 * MS, 40 * MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenth_of_the_capacity_takes_ten_times_as_long() {
+    let machine = machine(&quiet(100), 8);
+    assert_eq!(beside(&machine, timed(&machine, 0, 10)).await, 100 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn capacity_changes_under_a_query_in_service() {
+    let at = |ms| (Duration::from_millis(ms), Duration::from_millis(ms));
+    let hobbles = Hobbles {
+        share: 0.1,
+        first: at(50),
+        length: at(200),
+        pause: at(60_000),
+    };
+    let hood = Neighbourhood {
+        hobbles: Some(hobbles),
+        ..quiet(1_000)
+    };
+    let machine = machine(&hood, 8);
+    // 50 ms at full speed, 200 ms at a tenth, 30 ms at full speed.
+    assert_eq!(beside(&machine, timed(&machine, 0, 100)).await, 280 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_query_gives_its_share_back_and_is_counted() {
+    let machine = machine(&quiet(1_000), 8);
+    let impatient = tokio::time::timeout(20 * MS, machine.serve(1_000 * MS));
+    let (kept, gone) = beside(&machine, join(timed(&machine, 0, 20), impatient)).await;
+    assert_eq!(kept, 30 * MS);
+    assert!(gone.is_err());
+    let figures = machine.figures();
+    assert_eq!((figures.jobs, figures.served, figures.cancelled), (0, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_too_many_is_refused_at_once() {
+    let machine = machine(&quiet(1_000), 2);
+    let queries = join3(
+        machine.serve(10 * MS),
+        machine.serve(10 * MS),
+        machine.serve(10 * MS),
+    );
+    assert_eq!(
+        beside(&machine, queries).await,
+        (Ok(()), Ok(()), Err(Refusal::Full))
+    );
+    assert_eq!(machine.figures().refused, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_the_run_and_the_queries() {
+    let machine = machine(&quiet(1_000), 8);
+    let stop = async {
+        tokio::time::sleep(5 * MS).await;
+        machine.stop();
+    };
+    let ((), outcome, ()) = join3(machine.run(), machine.serve(1_000 * MS), stop).await;
+    assert_eq!(outcome, Err(Refusal::Stopped));
+    assert_eq!(machine.serve(MS).await, Err(Refusal::Stopped));
+    assert_eq!(machine.figures().jobs, 0);
+}

@@ -1,0 +1,130 @@
+//! The demo's embedded replicas: a fleet of unequal servers played on one small machine.
+//!
+//! Service takes time, not CPU: a request becomes a job with a cost (`cost`) on a shared processor (`processor`) whose
+//! capacity the neighbours change (`neighbours`); all three are pure values of the time since the start and a seed
+//! (`draw`). `machine` runs them by timers, `service` makes a machine an application, `server` puts it behind HTTP.
+//!
+//! Two fleets of the same [`World`] are twins: at any time since the start the same capacity at the same replica, and
+//! the same cost for the same request. Absent on purpose: load tracking and probes, which wrap a replica from outside.
+
+pub(crate) mod cost;
+mod draw;
+pub(crate) mod machine;
+pub(crate) mod neighbours;
+pub(crate) mod processor;
+pub(crate) mod server;
+pub(crate) mod service;
+
+#[cfg(test)]
+mod calibration;
+
+use cost::Costs;
+use machine::Machine;
+use neighbours::{Neighbourhood, Neighbours};
+use processor::Cores;
+use tokio::time::Instant;
+
+/// What twin fleets have in common: a seed, a start, the neighbours, the requests' costs.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    /// Decides everything that is drawn.
+    pub(crate) seed: u64,
+    /// Replicas in each fleet, from 1. Default of the demo: 10.
+    pub(crate) replicas: usize,
+    /// What the neighbours do.
+    pub(crate) neighbourhood: Neighbourhood,
+    /// What requests cost.
+    pub(crate) costs: Costs,
+    /// Queries that a replica serves at once; more are answered with 503. Default 512.
+    pub(crate) jobs_max: usize,
+    /// The start of the world, the same instant for both twins.
+    pub(crate) origin: Instant,
+}
+
+impl World {
+    /// The share of its capacity that a fleet uses on average: a fleet that can do the work with room to spare, of
+    /// which a replica at its fair share has too little now and then.
+    const UTILISATION: f64 = 0.62;
+
+    /// The world of the demo: the default neighbours and costs, and capacity in proportion to the load, so that it is
+    /// as busy at any rate: 1.4 cores for each of 10 replicas at 400 requests/s. A replica has at least one core: one
+    /// request alone runs at full speed there, and a rate so low that this matters gives a fleet that idles.
+    pub(crate) fn for_load(
+        seed: u64,
+        replicas: usize,
+        requests_per_second: f64,
+        origin: Instant,
+    ) -> Self {
+        let costs = Costs::new(seed, Costs::MEAN_BEFORE_CLIP);
+        let busy_cores = requests_per_second * costs.mean().as_secs_f64() / replicas as f64;
+        let capacity_mean = Cores::from_f64(busy_cores / Self::UTILISATION).max(Cores::ONE);
+        let neighbourhood = Neighbourhood {
+            capacity_mean,
+            ..Neighbourhood::default()
+        };
+        Self {
+            seed,
+            replicas,
+            neighbourhood,
+            costs,
+            jobs_max: machine::JOBS_MAX,
+            origin,
+        }
+    }
+
+    /// The schedule of replica `index` (from 0), from the start.
+    fn neighbours(&self, index: usize) -> Neighbours {
+        Neighbours::new(&self.neighbourhood, self.seed, index, self.replicas)
+    }
+
+    /// The machine of replica `index` (from 0) in one of the twin fleets; a new one for each call.
+    pub(crate) fn machine(&self, index: usize) -> Machine {
+        Machine::new(
+            index,
+            self.jobs_max,
+            self.neighbours(index),
+            self.costs,
+            self.origin,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn capacity_follows_the_load_but_a_replica_has_at_least_a_core() {
+        let cores = |replicas, rate| {
+            World::for_load(1, replicas, rate, Instant::now())
+                .neighbourhood
+                .capacity_mean
+        };
+        assert!((1.39..1.41).contains(&cores(10, 400.0).as_f64()));
+        assert!((2.78..2.82).contains(&cores(5, 400.0).as_f64()));
+        assert_eq!(cores(10, 1.0), Cores::ONE);
+        assert_eq!(cores(10, f64::NAN), Cores::ONE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn twin_fleets_see_the_same_weather_under_different_load() {
+        let world = World::for_load(1, 10, 400.0, Instant::now());
+        let (busy, idle) = (world.machine(3), world.machine(3));
+        let watch = async {
+            for number in 0..200 {
+                busy.serve(busy.cost(Some(number))).await.expect("served");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let (busy, idle) = (busy.figures(), idle.figures());
+                assert_eq!((busy.capacity, busy.hobbled), (idle.capacity, idle.hobbled));
+            }
+            assert_eq!(busy.figures().served, 200);
+        };
+        tokio::select! {
+            () = busy.run() => panic!("the busy machine stopped"),
+            () = idle.run() => panic!("the idle machine stopped"),
+            () = watch => {}
+        }
+    }
+}

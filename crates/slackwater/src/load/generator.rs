@@ -1,0 +1,164 @@
+//! The open loop: arrivals come when the schedule says, whatever the target does.
+//!
+//! Three parties. The *pacer* thread puts each arrival, when due, into a bounded queue and never waits; an arrival that
+//! finds the queue full has failed. The *dispatcher* task takes arrivals out in order and spawns each one's exchange as
+//! soon as a slot (a connection, or a stream of one) is free. Each *exchange* ends at its deadline, counted from the
+//! intended start like the latency. Since deadlines fall due in the order of arrival, a queue behind a target that hangs
+//! drains by itself: no arrival stays past its deadline, and a run ends at most one timeout after its schedule.
+
+use super::live::{Live, Shared};
+use super::outcome::Failure;
+use super::pacer::pace;
+use super::plan::Plan;
+use super::schedule::Schedule;
+use super::summary::Summary;
+use super::transport::Transport;
+use core::ops::ControlFlow;
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// From the start of a run to its offset 0: time for the pacer's thread to come up.
+const START_LEAD: Duration = Duration::from_millis(1);
+
+/// A run that is ready to go: the target's name is resolved, nothing has been sent.
+#[derive(Debug)]
+pub(crate) struct Run(Arc<Shared>);
+
+impl Run {
+    /// Makes a run ready. Its live figures cover the last `window_seconds` seconds; 0 counts as 1.
+    ///
+    /// # Errors
+    /// The target's name cannot be resolved, or the plan has no usable target.
+    pub(crate) async fn prepare(plan: Plan, window_seconds: usize) -> io::Result<Self> {
+        let transport = Transport::new(&plan).await?;
+        Ok(Self(Arc::new(Shared::new(plan, transport, window_seconds))))
+    }
+
+    /// A handle to read the run's figures by, before, during and after it.
+    pub(crate) fn live(&self) -> Live {
+        Live::new(Arc::clone(&self.0))
+    }
+
+    /// Carries the plan out and waits for every answer or its deadline. `stop` ends the schedule early; what is under way
+    /// or queued by then is still waited for. Dropping the future ends everything at once.
+    ///
+    /// Needs a tokio runtime with time and I/O; the measurement is only as good as the share of a processor that the
+    /// runtime gets.
+    ///
+    /// # Errors
+    /// The pacer's thread cannot be started.
+    pub(crate) async fn drive(self, stop: CancellationToken) -> io::Result<Summary> {
+        let shared = self.0;
+        // Dropped with this future: the pacer then stops too.
+        let stop = stop.child_token();
+        let _stop_on_drop = stop.clone().drop_guard();
+        let (queue, arrivals) = mpsc::channel(shared.plan.queue_capacity.get());
+        shared.begin(Instant::now() + START_LEAD);
+        start_pacer(Arc::clone(&shared), queue, stop)?;
+        dispatch(&shared, arrivals).await;
+        Ok(shared.summary())
+    }
+}
+
+fn start_pacer(
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Instant>,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let pacer = std::thread::Builder::new().name("load-pacer".into());
+    pacer.spawn(move || {
+        let plan = &shared.plan;
+        let length = plan.whole_duration();
+        let schedule = Schedule::new(plan.arrivals, plan.rate_per_second, length, plan.seed);
+        pace(
+            schedule,
+            shared.start(),
+            length,
+            || stop.is_cancelled(),
+            |intended| {
+                shared.record(|record, start| record.issue(intended - start));
+                match queue.try_send(intended) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(TrySendError::Full(_)) => {
+                        fail(&shared, intended, Failure::overload());
+                        ControlFlow::Continue(())
+                    }
+                    Err(TrySendError::Closed(_)) => ControlFlow::Break(()),
+                }
+            },
+        );
+        shared.end_schedule(stop.is_cancelled());
+    })?;
+    Ok(())
+}
+
+/// Starts an exchange for each arrival, in order, as slots are free; returns when all have ended.
+async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Instant>) {
+    let slots = shared.plan.slots().min(Semaphore::MAX_PERMITS);
+    let slots = Arc::new(Semaphore::new(slots));
+    let mut exchanges = JoinSet::new();
+    // Whoever was due before the last wait for a slot ended has waited too, behind the one that did.
+    let mut last_wait_ended = shared.start();
+    loop {
+        // The slot comes first: what has left the queue is sent at once, so the queue holds just what its capacity says.
+        let slot = if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            slot
+        } else {
+            // The semaphore is never closed.
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+                break;
+            };
+            last_wait_ended = Instant::now();
+            slot
+        };
+        let Some(intended) = arrivals.recv().await else {
+            break;
+        };
+        let has_waited = intended < last_wait_ended;
+        exchanges.spawn(exchange(Arc::clone(shared), intended, has_waited, slot));
+        while exchanges.try_join_next().is_some() {}
+    }
+    while exchanges.join_next().await.is_some() {}
+}
+
+/// One arrival's way from its slot to its record.
+async fn exchange(
+    shared: Arc<Shared>,
+    intended: Instant,
+    has_waited: bool,
+    _slot: OwnedSemaphorePermit,
+) {
+    let deadline = tokio::time::Instant::from_std(intended + shared.plan.timeout);
+    let now = Instant::now();
+    shared.record(|record, start| record.start(intended - start, now - start, has_waited));
+    if now >= deadline.into_std() {
+        return fail(&shared, intended, Failure::timeout());
+    }
+    match tokio::time::timeout_at(deadline, shared.transport.exchange()).await {
+        Err(_elapsed) => fail(&shared, intended, Failure::timeout()),
+        Ok(Err(failure)) => fail(&shared, intended, failure),
+        Ok(Ok((answer, _))) if answer.ended > deadline.into_std() => {
+            fail(&shared, intended, Failure::timeout());
+        }
+        Ok(Ok((answer, kept))) => {
+            shared.record(|record, start| {
+                record.answer(intended - start, answer.ended - start, &answer);
+            });
+            if let Some(kept) = kept {
+                // Late or closing: the connection is dropped.
+                let _ = tokio::time::timeout_at(deadline, shared.transport.keep(kept)).await;
+            }
+        }
+    }
+}
+
+fn fail(shared: &Shared, intended: Instant, failure: Failure) {
+    let now = Instant::now();
+    shared.record(|record, start| record.fail(intended - start, now - start, failure));
+}

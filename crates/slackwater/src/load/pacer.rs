@@ -1,0 +1,132 @@
+//! Turns a schedule into arrivals at the right moments, on a thread of its own.
+//!
+//! An async timer wakes on whole milliseconds; a thread asleep in the kernel wakes within tens of microseconds and is
+//! not held up by a busy runtime. Linux may add up to 50 µs to any sleep (the default timer slack), so the pacer asks
+//! to be woken that much early and spins away what is left, which is usually nothing and never over 50 µs for each
+//! sleep. Arrivals nearer to each other than that are issued without spinning, a few at a time: at high rates the
+//! pacer still sleeps, at low rates it costs next to nothing. What lateness remains is measured ("sent late").
+//! It never waits for the target: whoever takes the arrivals must do so without blocking.
+
+use core::ops::ControlFlow;
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+/// How much earlier than due the pacer asks to be woken: the kernel's default timer slack.
+const WAKE_LEAD: Duration = Duration::from_micros(50);
+
+/// Longest sleep in one piece: how soon a stop is noticed.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+
+/// Calls `issue` with each arrival's intended start, `start` plus its offset, no earlier than that; returns at `start`
+/// plus `length`, or as soon as `issue` breaks or `stopped` says so.
+pub(super) fn pace(
+    schedule: impl Iterator<Item = Duration>,
+    start: Instant,
+    length: Duration,
+    stopped: impl Fn() -> bool,
+    mut issue: impl FnMut(Instant) -> ControlFlow<()>,
+) {
+    for offset in schedule {
+        let intended = start + offset;
+        if wait_until(intended, &stopped).is_break() || issue(intended).is_break() {
+            return;
+        }
+    }
+    let _ = wait_until(start + length, &stopped);
+}
+
+fn wait_until(due: Instant, stopped: &impl Fn() -> bool) -> ControlFlow<()> {
+    let mut has_slept = false;
+    loop {
+        if stopped() {
+            return ControlFlow::Break(());
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return ControlFlow::Continue(());
+        }
+        if let Some(long) = left.checked_sub(WAKE_LEAD) {
+            thread::sleep(long.min(SLEEP_MAX));
+        } else if has_slept {
+            core::hint::spin_loop();
+        } else {
+            thread::sleep(left);
+        }
+        has_slept = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    #[test]
+    fn issues_every_arrival_in_order_and_never_early() {
+        let offsets = [0, 10, 20, 400, 2_000].map(Duration::from_micros);
+        let start = Instant::now();
+        let mut issued = Vec::new();
+        let length = Duration::from_millis(5);
+        pace(
+            offsets.into_iter(),
+            start,
+            length,
+            || false,
+            |intended| {
+                assert!(Instant::now() >= intended);
+                issued.push(intended - start);
+                ControlFlow::Continue(())
+            },
+        );
+        assert_eq!(issued, offsets);
+        assert!(
+            start.elapsed() >= length,
+            "the run lasts as long as its plan says"
+        );
+    }
+
+    #[test]
+    fn arrivals_already_due_are_issued_without_a_pause() {
+        let start = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
+        let looks = Cell::new(0);
+        pace(
+            (0..1_000).map(Duration::from_millis),
+            start,
+            Duration::from_secs(1),
+            || {
+                looks.set(looks.get() + 1);
+                false
+            },
+            |_| ControlFlow::Continue(()),
+        );
+        // One look at the clock for each arrival and one at the end: nothing was waited for.
+        assert_eq!(looks.get(), 1_001);
+    }
+
+    #[test]
+    fn ends_when_told_to_stop_or_when_nobody_takes_arrivals() {
+        let hour = Duration::from_hours(1);
+        pace(
+            [hour].into_iter(),
+            Instant::now(),
+            hour,
+            || true,
+            |_| {
+                panic!("an arrival after the stop");
+            },
+        );
+        let mut issued = 0;
+        pace(
+            [Duration::ZERO, hour].into_iter(),
+            Instant::now(),
+            hour,
+            || false,
+            |_| {
+                issued += 1;
+                ControlFlow::Break(())
+            },
+        );
+        assert_eq!(issued, 1);
+    }
+}

@@ -1,0 +1,128 @@
+//! What one run of the generator is asked to do: target, rate, length, protocol, request.
+//!
+//! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), the demo builds it in
+//! code; [`super::Run`] carries it out. Nothing here opens a socket or reads a clock.
+
+use bytes::Bytes;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+use http::{HeaderMap, Method, Uri};
+
+/// How the gaps between arrivals are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Arrivals {
+    /// Exponential gaps: arrivals that know nothing of each other, as from many independent users.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+impl Arrivals {
+    /// The name in the table and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Constant => "constant",
+        }
+    }
+}
+
+/// The protocol spoken to the target, always without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1 with kept connections, one request at a time on each.
+    Http1,
+    /// HTTP/2 with prior knowledge (h2c).
+    Http2 {
+        /// Requests at once on one connection. The target may allow fewer; the surplus waits inside the connection,
+        /// its latency running.
+        streams_per_connection: NonZeroUsize,
+    },
+}
+
+impl Protocol {
+    /// The name in the table and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "http/1.1",
+            Self::Http2 { .. } => "h2c",
+        }
+    }
+}
+
+/// One run of the generator against one target.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Absolute `http://` address, path and query included.
+    pub(crate) target: Uri,
+    /// Mean number of arrivals per second; finite and above 0.
+    pub(crate) rate_per_second: f64,
+    /// How the gaps between arrivals are drawn.
+    pub(crate) arrivals: Arrivals,
+    /// Length of the measured part. 0 sends nothing that is measured.
+    pub(crate) duration: Duration,
+    /// Load sent before the measured part and left out of the [`super::Summary`]. 0: none.
+    pub(crate) warmup: Duration,
+    /// The protocol spoken to the target.
+    pub(crate) protocol: Protocol,
+    /// Most connections open at once.
+    pub(crate) connections: NonZeroUsize,
+    /// Most arrivals that wait because every connection is taken. An arrival that finds the queue full is not sent and
+    /// ends as [`super::outcome::ErrorKind::Overload`].
+    pub(crate) queue_capacity: NonZeroUsize,
+    /// Longest time from an arrival's intended start to its answer's last byte.
+    pub(crate) timeout: Duration,
+    /// Seed of the arrival times: the same seed, rate and length give the same arrivals for every target.
+    pub(crate) seed: u64,
+    /// The request's method.
+    pub(crate) method: Method,
+    /// The request's headers besides those the generator sets (`host`, `user-agent`, `content-length`); a `host` or
+    /// `user-agent` given here wins.
+    pub(crate) headers: HeaderMap,
+    /// The request's body, the same for each request.
+    pub(crate) body: Bytes,
+}
+
+impl Plan {
+    /// Arrivals that wait for a connection at most, unless asked otherwise: a target that hangs for 5 s at
+    /// 10,000 requests/s fits.
+    pub(crate) const QUEUE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
+
+    /// A plan for plain `GET` requests over HTTP/1.1: Poisson arrivals, no warm-up, 1,000 connections, a timeout of
+    /// 5 s, seed 1.
+    pub(crate) fn new(target: Uri, rate_per_second: f64, duration: Duration) -> Self {
+        Self {
+            target,
+            rate_per_second,
+            arrivals: Arrivals::Poisson,
+            duration,
+            warmup: Duration::ZERO,
+            protocol: Protocol::Http1,
+            connections: NonZeroUsize::MIN.saturating_add(999),
+            queue_capacity: Self::QUEUE_CAPACITY,
+            timeout: Duration::from_secs(5),
+            seed: 1,
+            method: Method::GET,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// Warm-up and measured part together.
+    pub(crate) fn whole_duration(&self) -> Duration {
+        self.warmup.saturating_add(self.duration)
+    }
+
+    /// Requests that can be under way at once; arrivals beyond wait in the queue.
+    pub(crate) fn slots(&self) -> usize {
+        match self.protocol {
+            Protocol::Http1 => self.connections.get(),
+            Protocol::Http2 {
+                streams_per_connection,
+            } => self
+                .connections
+                .saturating_mul(streams_per_connection)
+                .get(),
+        }
+    }
+}

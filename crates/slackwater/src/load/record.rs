@@ -1,0 +1,270 @@
+//! The record of a run: what every arrival came to, counted exactly once.
+//!
+//! What each end contributes to the latencies:
+//! - an answer: from the intended start to the last byte of the body, whatever its status;
+//! - a timeout, and an arrival that was never sent because the queue was full: the whole timeout;
+//! - any other failure: from the intended start to the moment the failure was known, at most the timeout.
+//!
+//! So a stall is seen by every arrival that was meant to start in it, and a target cannot look fast by failing. For one
+//! that fails *quickly* the latencies of good answers are kept apart as well.
+
+use super::latency::{Digits, Latencies};
+use super::outcome::{Answer, ErrorKind, Failure};
+use super::plan::Plan;
+use super::window::Window;
+use core::time::Duration;
+
+const KINDS: usize = ErrorKind::ALL.len();
+
+/// Counts and latencies of one run. Times are offsets from the start of the run.
+#[derive(Debug)]
+pub(super) struct Record {
+    warmup: Duration,
+    timeout: Duration,
+    /// Whole run, warm-up included.
+    pub(super) whole: Progress,
+    pub(super) window: Window,
+    /// Everything below: only arrivals meant to start after the warm-up.
+    pub(super) issued: u64,
+    pub(super) all: Latencies,
+    pub(super) good: Latencies,
+    pub(super) sent_late: Latencies,
+    /// Arrivals that found every connection taken and waited.
+    pub(super) waited: u64,
+    pub(super) errors: [u64; KINDS],
+    /// The first failure of each kind, in words.
+    pub(super) first_failures: [Option<String>; KINDS],
+    /// Answers by the first digit of their status, 1 to 5 at index 0 to 4.
+    pub(super) statuses: [u64; 5],
+    pub(super) body_bytes: u64,
+    /// Good answers that came between the end of the warm-up and the end of the schedule, also to arrivals of the
+    /// warm-up.
+    pub(super) good_in_time: u64,
+    /// When the schedule ended or was stopped; `None` while it runs.
+    pub(super) schedule_ended: Option<Duration>,
+    /// Whether it was stopped before its end.
+    pub(super) is_interrupted: bool,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// Arrivals that are due, whatever has become of them.
+    pub(super) issued: u64,
+    /// Taken from the queue.
+    pub(super) started: u64,
+    /// Answered or failed after having been taken from the queue.
+    pub(super) ended: u64,
+    /// Found the queue full.
+    pub(super) overloads: u64,
+    pub(super) errors: u64,
+}
+
+impl Record {
+    pub(super) fn new(plan: &Plan, window_seconds: usize) -> Self {
+        Self {
+            warmup: plan.warmup,
+            timeout: plan.timeout,
+            whole: Progress::default(),
+            window: Window::new(window_seconds),
+            issued: 0,
+            all: Latencies::new(Digits::Three),
+            good: Latencies::new(Digits::Three),
+            sent_late: Latencies::new(Digits::Three),
+            waited: 0,
+            errors: [0; KINDS],
+            first_failures: [const { None }; KINDS],
+            statuses: [0; 5],
+            body_bytes: 0,
+            good_in_time: 0,
+            schedule_ended: None,
+            is_interrupted: false,
+        }
+    }
+
+    /// An arrival is due.
+    pub(super) fn issue(&mut self, intended: Duration) {
+        self.whole.issued += 1;
+        self.issued += u64::from(self.is_measured(intended));
+    }
+
+    /// An arrival left the queue at `now` and is about to be sent.
+    pub(super) fn start(&mut self, intended: Duration, now: Duration, has_waited: bool) {
+        self.whole.started += 1;
+        if self.is_measured(intended) {
+            self.sent_late.record(now.saturating_sub(intended));
+            self.waited += u64::from(has_waited);
+        }
+    }
+
+    /// An arrival got a whole answer, whose last byte came at `now`.
+    pub(super) fn answer(&mut self, intended: Duration, now: Duration, answer: &Answer) {
+        self.whole.ended += 1;
+        let latency = now.saturating_sub(intended);
+        let class = usize::from(answer.status.as_u16() / 100).clamp(1, 5);
+        if self.is_measured(intended) {
+            self.statuses[class - 1] += 1;
+            self.body_bytes += answer.body_bytes;
+        }
+        if answer.status.is_server_error() {
+            let message = answer.status.to_string();
+            self.error(intended, now, latency, ErrorKind::Status5xx, message);
+            return;
+        }
+        self.window.record(now, latency, false);
+        if self.is_measured(intended) {
+            self.all.record(latency);
+            self.good.record(latency);
+        }
+        let is_in_time = self.is_measured(now) && self.schedule_ended.is_none();
+        self.good_in_time += u64::from(is_in_time);
+    }
+
+    /// An arrival ended at `now` without a whole answer.
+    pub(super) fn fail(&mut self, intended: Duration, now: Duration, failure: Failure) {
+        let latency = match failure.kind {
+            ErrorKind::Timeout | ErrorKind::Overload => self.timeout,
+            _ => now.saturating_sub(intended).min(self.timeout),
+        };
+        if failure.kind == ErrorKind::Overload {
+            self.whole.overloads += 1;
+        } else {
+            self.whole.ended += 1;
+        }
+        self.error(intended, now, latency, failure.kind, failure.message);
+    }
+
+    fn error(
+        &mut self,
+        intended: Duration,
+        now: Duration,
+        latency: Duration,
+        kind: ErrorKind,
+        message: String,
+    ) {
+        self.whole.errors += 1;
+        self.window.record(now, latency, true);
+        if self.is_measured(intended) {
+            self.all.record(latency);
+            self.errors[kind as usize] += 1;
+            self.first_failures[kind as usize].get_or_insert(message);
+        }
+    }
+
+    fn is_measured(&self, at: Duration) -> bool {
+        at >= self.warmup
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{StatusCode, Uri};
+    use std::time::Instant;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn record(warmup: Duration) -> Record {
+        let target = Uri::from_static("http://127.0.0.1/");
+        let mut plan = Plan::new(target, 1.0, Duration::from_secs(10));
+        plan.warmup = warmup;
+        plan.timeout = 100 * MS;
+        Record::new(&plan, 5)
+    }
+
+    fn answer(status: StatusCode) -> Answer {
+        Answer {
+            status,
+            body_bytes: 3,
+            ended: Instant::now(),
+        }
+    }
+
+    fn failure(kind: ErrorKind) -> Failure {
+        Failure {
+            kind,
+            message: format!("some {}", kind.name()),
+        }
+    }
+
+    #[test]
+    fn the_index_of_a_kind_is_its_place_in_the_table() {
+        for (index, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
+        }
+    }
+
+    #[test]
+    fn timeouts_and_unsent_arrivals_contribute_the_whole_timeout() {
+        for kind in [ErrorKind::Timeout, ErrorKind::Overload] {
+            let mut record = record(Duration::ZERO);
+            record.fail(5 * MS, 6 * MS, failure(kind));
+            assert_eq!(record.all.max, 100 * MS);
+            assert_eq!((record.all.count(), record.good.count()), (1, 0));
+            assert_eq!(record.errors[kind as usize], 1);
+        }
+    }
+
+    #[test]
+    fn other_failures_contribute_the_time_until_they_were_known() {
+        let mut record = record(Duration::ZERO);
+        record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
+        assert_eq!(record.all.max, 7 * MS);
+        record.fail(5 * MS, 500 * MS, failure(ErrorKind::Connect));
+        assert_eq!(record.all.max, 100 * MS);
+        record.fail(
+            5 * MS,
+            6 * MS,
+            Failure::connect(&std::io::Error::other("another")),
+        );
+        assert_eq!(record.errors[ErrorKind::Connect as usize], 2);
+        let first = &record.first_failures[ErrorKind::Connect as usize];
+        assert_eq!(first.as_deref(), Some("some connect"));
+    }
+
+    #[test]
+    fn a_5xx_is_an_error_with_its_own_latency_and_a_4xx_is_an_answer() {
+        let mut record = record(Duration::ZERO);
+        record.answer(MS, 9 * MS, &answer(StatusCode::SERVICE_UNAVAILABLE));
+        record.answer(MS, 3 * MS, &answer(StatusCode::NOT_FOUND));
+        assert_eq!(record.statuses, [0, 0, 0, 1, 1]);
+        assert_eq!(record.errors[ErrorKind::Status5xx as usize], 1);
+        assert_eq!((record.all.count(), record.all.max), (2, 8 * MS));
+        assert_eq!((record.good.count(), record.good.max), (1, 2 * MS));
+        assert_eq!((record.body_bytes, record.good_in_time), (6, 1));
+    }
+
+    #[test]
+    fn the_warm_up_moves_the_window_and_the_progress_only() {
+        let mut record = record(Duration::from_secs(1));
+        let before = 999 * MS;
+        record.issue(before);
+        record.start(before, before, true);
+        record.answer(before, before + MS, &answer(StatusCode::OK));
+        record.issue(before);
+        record.fail(before, before, failure(ErrorKind::Overload));
+        assert_eq!(
+            (record.issued, record.all.count(), record.waited),
+            (0, 0, 0)
+        );
+        assert_eq!(record.errors, [0; KINDS]);
+        assert_eq!(record.window.figures(before).requests, 2);
+        let whole = record.whole;
+        assert_eq!(
+            (whole.issued, whole.started, whole.ended, whole.overloads),
+            (2, 1, 1, 1)
+        );
+        // The answer came after the warm-up's end: it is part of the throughput of the measured time.
+        assert_eq!(record.good_in_time, 1);
+        record.issue(before + MS);
+        assert_eq!(record.issued, 1);
+    }
+
+    #[test]
+    fn answers_after_the_end_of_the_schedule_are_no_throughput() {
+        let mut record = record(Duration::ZERO);
+        record.schedule_ended = Some(Duration::from_secs(10));
+        record.answer(MS, Duration::from_secs(11), &answer(StatusCode::OK));
+        assert_eq!((record.good_in_time, record.good.count()), (0, 1));
+    }
+}

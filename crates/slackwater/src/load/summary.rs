@@ -1,0 +1,171 @@
+//! What a run came to, as the figures that go into JSON. The table for people is in [`super::table`].
+//!
+//! The JSON's names are an interface (`docs/load.md` lists them); `p50_ms`, `p99_ms`, `p999_ms`, `errors` and
+//! `requests` are those that every JSON file of Slackwater's commands uses for these things.
+
+use super::latency::LatencyFigures;
+use super::outcome::ErrorKind;
+use super::plan::Plan;
+use super::record::Record;
+use core::time::Duration;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The figures of one run. Only arrivals after the warm-up count.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) target: String,
+    pub(crate) protocol: &'static str,
+    pub(crate) arrivals: &'static str,
+    /// Arrivals per second that were asked for.
+    pub(crate) rate: f64,
+    pub(crate) seed: u64,
+    pub(crate) timeout_ms: f64,
+    pub(crate) warmup_seconds: f64,
+    /// Length of the measured part; shorter than asked for when interrupted.
+    pub(crate) seconds: f64,
+    /// Whether the schedule was stopped before its end.
+    pub(crate) interrupted: bool,
+    /// Arrivals that ended, errors included.
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) errors_by_kind: ErrorCounts,
+    /// The first failure of each kind that occurred, in words, by the kind's name.
+    pub(crate) first_failures: BTreeMap<&'static str, String>,
+    /// Due but not ended when the summary was made; in none of the other figures. 0 after a whole run.
+    pub(crate) unfinished: u64,
+    /// Answers by class of status, `1xx` to `5xx`.
+    pub(crate) statuses: StatusCounts,
+    /// Latency of all requests from their intended start. A timeout and an overload contribute the whole timeout, any
+    /// other failure the time until it was known.
+    #[serde(flatten)]
+    pub(crate) latency: LatencyFigures,
+    /// The same, for requests that ended without an error.
+    pub(crate) without_errors: LatencyFigures,
+    /// Good answers per second that came within the measured part.
+    pub(crate) achieved_rate: f64,
+    /// From the intended start to the moment the request left the generator's queue.
+    pub(crate) sent_late: LatencyFigures,
+    /// Arrivals that found every connection taken and waited for one.
+    pub(crate) waited_for_connection: u64,
+    /// Connections opened in the whole run, warm-up included.
+    pub(crate) connections_opened: u64,
+    /// Bytes of answers' bodies.
+    pub(crate) body_bytes: u64,
+}
+
+/// Errors by kind; see [`ErrorKind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct ErrorCounts {
+    pub(crate) connect: u64,
+    pub(crate) timeout: u64,
+    pub(crate) closed: u64,
+    pub(crate) status_5xx: u64,
+    pub(crate) overload: u64,
+    pub(crate) other: u64,
+}
+
+/// Answers by the first digit of their status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct StatusCounts {
+    #[serde(rename = "1xx")]
+    pub(crate) informational: u64,
+    #[serde(rename = "2xx")]
+    pub(crate) success: u64,
+    #[serde(rename = "3xx")]
+    pub(crate) redirection: u64,
+    #[serde(rename = "4xx")]
+    pub(crate) client_error: u64,
+    #[serde(rename = "5xx")]
+    pub(crate) server_error: u64,
+}
+
+impl ErrorCounts {
+    fn new(counts: [u64; ErrorKind::ALL.len()]) -> Self {
+        let [connect, timeout, closed, status_5xx, overload, other] = counts;
+        Self {
+            connect,
+            timeout,
+            closed,
+            status_5xx,
+            overload,
+            other,
+        }
+    }
+
+    /// Errors of one kind.
+    pub(crate) fn of(&self, kind: ErrorKind) -> u64 {
+        match kind {
+            ErrorKind::Connect => self.connect,
+            ErrorKind::Timeout => self.timeout,
+            ErrorKind::Closed => self.closed,
+            ErrorKind::Status5xx => self.status_5xx,
+            ErrorKind::Overload => self.overload,
+            ErrorKind::Other => self.other,
+        }
+    }
+}
+
+impl StatusCounts {
+    fn new(counts: [u64; 5]) -> Self {
+        let [
+            informational,
+            success,
+            redirection,
+            client_error,
+            server_error,
+        ] = counts;
+        Self {
+            informational,
+            success,
+            redirection,
+            client_error,
+            server_error,
+        }
+    }
+}
+
+impl Summary {
+    /// Summarises `record` as it stands at `elapsed` since the start of the run.
+    pub(super) fn new(
+        plan: &Plan,
+        record: &Record,
+        elapsed: Duration,
+        connections_opened: u64,
+    ) -> Self {
+        let requests = record.all.count();
+        let schedule_ended = record.schedule_ended.unwrap_or(elapsed);
+        let seconds = schedule_ended.saturating_sub(plan.warmup).as_secs_f64();
+        let first_failures = ErrorKind::ALL.into_iter().zip(&record.first_failures);
+        Self {
+            target: plan.target.to_string(),
+            protocol: plan.protocol.name(),
+            arrivals: plan.arrivals.name(),
+            rate: plan.rate_per_second,
+            seed: plan.seed,
+            timeout_ms: plan.timeout.as_secs_f64() * 1e3,
+            warmup_seconds: plan.warmup.as_secs_f64(),
+            seconds,
+            interrupted: record.is_interrupted || record.schedule_ended.is_none(),
+            requests,
+            errors: record.errors.iter().sum(),
+            errors_by_kind: ErrorCounts::new(record.errors),
+            first_failures: first_failures
+                .filter_map(|(kind, message)| Some((kind.name(), message.clone()?)))
+                .collect(),
+            unfinished: record.issued.saturating_sub(requests),
+            statuses: StatusCounts::new(record.statuses),
+            latency: record.all.figures(),
+            without_errors: record.good.figures(),
+            achieved_rate: if seconds > 0.0 {
+                record.good_in_time as f64 / seconds
+            } else {
+                0.0
+            },
+            sent_late: record.sent_late.figures(),
+            waited_for_connection: record.waited,
+            connections_opened,
+            body_bytes: record.body_bytes,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Carries one request to the target and reads its answer to the last byte.
+//!
+//! Connections are opened on demand, never shared between runs, with `TCP_NODELAY` set. How many requests may be under
+//! way at once is decided by the caller ([`super::generator`]); what is bounded here is connections, by construction.
+//! Absent on purpose: redirects, cookies, decompression, TLS: the generator measures the target, not a browser.
+
+mod http1;
+mod http2;
+
+use super::outcome::{Answer, Failure};
+use super::plan::{Plan, Protocol};
+use bytes::Bytes;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use http::header::{HOST, HeaderValue, USER_AGENT};
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use std::io;
+use std::time::Instant;
+use tokio::net::TcpStream;
+
+type Body = Full<Bytes>;
+
+const DEFAULT_PORT: u16 = 80;
+
+/// The way to the target over one protocol.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Http1(http1::Transport),
+    Http2(http2::Transport),
+}
+
+/// A connection that can carry the next request once the answer before it has been recorded.
+#[derive(Debug)]
+pub(super) struct Kept(http1::Connection);
+
+impl Transport {
+    /// Resolves the target's name; the addresses are kept for the whole run.
+    pub(super) async fn new(plan: &Plan) -> io::Result<Self> {
+        let target = Target::new(plan).await?;
+        Ok(match plan.protocol {
+            Protocol::Http1 => Self::Http1(http1::Transport::new(target)),
+            Protocol::Http2 { .. } => Self::Http2(http2::Transport::new(target, plan.connections)),
+        })
+    }
+
+    /// Sends the plan's request and reads the answer. Has no deadline of its own: the caller drops it when time is up,
+    /// which also ends what it began.
+    pub(super) async fn exchange(&self) -> Result<(Answer, Option<Kept>), Failure> {
+        match self {
+            Self::Http1(transport) => {
+                let (answer, connection) = transport.exchange().await?;
+                Ok((answer, Some(Kept(connection))))
+            }
+            Self::Http2(transport) => Ok((transport.exchange().await?, None)),
+        }
+    }
+
+    /// Takes a connection back for later requests; one that turns out to be closing is dropped.
+    pub(super) async fn keep(&self, kept: Kept) {
+        if let Self::Http1(transport) = self {
+            transport.keep(kept.0).await;
+        }
+    }
+
+    /// Connections opened so far.
+    pub(super) fn connections_opened(&self) -> u64 {
+        let target = match self {
+            Self::Http1(transport) => transport.target(),
+            Self::Http2(transport) => transport.target(),
+        };
+        target.connections_opened.load(Ordering::Relaxed)
+    }
+}
+
+/// Where to connect and what to send.
+#[derive(Debug)]
+struct Target {
+    /// Tried in order for each connection.
+    addresses: Vec<SocketAddr>,
+    connections_opened: AtomicU64,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Target {
+    async fn new(plan: &Plan) -> io::Result<Self> {
+        let invalid = |message: &str| io::Error::new(io::ErrorKind::InvalidInput, message);
+        let authority = plan
+            .target
+            .authority()
+            .ok_or_else(|| invalid("the target has no host"))?;
+        let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
+        // A literal IPv6 address stands in brackets in a URL and without them in a socket address.
+        let host = authority.host().trim_matches(['[', ']']);
+        let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+        if addresses.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the name has no address",
+            ));
+        }
+        let (uri, headers) = request_head(plan, authority)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        Ok(Self {
+            addresses,
+            connections_opened: AtomicU64::new(0),
+            method: plan.method.clone(),
+            uri,
+            headers,
+            body: plan.body.clone(),
+        })
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(&self.addresses[..]).await?;
+        stream.set_nodelay(true)?;
+        self.connections_opened.fetch_add(1, Ordering::Relaxed);
+        Ok(stream)
+    }
+
+    fn request(&self) -> Request<Body> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+/// The request's target and headers in the form its protocol wants: HTTP/1.1 names the host in a header, HTTP/2 in the
+/// `:authority` of its target. A `host` header given by the user replaces the address's in both.
+fn request_head(plan: &Plan, authority: &Authority) -> Result<(Uri, HeaderMap), http::Error> {
+    let path = plan.target.path_and_query().cloned();
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let mut headers = plan.headers.clone();
+    headers
+        .entry(USER_AGENT)
+        .or_insert(HeaderValue::from_static(concat!(
+            "slackwater-load/",
+            env!("CARGO_PKG_VERSION")
+        )));
+    let uri = match plan.protocol {
+        Protocol::Http1 => {
+            let host = HeaderValue::from_str(authority.as_str())?;
+            headers.entry(HOST).or_insert(host);
+            Uri::builder().path_and_query(path).build()?
+        }
+        Protocol::Http2 { .. } => {
+            let named = headers.remove(HOST);
+            let named = named
+                .as_ref()
+                .map_or(authority.as_str().as_bytes(), HeaderValue::as_bytes);
+            Uri::builder()
+                .scheme("http")
+                .authority(named)
+                .path_and_query(path)
+                .build()?
+        }
+    };
+    Ok((uri, headers))
+}
+
+/// Reads the body to its end; its bytes are counted and let go.
+async fn read_to_end(response: Response<Incoming>) -> Result<Answer, Failure> {
+    let status = response.status();
+    let mut body = response.into_body();
+    let mut body_bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::exchange(&error))?;
+        body_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+    }
+    Ok(Answer {
+        status,
+        body_bytes,
+        ended: Instant::now(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::num::NonZeroUsize;
+    use core::time::Duration;
+
+    fn head(
+        protocol: Protocol,
+        target: &'static str,
+        host: Option<&'static str>,
+    ) -> (Uri, HeaderMap) {
+        let mut plan = Plan::new(Uri::from_static(target), 1.0, Duration::ZERO);
+        plan.protocol = protocol;
+        if let Some(host) = host {
+            plan.headers.insert(HOST, HeaderValue::from_static(host));
+        }
+        let authority = plan.target.authority().unwrap().clone();
+        request_head(&plan, &authority).unwrap()
+    }
+
+    const H2: Protocol = Protocol::Http2 {
+        streams_per_connection: NonZeroUsize::MIN,
+    };
+
+    #[test]
+    fn http1_names_the_host_in_a_header_and_http2_in_the_target() {
+        let (uri, headers) = head(Protocol::Http1, "http://a.test:81/x?y=1", None);
+        assert_eq!(
+            (uri.to_string().as_str(), &headers[HOST]),
+            ("/x?y=1", &"a.test:81".parse().unwrap())
+        );
+        let (uri, headers) = head(H2, "http://a.test:81/x?y=1", None);
+        assert_eq!(uri, "http://a.test:81/x?y=1");
+        assert!(!headers.contains_key(HOST));
+    }
+
+    #[test]
+    fn a_host_header_replaces_the_address_in_both_protocols() {
+        let (_, headers) = head(Protocol::Http1, "http://127.0.0.1:81", Some("b.test"));
+        assert_eq!(headers[HOST], "b.test");
+        assert_eq!(
+            head(H2, "http://127.0.0.1:81", Some("b.test")).0,
+            "http://b.test/"
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! `slackwater load` as a user runs it: a process against a server on loopback; its table, its JSON, its exit codes.
+//! What the generator makes of each kind of bad target is tested next to it, in `src/load/tests.rs`.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
+
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the value.
+struct Server {
+    _runtime: Runtime,
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn start(status: StatusCode) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&requests);
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let counter = Arc::clone(&counter);
+                let service = service_fn(move |_| {
+                    counter.fetch_add(1, Ordering::SeqCst);
+                    let mut response = Response::new(Full::new(Bytes::from_static(b"hello")));
+                    *response.status_mut() = status;
+                    async { Ok::<_, Infallible>(response) }
+                });
+                tokio::spawn(async move {
+                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self {
+            _runtime: runtime,
+            address,
+            requests,
+        }
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = load(&[&format!("http://{}/", self.address)]);
+        command.args(options);
+        command
+    }
+}
+
+fn load(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
+    command.arg("load").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> &str {
+    core::str::from_utf8(bytes).unwrap()
+}
+
+/// A path for this test alone, with no file at it.
+fn scratch(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
+        _ => path,
+    }
+}
+
+fn assert_ends_with(output: &Output, code: i32, complaint: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(stderr.contains(complaint), "{stderr}");
+}
+
+#[test]
+fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
+    let server = Server::start(StatusCode::OK);
+    for http in ["1", "2"] {
+        let path = scratch(&format!("load-fields-{http}.json"));
+        // Whatever was there before, longer than the new content, must be gone afterwards.
+        std::fs::write(&path, "x".repeat(100_000)).unwrap();
+        let path = path.to_str().unwrap();
+        let options = [
+            "--rate",
+            "200",
+            "--seconds",
+            "0.5",
+            "--arrivals",
+            "constant",
+        ];
+        let more = ["--http", http, "--timeout", "20s", "--json", path];
+        let output = server.command(&options).args(more).output().unwrap();
+        assert_ends_with(&output, 0, "");
+        let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        for field in [
+            "p50_ms",
+            "p90_ms",
+            "p99_ms",
+            "p999_ms",
+            "mean_ms",
+            "max_ms",
+            "achieved_rate",
+            "rate",
+        ] {
+            assert!(
+                json[field].as_f64().is_some_and(|value| value > 0.0),
+                "{field}: {json}"
+            );
+        }
+        for kind in [
+            "connect",
+            "timeout",
+            "closed",
+            "status_5xx",
+            "overload",
+            "other",
+        ] {
+            assert_eq!(json["errors_by_kind"][kind], 0, "{json}");
+        }
+        for group in ["sent_late", "without_errors"] {
+            for field in ["p50_ms", "p90_ms", "p99_ms", "p999_ms", "mean_ms", "max_ms"] {
+                assert!(json[group][field].is_f64(), "{group}.{field}: {json}");
+            }
+        }
+        assert_eq!(
+            (&json["requests"], &json["errors"]),
+            (&100.into(), &0.into()),
+            "{json}"
+        );
+        assert_eq!(json["statuses"]["2xx"], 100);
+        assert_eq!(json["body_bytes"], 500);
+        assert_eq!(json["interrupted"], false);
+        assert_eq!(
+            json["protocol"],
+            if http == "1" { "http/1.1" } else { "h2c" }
+        );
+        let table = text(&output.stdout);
+        assert!(table.contains("requests     100 ("), "{table}");
+        assert!(table.contains("answers      2xx 100"), "{table}");
+        assert!(
+            output.stderr.is_empty(),
+            "no progress bar where there is no terminal"
+        );
+    }
+    assert_eq!(server.requests.load(Ordering::SeqCst), 200);
+}
+
+#[test]
+fn json_on_standard_output_stands_alone_and_quiet_says_nothing() {
+    let server = Server::start(StatusCode::OK);
+    let options = ["--rate", "100", "--seconds", "0.1", "--threads", "2"];
+    let output = server
+        .command(&options)
+        .args(["--json", "-"])
+        .output()
+        .unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["errors"], 0, "{json}");
+    let output = server.command(&options).arg("--quiet").output().unwrap();
+    assert_ends_with(&output, 0, "");
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+}
+
+#[test]
+fn errors_of_the_target_fail_the_command_only_beyond_max_errors() {
+    let server = Server::start(StatusCode::BAD_GATEWAY);
+    let options = [
+        "--rate",
+        "100",
+        "--seconds",
+        "0.1",
+        "--arrivals",
+        "constant",
+    ];
+    let output = server.command(&options).output().unwrap();
+    assert_ends_with(&output, 0, "");
+    let table = text(&output.stdout);
+    assert!(table.contains("errors       10 (100.00 %)"), "{table}");
+    assert!(
+        table.contains("status_5xx 10 (first: 502 Bad Gateway)"),
+        "{table}"
+    );
+    let output = server
+        .command(&options)
+        .args(["--max-errors", "10"])
+        .output()
+        .unwrap();
+    assert_ends_with(&output, 0, "");
+    let output = server
+        .command(&options)
+        .args(["--max-errors", "9"])
+        .output()
+        .unwrap();
+    assert_ends_with(&output, 1, "10 requests failed, more than --max-errors 9");
+    assert!(
+        text(&output.stdout).contains("requests     10 ("),
+        "the table comes all the same"
+    );
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_sent() {
+    let server = Server::start(StatusCode::OK);
+    for (options, complaint) in [
+        (&["--rate", "NaN"][..], "--rate NaN: must be above 0"),
+        (&["--rate", "-1"], "--rate -1: must be above 0"),
+        (
+            &["--rate", "1", "--threads", "0"],
+            "--threads 0: must be from 1 to 64",
+        ),
+        (
+            &["--rate", "1", "--json", "/no/such/folder/x.json"],
+            "cannot be written",
+        ),
+        (&["--rate", "1", "--http", "3"], "invalid value '3'"),
+        (
+            &["--rate", "1", "--body-bytes", "1", "--body-file", "x"],
+            "cannot be used with",
+        ),
+        (&[], "--rate"),
+    ] {
+        let output = server.command(options).output().unwrap();
+        assert_ends_with(&output, 2, complaint);
+        assert!(output.stdout.is_empty());
+    }
+    let output = load(&["https://127.0.0.1/", "--rate", "1"])
+        .output()
+        .unwrap();
+    assert_ends_with(&output, 2, "https is not supported yet");
+    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_run_early_with_its_figures() {
+    let server = Server::start(StatusCode::OK);
+    let path = scratch("load-interrupted.json");
+    let options = [
+        "--rate",
+        "200",
+        "--seconds",
+        "3600",
+        "--json",
+        path.to_str().unwrap(),
+    ];
+    let mut command = server.command(&options);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(20);
+    while server.requests.load(Ordering::SeqCst) < 5 {
+        assert!(Instant::now() < limit, "no requests came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("(interrupted)"));
+    let json: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(
+        (&json["interrupted"], &json["unfinished"]),
+        (&true.into(), &0.into())
+    );
+    let requests = json["requests"].as_u64().unwrap();
+    assert_eq!(requests, server.requests.load(Ordering::SeqCst));
+}
