@@ -11,6 +11,7 @@ use super::deadline::{Deadline, Deadlines};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
 use super::pool::{self, Pool};
+use super::spare::Spare;
 use crate::config::ReplicaProtocol;
 use core::error::Error;
 use core::fmt;
@@ -19,7 +20,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
@@ -211,10 +212,10 @@ impl Replica {
     ) -> Result<Reply, Failure> {
         let deadline = self.deadlines.add();
         if let Some(mut held) = self.open_connection() {
-            let copy = copy_of(&request);
+            let spare = Spare::of(&request);
             match self.send(&mut held, request, &deadline).await {
                 Ok(response) => return self.reply(response, held, deadline),
-                Err(attempt) => request = again(attempt, copy)?,
+                Err(attempt) => request = again(attempt, spare)?,
             }
         }
         // In a box, so that the usual way does not carry its size around.
@@ -376,26 +377,10 @@ fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Prog
 }
 
 /// The request for another connection to the same replica, if it may be sent again.
-fn again(
-    attempt: Attempt,
-    copy: Option<Box<Request<RequestBody>>>,
-) -> Result<Box<Request<RequestBody>>, Failure> {
-    let copy = copy.filter(|_| attempt.closed);
-    match attempt.unsent.or(copy) {
+fn again(attempt: Attempt, spare: Option<Spare>) -> Result<Box<Request<RequestBody>>, Failure> {
+    let spare = spare.filter(|_| attempt.closed);
+    match attempt.unsent.or_else(|| spare.map(Spare::into_request)) {
         Some(request) => Ok(request),
         None => Err(Failure::new(attempt.cause)),
     }
-}
-
-/// The same request once more; `None` if doing it twice could do harm, or if it has a body, which cannot be had twice.
-fn copy_of(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
-    if !request.method().is_idempotent() || !request.body().is_end_stream() {
-        return None;
-    }
-    let mut copy = Box::new(Request::new(RequestBody::default()));
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
 }
