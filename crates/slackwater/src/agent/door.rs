@@ -6,15 +6,13 @@
 
 use super::presence::Presence;
 use crate::forward::{
-    Cause, Deadlines, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, RequestBody,
+    Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, RequestBody,
     ResponseBody, Watch, answer, prepare_request, refuse,
 };
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// One worker's way to the server.
@@ -25,7 +23,6 @@ pub(super) struct Door {
     pub(super) load: Load,
     pub(super) probe_path: Box<str>,
     pub(super) counts: Arc<ReplicaCounts>,
-    pub(super) deadlines: Rc<Deadlines>,
 }
 
 type Answer = Response<ResponseBody<Passing>>;
@@ -33,7 +30,7 @@ type Answer = Response<ResponseBody<Passing>>;
 impl Handler for Door {
     type Watch = Passing;
 
-    async fn handle(&self, mut request: Request<Incoming>, origin: &Origin) -> Answer {
+    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
             return respond_http(&self.load, request.headers())
                 .map(|()| ResponseBody::own(Bytes::new()));
@@ -50,17 +47,16 @@ impl Handler for Door {
 }
 
 impl Door {
-    fn is_probe(&self, request: &Request<Incoming>) -> bool {
+    fn is_probe(&self, request: &Request<RequestBody>) -> bool {
         request.uri().path() == &*self.probe_path && request.method() == Method::GET
     }
 
-    async fn pass_on(&self, request: Request<Incoming>) -> Answer {
+    async fn pass_on(&self, request: Box<Request<RequestBody>>) -> Answer {
         self.counts.sent.add_one();
         let mut passing = Passing {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
         };
-        let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
         match self.server.exchange(request).await {
             Ok(reply) => {
                 self.presence.hear();

@@ -62,7 +62,6 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         load: parts.load,
         probe_path: config.probe_path.as_str().into(),
         counts: parts.counts,
-        deadlines: Rc::clone(&deadlines),
     });
     let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
     let swept = Rc::clone(&door);

@@ -72,7 +72,7 @@ pub(crate) struct RequestBody {
 
 impl RequestBody {
     /// The body of a client's request; `deadlines` is the clock by which its progress is noted.
-    pub(crate) fn new(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
+    pub(super) fn new(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
         if incoming.is_end_stream() {
             return Self::default();
         }

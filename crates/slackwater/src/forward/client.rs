@@ -5,7 +5,7 @@
 //! other. HTTP/1.1 clients that close their sending side are taken to have left.
 
 use super::LocalExecutor;
-use super::body::{ResponseBody, Watch};
+use super::body::{RequestBody, ResponseBody, Watch};
 use super::deadline::{Deadline, Deadlines};
 use super::hygiene::Origin;
 use crate::config::{Limits, Timeouts};
@@ -43,7 +43,7 @@ pub(crate) trait Handler: 'static {
     /// The response to a request. Dropped when the client leaves.
     fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
 }
@@ -170,6 +170,7 @@ impl Clients {
         };
         let service = service_fn(|request: Request<Incoming>| {
             let busy = Busy::new(&state, request.version());
+            let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
             // In a box, because hyper moves it around several times, and keeps room for it while there is no request.
             Box::pin(async move {

@@ -13,6 +13,7 @@ use super::deadline::{Deadline, Deadlines};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
 use super::pool::{self, Pool};
+use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use core::error::Error;
 use core::fmt;
@@ -21,7 +22,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
@@ -243,10 +244,10 @@ impl Replica {
     ) -> Result<Reply, Failure> {
         let deadline = self.deadlines.add();
         if let Some(mut held) = self.open_connection() {
-            let (copy, may_repeat) = (copy_of(&request), request.method().is_idempotent());
+            let spare = Spare::of(&request);
             match self.send(&mut held, request, &deadline).await {
-                Ok(response) => return self.reply(response, held, deadline, copy),
-                Err(attempt) => request = again(attempt, copy.filter(|_| may_repeat))?,
+                Ok(response) => return self.reply(response, held, deadline, spare),
+                Err(attempt) => request = again(attempt, spare.filter(Spare::may_repeat))?,
             }
         }
         // In a box, so that the usual way does not carry its size around.
@@ -267,9 +268,9 @@ impl Replica {
                 });
             }
         };
-        let copy = copy_of(&request);
+        let spare = Spare::of(&request);
         match self.send(&mut held, request, &deadline).await {
-            Ok(response) => self.reply(response, held, deadline, copy),
+            Ok(response) => self.reply(response, held, deadline, spare),
             Err(attempt) => Err(Failure {
                 cause: attempt.cause,
                 unsent: attempt.unsent,
@@ -278,18 +279,18 @@ impl Replica {
     }
 
     /// What a response means. An agent that has withdrawn sent nothing on, whatever the method, so the request may go
-    /// elsewhere; without a copy, because it has a body, it is lost.
+    /// elsewhere; without a spare, because it has a body, it is lost.
     fn reply(
         &self,
         mut response: Response<Incoming>,
         held: Held,
         deadline: Deadline,
-        copy: Option<Box<Request<RequestBody>>>,
+        spare: Option<Spare>,
     ) -> Result<Reply, Failure> {
         if says_withdrawn(&response) {
             return Err(Failure {
                 cause: Cause::Withdrawn,
-                unsent: copy,
+                unsent: spare.map(Spare::into_request),
             });
         }
         if !hygiene::prepare_response(&mut response) {
@@ -418,26 +419,10 @@ fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Prog
 }
 
 /// The request for another connection to the same replica, if it may be sent again.
-fn again(
-    attempt: Attempt,
-    copy: Option<Box<Request<RequestBody>>>,
-) -> Result<Box<Request<RequestBody>>, Failure> {
-    let copy = copy.filter(|_| attempt.closed);
-    match attempt.unsent.or(copy) {
+fn again(attempt: Attempt, spare: Option<Spare>) -> Result<Box<Request<RequestBody>>, Failure> {
+    let spare = spare.filter(|_| attempt.closed);
+    match attempt.unsent.or_else(|| spare.map(Spare::into_request)) {
         Some(request) => Ok(request),
         None => Err(Failure::new(attempt.cause)),
     }
-}
-
-/// The same request once more; `None` if it has a body, which cannot be had twice.
-fn copy_of(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
-    if !request.body().is_end_stream() {
-        return None;
-    }
-    let mut copy = Box::new(Request::new(RequestBody::default()));
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
 }

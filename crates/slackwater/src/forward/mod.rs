@@ -8,7 +8,7 @@
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | a client's connection: deadlines, graceful end | `client` |
 //! | what may pass from head to head | `hygiene` |
-//! | one request on one replica | `exchange` |
+//! | one request on one replica | `exchange`, `spare` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
 //! | what a client is told when there is no response | `answer` |
@@ -27,6 +27,7 @@ mod hygiene;
 mod listen;
 mod multiplex;
 mod pool;
+mod spare;
 
 pub(crate) use accept::Intake;
 pub(crate) use answer::{answer, refuse};

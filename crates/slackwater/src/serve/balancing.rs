@@ -12,7 +12,6 @@ use crate::forward::{
 use bytes::Bytes;
 use core::future::poll_fn;
 use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Outcome, Query};
 use slackwater_tower::client::{Balancer, InsertError, Lease, Picked, ReplicaAddrs, Round};
@@ -43,7 +42,6 @@ pub(super) struct Balancing {
     /// By `id`, lowest first, which is also the order of the configuration.
     members: Vec<Rc<Member>>,
     protocol: ReplicaProtocol,
-    deadlines: Rc<Deadlines>,
 }
 
 impl Balancing {
@@ -74,7 +72,6 @@ impl Balancing {
             balancer,
             members,
             protocol: options.protocol,
-            deadlines: Rc::clone(deadlines),
         })
     }
 
@@ -227,13 +224,12 @@ impl Handler for Balancing {
 
     async fn handle(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> Response<ResponseBody<Box<Flight>>> {
         if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
             return refuse(refusal);
         }
-        let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
         let Some(first) = self.pick(Query::first()).await else {
             return answer(None);
         };
