@@ -1,7 +1,7 @@
 //! Rates and quantiles in millionths.
 //!
 //! Everything that decides in Prequal is a whole number, so that two implementations agree bit for bit. A rate such as
-//! "0.5 probes a query" is 500,000 millionths, and an [`Accumulator`] turns it into whole probes without ever drifting.
+//! "0.5 probes a query" is 500,000 millionths, and an accumulator turns it into whole probes without ever drifting.
 
 use core::fmt;
 

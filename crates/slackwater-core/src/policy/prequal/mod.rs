@@ -10,6 +10,7 @@
 //! | tell hot from cold | `rif_limit` |
 //! | choose, and say what is worst | `hot_cold` |
 //! | how often a report may be used | `reuse` |
+//! | what goes after each query | `removal` |
 //! | whom to probe, and when | `probing` |
 //! | replicas that answer no probes | `local` |
 //! | asking at each query instead | `sync` |
@@ -19,6 +20,7 @@ mod hot_cold;
 mod local;
 mod pool;
 mod probing;
+mod removal;
 mod reuse;
 mod rif_limit;
 mod sync;
@@ -41,15 +43,12 @@ use hot_cold::Best;
 use local::{LocalLoads, SILENT_PROBE_INTERVAL_NS};
 use pool::{Inserted, Pool, PooledReport};
 use probing::{Probing, Skipped};
+use removal::{Removal, Removed};
 use reuse::{Balance, ReportYield, draw_uses};
 use rif_limit::RifDistribution;
 
 /// A pool smaller than this decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
-
-/// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
-/// `[A10]` `[Decision 0001]`
-const REMOVAL_FLOOR: usize = 4;
 
 /// Prequal with asynchronous probes.
 #[derive(Debug)]
@@ -68,9 +67,7 @@ pub struct Prequal {
     /// Equation (1) for the fleet and yield of now, in millionths.
     reuse_limit: u32,
     probes_owed: Accumulator,
-    removals_owed: Accumulator,
-    /// Whether the next removal by rate takes the oldest or the worst.
-    next_removal: Removal,
+    removal: Removal,
     counters: Counters,
     /// The latest time seen. The pool's order, and every age, rely on time that does not step back.
     latest: Instant,
@@ -82,13 +79,6 @@ struct SpansNs {
     report_age_max: u64,
     probe_interval_min: u64,
     probe_deadline: u64,
-}
-
-/// What a removal by rate takes; they alternate. `[A10]`
-#[derive(Clone, Copy, Debug)]
-enum Removal {
-    Oldest,
-    Worst,
 }
 
 /// What was found for a query, before it is charged.
@@ -118,8 +108,7 @@ impl Prequal {
             report_yield: ReportYield::new(config.probe_rate),
             reuse_limit: 0,
             probes_owed: Accumulator::default(),
-            removals_owed: Accumulator::default(),
-            next_removal: Removal::Oldest,
+            removal: Removal::default(),
             counters: Counters::default(),
             latest: Instant::EPOCH,
             config,
@@ -221,26 +210,12 @@ impl Prequal {
         }
     }
 
-    /// Removes what `remove_rate` says for one query, but never below [`REMOVAL_FLOOR`]. `[A10]`
     fn remove_by_rate(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) {
-        for _ in 0..self.removals_owed.step(self.config.remove_rate) {
-            if self.pool.len() <= REMOVAL_FLOOR {
-                self.counters.removals_withheld += 1;
-                continue;
-            }
-            match self.next_removal {
-                Removal::Oldest => {
-                    self.pool.remove_at(0);
-                    self.counters.removed_oldest += 1;
-                    self.next_removal = Removal::Worst;
-                }
-                Removal::Worst => {
-                    if let Some(index) = self.pool.worst(limit, draw) {
-                        self.pool.remove_at(index);
-                        self.counters.removed_worst += 1;
-                    }
-                    self.next_removal = Removal::Oldest;
-                }
+        for _ in 0..self.removal.due(self.config.remove_rate) {
+            match self.removal.remove(&mut self.pool, limit, draw) {
+                Some(Removed::Oldest) => self.counters.removed_oldest += 1,
+                Some(Removed::Worst) => self.counters.removed_worst += 1,
+                None => self.counters.removals_withheld += 1,
             }
         }
     }
