@@ -72,7 +72,8 @@ impl ReplicaIds {
         })
     }
 
-    /// Takes back the name of a replica that left; `false` if it was not in use.
+    /// Takes back the name of a replica that left; `false` if it was not in use. Every policy that knows the replica has
+    /// to remove it first: its successor takes its place.
     pub fn release(&mut self, replica: ReplicaId) -> bool {
         match self.slots.get_mut(replica.index()) {
             Some((generation, taken)) if *taken && *generation == replica.generation => {

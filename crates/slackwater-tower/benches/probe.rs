@@ -112,7 +112,7 @@ fn picks(c: &mut Criterion) {
                 if let slackwater_tower::client::Picked::Ready(mut lease) =
                     balancer.pick(Query::first())
                 {
-                    lease.head_ready();
+                    lease.head_ready(Outcome::Success);
                     lease.finish(Outcome::Success);
                 }
             });

@@ -54,6 +54,13 @@ pub trait Policy: Debug + Send {
     /// Chooses a replica for a query, and charges the choice in the same step.
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
 
+    /// The head of a query's response is here: its latency ends now, while it stays in flight to its last byte.
+    /// `outcome` is what the head says, [`Outcome::Success`] or [`Outcome::Failed`]. Only the first call for a ticket
+    /// counts; without one, latency ends with the query. A policy that measures no latency ignores it. `[T1]` `[T4]`
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let _ = (now, ticket, outcome);
+    }
+
     /// The end of a query, however it ended. Each ticket comes back exactly once.
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
 
@@ -83,6 +90,12 @@ pub trait Policy: Debug + Send {
     /// A probe is known to have failed before its deadline (refused, unreachable). The deadline itself needs no call:
     /// the policy watches it in [`Policy::handle_timeout`].
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw);
+
+    /// A probe could not be sent, by no fault of the replica's (the sender's queue is full): it tells nothing of the
+    /// replica, and another one may go there at once.
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        let _ = probe;
+    }
 
     /// When the policy next wants [`Policy::handle_timeout`] to be called, if at all.
     fn poll_timeout(&self) -> Option<Instant>;

@@ -43,6 +43,8 @@ pub struct Counters {
     pub no_replica: u64,
     /// Probes handed out to be sent.
     pub probes_sent: u64,
+    /// Of these: could not be sent, by no fault of the replica's.
+    pub probes_unsent: u64,
     /// Probes answered in time.
     pub probes_answered: u64,
     /// Probes that failed, or whose deadline passed.

@@ -51,7 +51,8 @@ pub(in crate::policy) struct RoundAnswer {
 #[derive(Clone, Debug)]
 #[must_use = "the query waits for it"]
 pub struct ProbeRound {
-    targets: [Option<Target>; Self::MAX_PROBES],
+    /// The last place is the scout's.
+    targets: [Option<Target>; Self::MAX_PROBES + 1],
     pub(crate) started_at: Instant,
     deadline: Instant,
     quorum: u8,
@@ -63,28 +64,32 @@ impl ProbeRound {
     /// The most replicas that one round asks.
     pub const MAX_PROBES: usize = 8;
 
+    /// A round that asks `replicas` and waits for most of them, and asks `scout` without waiting.
     pub(crate) fn new(
         started_at: Instant,
         deadline: Instant,
-        replicas: impl Iterator<Item = ReplicaId>,
+        replicas: &[ReplicaId],
+        scout: Option<ReplicaId>,
     ) -> Self {
-        let mut targets = [const { None }; Self::MAX_PROBES];
-        let mut waiting = 0_u8;
-        for (target, replica) in targets.iter_mut().zip(replicas) {
-            *target = Some(Target {
-                replica,
-                state: TargetState::Waiting,
-            });
-            waiting += 1;
+        let waiting = |&replica: &ReplicaId| Target {
+            replica,
+            state: TargetState::Waiting,
+        };
+        let mut targets = [const { None }; Self::MAX_PROBES + 1];
+        let mut asked = 0_u8;
+        for (target, replica) in targets.iter_mut().take(Self::MAX_PROBES).zip(replicas) {
+            *target = Some(waiting(replica));
+            asked += 1;
         }
-        let quorum = waiting.saturating_sub(1).max(2);
+        targets[Self::MAX_PROBES] = scout.as_ref().map(waiting);
+        let quorum = asked.saturating_sub(1).max(2);
         Self {
             targets,
             started_at,
             deadline,
             quorum,
             answered: 0,
-            waiting,
+            waiting: asked,
         }
     }
 
@@ -109,12 +114,15 @@ impl ProbeRound {
         };
         if self.settle(replica, TargetState::Answered(answer)) {
             self.answered += 1;
+            self.waiting -= 1;
         }
     }
 
     /// A probe that will not be answered; the round need not wait for it.
     pub fn handle_lost(&mut self, replica: ReplicaId) {
-        self.settle(replica, TargetState::Lost);
+        if self.settle(replica, TargetState::Lost) {
+            self.waiting -= 1;
+        }
     }
 
     /// Enough have answered, or nobody is left who could.
@@ -133,8 +141,12 @@ impl ProbeRound {
     }
 
     /// Probes that were not answered in time for the choice.
-    pub(crate) const fn unanswered(&self) -> u8 {
-        self.waiting
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.targets
+            .iter()
+            .flatten()
+            .filter(|t| matches!(t.state, TargetState::Waiting))
+            .count() as u64
     }
 
     pub(crate) fn lost(&self) -> u64 {
@@ -145,17 +157,19 @@ impl ProbeRound {
             .count() as u64
     }
 
+    /// Notes what became of a probe; `true` if the round waited for it.
     fn settle(&mut self, replica: ReplicaId, state: TargetState) -> bool {
-        let target = self
-            .targets
-            .iter_mut()
-            .flatten()
-            .find(|target| target.replica == replica);
+        let mut targets = self.targets.iter_mut().enumerate();
+        let target = targets.find_map(|(index, target)| {
+            target
+                .as_mut()
+                .filter(|target| target.replica == replica)
+                .map(|target| (index, target))
+        });
         match target {
-            Some(target) if matches!(target.state, TargetState::Waiting) => {
+            Some((index, target)) if matches!(target.state, TargetState::Waiting) => {
                 target.state = state;
-                self.waiting -= 1;
-                true
+                index < Self::MAX_PROBES
             }
             _ => false,
         }

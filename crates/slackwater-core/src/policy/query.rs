@@ -64,6 +64,10 @@ impl<'a> Query<'a> {
 /// What a policy says to a query.
 #[derive(Debug)]
 #[must_use]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost an allocation in a pick"
+)]
 pub enum Decision {
     /// Send it there.
     Pick(Pick),
@@ -172,7 +176,6 @@ pub struct Ticket {
     sent_at: Instant,
     /// The query as this client's own tracker of a silent replica saw it. `[A13]`
     pub(in crate::policy) local: Option<LocalArrival>,
-    pub(in crate::policy) head_at: Option<Instant>,
 }
 
 impl Ticket {
@@ -181,7 +184,6 @@ impl Ticket {
             replica,
             sent_at,
             local: None,
-            head_at: None,
         }
     }
 
@@ -193,12 +195,6 @@ impl Ticket {
     /// When it was picked.
     pub const fn sent_at(&self) -> Instant {
         self.sent_at
-    }
-
-    /// Notes that the response's head is here: latency ends now, while the query stays in flight to its last byte.
-    /// Only the first call counts; without one, latency ends with the query. `[T1]`
-    pub fn head_ready(&mut self, now: Instant) {
-        self.head_at.get_or_insert(now);
     }
 }
 

@@ -98,10 +98,10 @@ impl<C: Choose> Policy for Unprobed<C> {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
         };
-        let reason = if self.fleet.in_panic() {
-            PickReason::Panic
-        } else {
-            C::REASON
+        let reason = match choice {
+            _ if self.fleet.in_panic() => PickReason::Panic,
+            Some(_) => C::REASON,
+            None => PickReason::Fallback,
         };
         self.counters.picks.count(reason);
         self.fleet.query_sent(replica);
@@ -152,7 +152,7 @@ impl<C: Choose> Policy for Unprobed<C> {
 
     fn snapshot(&self, _now: Instant) -> Snapshot {
         Snapshot {
-            replicas: self.fleet.views(|_| true),
+            replicas: self.fleet.views(|_| false),
             pool: Vec::new(),
             rif_limit: None,
         }

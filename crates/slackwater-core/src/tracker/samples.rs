@@ -19,6 +19,10 @@ const NEAREST: usize = 9;
 /// So many of the newest samples count even when they are older than the window. `[T3]`
 const NEWEST: usize = 2;
 
+/// The ring is nearly in order of time, but not quite: a thread may be held up between reading the clock and recording, or
+/// between taking a place and filling it. So many old samples in all do not hide newer ones behind them.
+const PASSED_OVER_MAX: usize = 8;
+
 #[derive(Debug, Default)]
 struct Slot {
     /// Odd while being written; zero if it never was.
@@ -105,12 +109,18 @@ impl Samples {
     /// The median of recent latencies at or near `rif`: the element ⌈k/2⌉ of the k that count; `None` if none does.
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         let mut nearest = Nearest::default();
-        for (rank, sample) in self.newest_first().enumerate() {
+        let (mut counted, mut passed_over) = (0, 0);
+        for sample in self.newest_first() {
             let age_ns = now.as_nanos().saturating_sub(sample.finished_at_ns);
-            let recent = age_ns <= self.window_ns || rank < NEWEST;
+            let recent = age_ns <= self.window_ns || counted < NEWEST;
             if !recent || age_ns >= self.age_max_ns {
-                break;
+                passed_over += 1;
+                if passed_over > PASSED_OVER_MAX {
+                    break;
+                }
+                continue;
             }
+            counted += 1;
             nearest.offer(sample.others.abs_diff(rif.count()), sample.latency_ns);
             if nearest.is_settled() {
                 break;
@@ -286,5 +296,17 @@ mod tests {
             Some(7),
             "untouched by the writer that gave up"
         );
+    }
+
+    #[test]
+    fn a_late_sample_does_not_hide_those_behind_it() {
+        let samples = samples();
+        for _ in 0..50 {
+            record(&samples, 100, 0, 10);
+        }
+        record(&samples, 50, 0, 90); // held up before it was recorded
+        record(&samples, 100, 0, 100);
+        record(&samples, 100, 0, 100);
+        assert_eq!(median_ms(&samples, 100, 0), Some(10));
     }
 }

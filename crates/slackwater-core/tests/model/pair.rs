@@ -210,8 +210,9 @@ impl Pair {
         );
         let (mut fast, mut slow) = self.tickets.swap_remove(place as usize);
         if self.percent(20) {
-            fast.head_ready(self.now);
-            slow.head_at.get_or_insert(self.now);
+            let head = [Outcome::Success, Outcome::Failed][usize::from(self.percent(30))];
+            self.fast.handle_head(self.now, &mut fast, head);
+            self.slow.head(self.now, &mut slow, head);
             if self.percent(50) {
                 self.tickets.push((fast, slow));
                 return;

@@ -173,9 +173,8 @@ impl Machine {
             Decision::Probe(round) => {
                 let targets: BTreeSet<_> = round.targets().collect();
                 assert_eq!(targets.len(), round.targets().count(), "distinct");
-                assert!(
-                    targets.len() >= 2 && targets.len() <= usize::from(self.settings.sync_probes)
-                );
+                let most = usize::from(self.settings.sync_probes) + 1; // the scout
+                assert!((2..=most).contains(&targets.len()));
                 assert!(targets.iter().all(|target| !query.avoid.contains(target)));
                 self.rounds.push(round);
             }
@@ -207,7 +206,8 @@ impl Machine {
         let place = usize::from(bytes.byte()) % self.tickets.len();
         let mut ticket = self.tickets.swap_remove(place);
         if bytes.byte().is_multiple_of(2) {
-            ticket.head_ready(self.now);
+            self.policy
+                .handle_head(self.now, &mut ticket, Outcome::Success);
         }
         let outcomes = [
             Outcome::Success,

@@ -11,6 +11,7 @@ mod idle;
 mod pool;
 mod probes;
 mod removal;
+mod silence;
 mod sync;
 mod tracker;
 mod world;

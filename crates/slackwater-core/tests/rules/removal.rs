@@ -139,3 +139,19 @@ fn a10_spent_uses_may_take_the_pool_below_the_floor_and_below_two() {
     }
     assert_eq!(world.policy.counters().removed_spent, 3);
 }
+
+#[test]
+fn a10_a_small_pool_has_a_lower_floor() {
+    for (pool_capacity, left) in [(2, 2), (3, 2), (4, 3), (5, 4), (6, 4)] {
+        let settings = PrequalSettings {
+            pool_capacity,
+            ..removing(1_000_000)
+        };
+        let mut world = World::new(6, settings);
+        world.reports(&[(1, 10), (1, 20), (1, 30), (1, 40), (1, 50), (1, 60)]);
+        for _ in 0..6 {
+            let _ = world.pick();
+        }
+        assert_eq!(world.pooled().len(), left, "capacity {pool_capacity}");
+    }
+}

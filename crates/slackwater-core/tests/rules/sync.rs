@@ -210,6 +210,17 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
         (pick.reason, pick.ticket.replica()),
         (PickReason::SoleAnswer, rounds.replicas[1])
     );
+    // It is asked beside the others now and then, and comes back by what it says.
+    let was_asked = (0..100).any(|_| {
+        let mut round = rounds.begin(Query::first());
+        let asked = round.targets().any(|target| target == rounds.replicas[0]);
+        for index in 0..3 {
+            round.handle_report(rounds.replicas[index], &load(9, 9));
+        }
+        let _ = rounds.finish(round);
+        asked
+    });
+    assert!(was_asked);
     let pick = rounds.play(&[(0, load(0, 1)), (1, load(9, 9))]);
     assert_eq!(
         pick.ticket.replica(),
@@ -359,4 +370,37 @@ fn s4_the_time_spent_probing_is_measured() {
     }
     let counters = rounds.policy.counters();
     assert_eq!((counters.rounds, counters.probing_ns), (2, 3_700_000));
+}
+
+#[test]
+fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
+    let mut rounds = Round::new(20, 3);
+    for index in 0..10 {
+        let ejected = rounds.replicas[index];
+        rounds.policy.set_available(rounds.now, ejected, false);
+    }
+    for _ in 0..1_000 {
+        let mut round = rounds.begin(Query::first());
+        let targets: Vec<_> = round.targets().collect();
+        let ejected = targets
+            .iter()
+            .filter(|target| rounds.replicas[..10].contains(target))
+            .count();
+        assert_eq!(
+            (targets.len() - ejected, ejected.min(1)),
+            (3, ejected),
+            "three, and at most a scout"
+        );
+        // The scout answers first; it takes two of the others to decide.
+        for target in targets.iter().rev() {
+            assert!(!round.is_ready());
+            round.handle_report(*target, &load(1, 1));
+            if round.is_ready() {
+                break;
+            }
+        }
+        let pick = rounds.finish(round);
+        assert!(rounds.replicas[10..].contains(&pick.ticket.replica()));
+        assert_eq!(pick.candidates, 2);
+    }
 }

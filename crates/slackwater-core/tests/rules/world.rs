@@ -97,6 +97,26 @@ impl World {
             .handle_report(self.now, probe.id, report, &mut self.draw);
     }
 
+    pub(crate) fn lose(&mut self, probe: Probe) {
+        self.out.remove(&probe.replica);
+        self.policy
+            .handle_probe_lost(self.now, probe.id, &mut self.draw);
+    }
+
+    pub(crate) fn unsend(&mut self, probe: Probe) {
+        self.out.remove(&probe.replica);
+        self.policy.handle_probe_unsent(probe.id);
+    }
+
+    /// Idle probes are asked for, and those of silent replicas answered.
+    pub(crate) fn refresh(&mut self) {
+        self.now += MS;
+        self.policy.handle_timeout(self.now, &mut self.draw);
+        for probe in self.probes() {
+            self.out.insert(probe.replica, probe);
+        }
+    }
+
     /// A report of the replica comes in.
     pub(crate) fn report(&mut self, replica: ReplicaId, report: &LoadReport) {
         let probe = self.probe(replica);

@@ -209,6 +209,11 @@ impl Balancer {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn head_ready(&self, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.now();
+        self.lock().policy.handle_head(now, ticket, outcome);
+    }
+
     pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) {
         let now = self.now();
         let mut driver = self.lock();

@@ -166,6 +166,19 @@ impl Driver {
         }
     }
 
+    /// A probe that the prober had no room for. A round waits for it no longer, like for one that is lost.
+    pub(super) fn probe_unsent(&mut self, token: ProbeToken) {
+        match token.0 {
+            super::probe::Purpose::Pooled(id) => self.policy.handle_probe_unsent(id),
+            super::probe::Purpose::Round { round, replica } => {
+                // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
+                if let Some(active) = self.rounds.find_mut(round) {
+                    active.round.handle_lost(replica);
+                }
+            }
+        }
+    }
+
     fn waiting_for(active: &mut super::rounds::ActiveRound) -> Option<Waker> {
         if active.round.is_ready() {
             active.waker.take()

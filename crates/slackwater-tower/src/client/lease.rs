@@ -79,12 +79,11 @@ impl Lease {
         &self.view
     }
 
-    /// Notes that the response's head is here: latency ends now, while the query stays in flight until the lease ends.
-    /// Only the first call counts. `[T1]`
-    pub fn head_ready(&mut self) {
-        let now = self.balancer.now();
+    /// The response's head is here: latency ends now, while the query stays in flight until the lease ends. `outcome` is
+    /// what the head says, `Success` or `Failed`. Only the first call counts. `[T1]`
+    pub fn head_ready(&mut self, outcome: Outcome) {
         if let Some(ticket) = &mut self.ticket {
-            ticket.head_ready(now);
+            self.balancer.head_ready(ticket, outcome);
         }
     }
 

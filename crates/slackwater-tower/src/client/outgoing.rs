@@ -5,7 +5,7 @@
 
 use super::balancer::Balancer;
 use super::driver::{Driver, Outbox, WantedProbe};
-use super::probe::ProbeToSend;
+use super::probe::{ProbeToSend, Refused};
 use super::rounds::RoundId;
 use bytes::Bytes;
 use slackwater_core::Instant;
@@ -73,8 +73,11 @@ impl Balancer {
                 deadline: probe.deadline,
                 hint: hint.clone(),
             });
-            if sent.is_err() {
-                refused.push(*probe);
+            match sent {
+                Ok(()) => {}
+                // Our own congestion says nothing of the replica.
+                Err(Refused::Full) => self.lock().probe_unsent(probe.token),
+                Err(_) => refused.push(*probe),
             }
         }
         refused

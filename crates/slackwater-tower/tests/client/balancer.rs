@@ -26,7 +26,7 @@ async fn each_query_ends_exactly_once() {
     ] {
         let mut lease = pick_ready(&balancer);
         assert_eq!(balancer.in_flight(), 1);
-        lease.head_ready();
+        lease.head_ready(Outcome::Success);
         lease.finish(outcome);
         assert_eq!(outcomes.take(), [outcome]);
     }

@@ -133,11 +133,15 @@ impl Flight {
         self.member.counts().sent.add_one();
         match self.member.replica.exchange(request).await {
             Ok(reply) => {
-                if let Some(lease) = &mut self.lease {
-                    lease.head_ready();
-                }
                 let status = reply.status();
                 self.is_server_error = status.is_server_error();
+                if let Some(lease) = &mut self.lease {
+                    lease.head_ready(if self.is_server_error {
+                        Outcome::Failed
+                    } else {
+                        Outcome::Success
+                    });
+                }
                 self.member.counts().count_response(status);
                 Ok(reply.into_response(self))
             }

@@ -71,14 +71,24 @@ impl LocalLoads {
         self.end_silence(replica);
     }
 
+    /// Of so many replicas, none is heard.
+    pub(super) fn all_silent(&self, known: usize) -> bool {
+        self.silent_now == known
+    }
+
+    /// What was heard of other clients tells nothing any more.
+    pub(super) fn forget_others(&mut self) {
+        self.others = OthersEstimate::default();
+    }
+
     pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
         self.silent_now > 0 && self.silent.find(replica).is_some()
     }
 
-    /// The replica counts as silent from now on.
-    pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
+    /// The replica counts as silent from now on; `false` if it did before.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId) -> bool {
         if self.is_silent(replica) {
-            return;
+            return false;
         }
         self.silent_now += 1;
         self.silences = self.silences.wrapping_add(1);
@@ -91,6 +101,7 @@ impl LocalLoads {
             tracker: LoadTracker::new(&config),
         };
         self.silent.insert(replica, Box::new(silent));
+        true
     }
 
     fn end_silence(&mut self, replica: ReplicaId) {
@@ -99,7 +110,8 @@ impl LocalLoads {
         }
     }
 
-    /// The replica has answered; `own_in_flight` of what it reports is this client's.
+    /// The replica has answered; `own_in_flight` of what it reports is this client's. `rif` is at most the RIF limit: one
+    /// replica that is overloaded, or lies, shall not stand for all.
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -118,18 +130,16 @@ impl LocalLoads {
         }
     }
 
-    /// A probe was lost.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) {
+    /// A probe was lost; `true` if that makes the replica silent.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> bool {
         let Some(hearing) = self.hearings.find_mut(replica) else {
-            return;
+            return false;
         };
         hearing.lost_in_a_row = hearing.lost_in_a_row.saturating_add(1);
         let long_silent = hearing
             .answered_at
             .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        if hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent {
-            self.begin_silence(replica);
-        }
+        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica)
     }
 
     /// A query goes to the replica.
@@ -153,27 +163,29 @@ impl LocalLoads {
         {
             hearing.unreachable_until = now + UNREACHABLE_PAUSE;
         }
-        let Some(LocalArrival {
-            silence,
-            mut arrival,
-        }) = ticket.local.take()
-        else {
+        let Some(local) = ticket.local.take() else {
             return;
         };
-        let current = self
-            .silent
-            .find(replica)
-            .filter(|silent| silent.silence == silence);
-        let Some(silent) = current else { return };
-        let end = match outcome {
-            Outcome::Success => End::Success,
-            Outcome::Failed | Outcome::Unreachable => End::Failed,
-            Outcome::Dropped => End::Cancelled,
-        };
-        if let Some(head_at) = ticket.head_at {
-            silent.tracker.head_ready(head_at, &mut arrival, end);
+        if let Some(silent) = self.current(replica, &local) {
+            silent.tracker.finish(now, local.arrival, end_of(outcome));
         }
-        silent.tracker.finish(now, arrival, end);
+    }
+
+    /// The head of a response from there is here. A stream whose head is out is no sign of a stop. `[T4]`
+    pub(super) fn head_ready(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let replica = ticket.replica();
+        if let Some(local) = &mut ticket.local
+            && let Some(silent) = self.current(replica, local)
+        {
+            let end = end_of(outcome);
+            silent.tracker.head_ready(now, &mut local.arrival, end);
+        }
+    }
+
+    /// The silence that a query was sent in, if it still lasts.
+    fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Silent> {
+        let silent = self.silent.find(replica)?;
+        (silent.silence == local.silence).then_some(silent)
     }
 
     /// A silent replica's probe, answered from the client's own knowledge; `None` if it is not silent, or could not be
@@ -187,6 +199,14 @@ impl LocalLoads {
         let mut report = silent.tracker.report(now);
         report.rif = Rif::new(report.rif.count().saturating_add(self.others.mean()));
         Some(report)
+    }
+}
+
+fn end_of(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Success => End::Success,
+        Outcome::Failed | Outcome::Unreachable => End::Failed,
+        Outcome::Dropped => End::Cancelled,
     }
 }
 

@@ -11,7 +11,7 @@
 //! | choose, and say what is worst | `hot_cold` |
 //! | how often a report may be used | `reuse` |
 //! | what goes after each query | `removal` |
-//! | whom to probe, and when | `probing` |
+//! | whom to probe, and when | `probing`, `sounding` |
 //! | replicas that answer no probes | `local` |
 //! | asking at each query instead | `sync` |
 
@@ -23,6 +23,7 @@ mod probing;
 mod removal;
 mod reuse;
 mod rif_limit;
+mod sounding;
 mod sync;
 
 pub use config::{PrequalConfig, PrequalConfigError, PrequalSettings};
@@ -39,10 +40,11 @@ use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, 
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
 use hot_cold::Best;
-use local::{LocalLoads, SILENT_PROBE_INTERVAL_NS};
+use local::LocalLoads;
 use pool::{Inserted, Pool, PooledReport};
-use probing::{Probing, Skipped};
+use probing::Probing;
 use removal::{Removal, Removed};
 use reuse::{Balance, ReportYield, draw_uses};
 use rif_limit::RifDistribution;
@@ -71,6 +73,8 @@ pub struct Prequal {
     counters: Counters,
     /// The latest time seen. The pool's order, and every age, rely on time that does not step back.
     latest: Instant,
+    /// Room for the replicas whose probes expire together.
+    lost: Vec<ReplicaId>,
 }
 
 /// The configured spans that are looked at for each query or probe, in nanoseconds.
@@ -111,6 +115,7 @@ impl Prequal {
             removal: Removal::default(),
             counters: Counters::default(),
             latest: Instant::EPOCH,
+            lost: Vec::with_capacity(usize::from(config.probes_outstanding_max)),
             config,
         };
         prequal.balance_reuse();
@@ -254,60 +259,7 @@ impl Prequal {
             self.pool.remove_replica(replica);
         }
         self.balance_reuse();
-    }
-
-    fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
-        self.counters.probes_lost += 1;
-        self.locals.lost(now, replica);
-    }
-
-    fn expire_probes(&mut self, now: Instant) {
-        while let Some(replica) = self.probing.expire_one(now) {
-            self.probe_lost(now, replica);
-        }
-    }
-
-    /// A probe of a silent replica is answered here; a real one goes out only now and then. `[A13]`
-    fn probe_silent(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        draw: &mut dyn Draw,
-    ) -> Option<Probe> {
-        if let Some(report) = self.locals.report(now, replica) {
-            self.counters.probes_local += 1;
-            self.estimated.record(report.rif);
-            self.pool_report(now, replica, &report, true, draw);
-        }
-        if self.config.local_only {
-            return None;
-        }
-        // What does not go to a silent replica was not skipped: it has been answered.
-        let interval_ns = self.spans.probe_interval_min.max(SILENT_PROBE_INTERVAL_NS);
-        self.probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
-            .ok()
-    }
-
-    fn probe(&mut self, now: Instant, replica: ReplicaId) -> Option<Probe> {
-        let interval_ns = self.spans.probe_interval_min;
-        match self
-            .probing
-            .send(now, replica, interval_ns, self.spans.probe_deadline)
-        {
-            Ok(probe) => return Some(probe),
-            Err(Skipped::Unknown) => {}
-            Err(Skipped::Outstanding) => self.counters.probes_skipped_outstanding += 1,
-            Err(Skipped::Interval) => self.counters.probes_skipped_interval += 1,
-            Err(Skipped::Cap) => self.counters.probes_skipped_cap += 1,
-        }
-        None
-    }
-
-    fn want_probes(&mut self, count: u32) {
-        if !self.probing.want(count) {
-            self.counters.probes_skipped_cap += u64::from(count);
-        }
+        self.forget_if_deaf();
     }
 }
 
@@ -390,6 +342,11 @@ impl Policy for Prequal {
         }
     }
 
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        self.locals.head_ready(now, ticket, outcome);
+    }
+
     fn finish_round(
         &mut self,
         now: Instant,
@@ -406,19 +363,7 @@ impl Policy for Prequal {
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         let now = self.tick(now);
         self.expire_probes(now);
-        while let Some(replica) = self.probing.next_target(self.fleet.known(), draw) {
-            let probe = if self.locals.is_silent(replica) {
-                self.probe_silent(now, replica, draw)
-            } else {
-                self.probe(now, replica)
-            };
-            if probe.is_some() {
-                self.counters.probes_sent += 1;
-                self.probing.rest(now);
-                return probe;
-            }
-        }
-        None
+        self.next_probe(now, draw)
     }
 
     fn handle_report(
@@ -439,15 +384,27 @@ impl Policy for Prequal {
             self.counters.reports_unknown += 1;
             return;
         }
-        self.locals
-            .answered(now, replica, report.rif, self.fleet.in_flight(replica));
+        let ordinary = self
+            .rif_limit()
+            .map_or(report.rif, |limit| report.rif.min(limit));
+        let own_in_flight = self.fleet.in_flight(replica);
+        self.locals.answered(now, replica, ordinary, own_in_flight);
         if self.fleet.is_draining(replica) != report.draining
             && self.fleet.set_draining(replica, report.draining)
         {
             self.fleet_changed(replica);
         }
-        self.reported.record(report.rif);
+        if !report.draining {
+            // Whoever runs empty tells nothing of how busy the others are.
+            self.reported.record(report.rif);
+        }
         self.pool_report(now, replica, report, false, draw);
+    }
+
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        if self.probing.unsend(probe) {
+            self.counters.probes_unsent += 1;
+        }
     }
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {

@@ -62,6 +62,10 @@ impl Pool {
         self.reports.len()
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     pub(super) fn at(&self, index: usize) -> &PooledReport {
         &self.reports[index]
     }

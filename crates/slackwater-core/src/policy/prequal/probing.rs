@@ -171,30 +171,42 @@ impl Probing {
         Some(replica)
     }
 
-    /// Ends one probe whose deadline has passed, if there is one. `[A4]`
-    pub(super) fn expire_one(&mut self, now: Instant) -> Option<ReplicaId> {
-        if self.next_deadline.is_none_or(|deadline| now < deadline) {
-            return None;
-        }
-        let mut next_deadline = None;
-        for (slot, place) in (0_u32..).zip(&self.slots) {
-            let Some(outstanding) = place.outstanding else {
+    /// Whether the deadline of an outstanding probe may have passed.
+    pub(super) fn may_expire(&self, now: Instant) -> bool {
+        self.next_deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Ends each probe whose deadline has passed, and hands its replica to `lost`. `[A4]`
+    pub(super) fn expire(&mut self, now: Instant, mut lost: impl FnMut(ReplicaId)) {
+        self.next_deadline = None;
+        for slot in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
+            let place = self.slots[slot as usize];
+            let Some(Outstanding { deadline, .. }) = place.outstanding else {
                 continue;
             };
-            if outstanding.deadline <= now {
-                let id = ProbeId {
-                    slot,
-                    serial: place.serial,
-                };
-                return self.end(id);
+            if deadline > now {
+                let next = self
+                    .next_deadline
+                    .map_or(deadline, |next| next.min(deadline));
+                self.next_deadline = Some(next);
+            } else if let Some(replica) = self.end(ProbeId {
+                slot,
+                serial: place.serial,
+            }) {
+                lost(replica);
             }
-            next_deadline = Some(match next_deadline {
-                Some(next) if next < outstanding.deadline => next,
-                _ => outstanding.deadline,
-            });
         }
-        self.next_deadline = next_deadline;
-        None
+    }
+
+    /// A probe that was not sent after all: as if it had never been. `true` if it was outstanding.
+    pub(super) fn unsend(&mut self, id: ProbeId) -> bool {
+        let Some(replica) = self.end(id) else {
+            return false;
+        };
+        if let Some(last) = self.last.find_mut(replica) {
+            last.sent_at = None;
+        }
+        true
     }
 
     /// Starts the idle span anew.

@@ -9,8 +9,11 @@ use crate::policy::prequal::pool::Pool;
 use crate::report::Rif;
 
 /// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
+/// Where the pool is hardly larger than that, one place less than it has, but the two to decide in any case.
 /// `[Decision 0001]`
-const FLOOR: usize = 4;
+fn floor(capacity: usize) -> usize {
+    4.min(capacity - 1).max(2)
+}
 
 /// As what a report was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +43,7 @@ impl Removal {
         limit: Option<Rif>,
         draw: &mut dyn Draw,
     ) -> Option<Removed> {
-        if pool.len() <= FLOOR {
+        if pool.len() <= floor(pool.capacity()) {
             return None;
         }
         let removed = self.next;

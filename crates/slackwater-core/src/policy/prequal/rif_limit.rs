@@ -38,6 +38,11 @@ impl RifDistribution {
         self.len == 0
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        (self.next, self.len) = (0, 0);
+    }
+
     /// Remembers a response, and forgets the oldest if there are too many.
     pub(super) fn record(&mut self, rif: Rif) {
         if self.len == REMEMBERED {

@@ -2,6 +2,9 @@
 //!
 //! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where a probe can carry
 //! what the query is about: a replica that has the data at hand scales its reported load down and attracts it.
+//!
+//! Replicas that answer no probes `[A13]` are not balanced here by the client's own counts: each round that asks one waits
+//! for its deadline, and such a replica is chosen by chance alone. Where some do not answer, use the asynchronous mode.
 
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
@@ -38,7 +41,7 @@ impl PrequalSync {
             fleet: Fleet::default(),
             reported: RifDistribution::new(),
             counters: Counters::default(),
-            targets: Vec::with_capacity(ProbeRound::MAX_PROBES),
+            targets: Vec::with_capacity(2 * ProbeRound::MAX_PROBES),
         }
     }
 
@@ -62,16 +65,29 @@ impl PrequalSync {
         Some(self.picked(now, replica, reason))
     }
 
+    /// A random replica to ask besides, if it is one of those that may not be chosen: it is how a replica tells that it
+    /// drains no more. The query does not wait for it.
+    fn scout(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        let known = self.fleet.known();
+        if known.len() == self.fleet.available().len() {
+            return None;
+        }
+        let replica = known[below(draw, u32::try_from(known.len()).unwrap_or(u32::MAX)) as usize];
+        (!self.fleet.is_available(replica) && query.allows(replica)).then_some(replica)
+    }
+
     /// Takes note of everything that a round's answers say, whoever is chosen.
     fn learn(&mut self, now: Instant, round: &ProbeRound) {
         self.counters.rounds += 1;
         self.counters.probing_ns += span_ns(now.saturating_since(round.started_at));
         self.counters.probes_lost += round.lost();
-        self.counters.reports_late += u64::from(round.unanswered());
+        self.counters.reports_late += round.unanswered();
         for answer in round.answers() {
             self.counters.probes_answered += 1;
             if self.fleet.knows(answer.replica) {
-                self.reported.record(answer.rif);
+                if !answer.draining {
+                    self.reported.record(answer.rif);
+                }
                 self.fleet.set_draining(answer.replica, answer.draining);
             } else {
                 self.counters.reports_unknown += 1;
@@ -146,6 +162,26 @@ fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     hot_cold::stand_in_ns(&mut known_ns[..known])
 }
 
+/// Draws at most `count` distinct members of `from` that the query may go to, every set of them as likely as any other.
+fn draw_targets(
+    from: &[ReplicaId],
+    query: Query<'_>,
+    count: u8,
+    draw: &mut dyn Draw,
+    into: &mut Vec<ReplicaId>,
+) {
+    into.clear();
+    let count = usize::from(count);
+    let enough = u32::try_from(count + query.avoid.len()).unwrap_or(u32::MAX);
+    draw_distinct(enough, from, draw, into);
+    into.retain(|&replica| query.allows(replica));
+    // Which of those left over go is drawn, too: the order in which Floyd's algorithm finds them is not random.
+    while into.len() > count {
+        let left = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        into.swap_remove(below(draw, left) as usize);
+    }
+}
+
 /// RIF in 1/1024, so that scaling loses nothing.
 const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
     rif.count() as u64 * scale.in_1024ths() as u64
@@ -174,26 +210,29 @@ impl Policy for PrequalSync {
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
-        self.targets.clear();
-        // Draining replicas are asked as well: it is how they tell that they no longer are.
-        let count = usize::from(self.config.sync_probes) + query.avoid.len();
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        draw_distinct(count, self.fleet.known(), draw, &mut self.targets);
-        self.targets.retain(|&replica| query.allows(replica));
-        // Which of those left over go is drawn, too: the order in which Floyd's algorithm finds them is not random.
-        while self.targets.len() > usize::from(self.config.sync_probes) {
-            let left = u32::try_from(self.targets.len()).unwrap_or(u32::MAX);
-            self.targets.swap_remove(below(draw, left) as usize);
-        }
+        let panic = self.fleet.in_panic();
+        let probe_set = if panic {
+            self.fleet.known()
+        } else {
+            self.fleet.available()
+        };
+        draw_targets(
+            probe_set,
+            query,
+            self.config.sync_probes,
+            draw,
+            &mut self.targets,
+        );
         if self.targets.len() < 2 {
             return match self.fall_back(now, query, draw) {
                 Some(pick) => Decision::Pick(pick),
                 None => Decision::NoReplica,
             };
         }
-        self.counters.probes_sent += self.targets.len() as u64;
+        let scout = if panic { None } else { self.scout(query, draw) };
+        self.counters.probes_sent += self.targets.len() as u64 + u64::from(scout.is_some());
         let deadline = now + self.config.sync_deadline;
-        Decision::Probe(ProbeRound::new(now, deadline, self.targets.iter().copied()))
+        Decision::Probe(ProbeRound::new(now, deadline, &self.targets, scout))
     }
 
     fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {

@@ -61,7 +61,6 @@ struct Outstanding {
 pub(crate) struct SlowTicket {
     replica: ReplicaId,
     local: Option<(u32, Arrival)>,
-    pub(crate) head_at: Option<Instant>,
 }
 
 /// What the model answers to a query.
@@ -168,6 +167,7 @@ impl SlowPrequal {
         swap_out(&mut self.available, replica);
         self.targets.retain(|&target| target != replica);
         self.pool.retain(|entry| entry.replica != replica);
+        self.forget_if_deaf();
     }
 
     pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) {
@@ -227,11 +227,7 @@ impl SlowPrequal {
     }
 
     pub(crate) fn query_done(&mut self, now: Instant, ticket: SlowTicket, outcome: Outcome) {
-        let SlowTicket {
-            replica,
-            local,
-            head_at,
-        } = ticket;
+        let SlowTicket { replica, local } = ticket;
         if outcome == Outcome::Unreachable {
             self.pool.retain(|entry| entry.replica != replica);
         }
@@ -242,21 +238,40 @@ impl SlowPrequal {
         if outcome == Outcome::Unreachable {
             it.unreachable_until = now + Duration::from_secs(1);
         }
-        let (Some(tracker), Some((silence, mut arrival))) = (&it.tracker, local) else {
+        let (Some(tracker), Some((silence, arrival))) = (&it.tracker, local) else {
             return;
         };
         if silence != it.silences {
             return;
         }
-        let end = match outcome {
-            Outcome::Success => End::Success,
-            Outcome::Dropped => End::Cancelled,
-            _ => End::Failed,
-        };
-        if let Some(head_at) = head_at {
-            tracker.head_ready(head_at, &mut arrival, end);
+        tracker.finish(now, arrival, end_of(outcome));
+    }
+
+    /// A stream whose head is out is no sign of a stop. `[T4]`
+    pub(crate) fn head(&mut self, now: Instant, ticket: &mut SlowTicket, outcome: Outcome) {
+        let it = self.replicas.get(&ticket.replica);
+        if let Some(it) = it
+            && let Some(tracker) = &it.tracker
+            && let Some((silence, arrival)) = &mut ticket.local
+            && *silence == it.silences
+        {
+            tracker.head_ready(now, arrival, end_of(outcome));
         }
-        tracker.finish(now, arrival, end);
+    }
+
+    /// When nobody is heard, what was heard before counts no more. `[A13]`
+    fn forget_if_deaf(&mut self) {
+        if self
+            .known
+            .iter()
+            .all(|replica| self.replicas[replica].tracker.is_some())
+        {
+            if !self.responses.is_empty() {
+                self.estimates.clear();
+            }
+            self.responses.clear();
+            self.others.clear();
+        }
     }
 
     pub(crate) fn pool_views(&self, now: Instant) -> Vec<PooledView> {
@@ -280,5 +295,13 @@ impl SlowPrequal {
             }
         };
         self.known.iter().map(view).collect()
+    }
+}
+
+fn end_of(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Success => End::Success,
+        Outcome::Dropped => End::Cancelled,
+        _ => End::Failed,
     }
 }

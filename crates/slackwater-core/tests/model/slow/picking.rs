@@ -117,11 +117,7 @@ impl SlowPrequal {
             .tracker
             .as_ref()
             .map(|tracker| (it.silences, tracker.arrive(now)));
-        let ticket = SlowTicket {
-            replica,
-            local,
-            head_at: None,
-        };
+        let ticket = SlowTicket { replica, local };
         Some(SlowPick {
             ticket,
             replica,
@@ -173,7 +169,8 @@ impl SlowPrequal {
         assert_eq!(limit, self.limit(), "a pick changes no limit");
         self.queries += 1;
         for _ in 0..due(self.queries, self.settings.remove_rate.millionths()) {
-            if self.pool.len() <= 4 {
+            let capacity = usize::from(self.settings.pool_capacity);
+            if self.pool.len() <= 4.min(capacity - 1).max(2) {
                 self.counters.removals_withheld += 1;
                 continue;
             }

@@ -143,6 +143,9 @@ impl SlowPrequal {
             .is_none_or(|at| now.saturating_since(at) >= Duration::from_secs(10));
         if it.lost_in_a_row >= 3 && unheard && it.tracker.is_none() {
             it.tracker = Some(local_tracker());
+            it.draining = false;
+            self.settle_availability(replica);
+            self.forget_if_deaf();
         }
     }
 
@@ -160,6 +163,7 @@ impl SlowPrequal {
         };
         let replica = self.outstanding.remove(place).replica;
         self.counters.probes_answered += 1;
+        let limit = self.limit();
         let Some(it) = self.replicas.get_mut(&replica) else {
             self.counters.reports_unknown += 1;
             return;
@@ -168,9 +172,12 @@ impl SlowPrequal {
         it.lost_in_a_row = 0;
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
+        let ordinary = limit.map_or(report.rif, |limit| report.rif.min(limit));
         self.others
-            .push(report.rif.count().saturating_sub(it.in_flight));
-        self.responses.push(report.rif.count());
+            .push(ordinary.count().saturating_sub(it.in_flight));
+        if !report.draining {
+            self.responses.push(report.rif.count());
+        }
         self.settle_availability(replica);
         self.pool_report(now, replica, report, false, draw);
     }

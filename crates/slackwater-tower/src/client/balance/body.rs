@@ -38,8 +38,8 @@ impl<B: Body> LeasedBody<B> {
         head: &Parts,
         classify: Arc<dyn Classify>,
     ) -> Self {
-        lease.head_ready();
         let outcome = classify.head(head);
+        lease.head_ready(outcome);
         let mut body = Self {
             body,
             lease: Some(lease),

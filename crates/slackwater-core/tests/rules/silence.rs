@@ -1,0 +1,115 @@
+//! A13: replicas that answer no probes, where one thing follows on another.
+
+use crate::world::{MS, World, load, quiet};
+use core::time::Duration;
+use slackwater_core::Rif;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Outcome, Policy};
+
+/// Every probe is lost until the replica is silent.
+fn fall_silent(world: &mut World, index: usize) {
+    let replica = world.replicas[index];
+    for _ in 0..100_000 {
+        if world.policy.snapshot(world.now).replicas[index].silent {
+            return;
+        }
+        let probe = world.probe(replica);
+        world.lose(probe);
+        world.now += 100 * MS;
+    }
+    panic!("{replica} is never silent");
+}
+
+#[test]
+fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    for stays_open in [false, true] {
+        let mut pick = world.pick();
+        world.now += 5 * MS;
+        world
+            .policy
+            .handle_head(world.now, &mut pick.ticket, Outcome::Success);
+        if stays_open {
+            world.now += 5_000 * MS;
+            world.refresh();
+            assert_eq!(world.pool()[0].latency, Some(5 * MS));
+            assert_eq!(world.pool()[0].rif.count(), 1, "it still counts");
+        }
+        // Its reader leaves: no sign of a stop either.
+        world
+            .policy
+            .handle_query_done(world.now, pick.ticket, Outcome::Dropped);
+    }
+    world.refresh();
+    assert_eq!(world.pool()[0].latency, Some(5 * MS));
+    assert_eq!(world.pool()[0].rif.count(), 0);
+}
+
+#[test]
+fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
+    let mut world = World::new(1, quiet());
+    let mut draining = load(0, 1);
+    draining.draining = true;
+    world.report(world.replicas[0], &draining);
+    assert!(!world.policy.snapshot(world.now).replicas[0].available);
+    fall_silent(&mut world, 0);
+    let view = world.policy.snapshot(world.now).replicas[0];
+    assert!(view.available && !view.draining);
+}
+
+#[test]
+fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
+    let mut world = World::new(2, quiet());
+    world.reports(&[(500, 10), (500, 10)]);
+    assert_eq!(
+        world.policy.snapshot(world.now).rif_limit.map(Rif::count),
+        Some(500)
+    );
+    fall_silent(&mut world, 0);
+    fall_silent(&mut world, 1);
+    world.now += Duration::from_secs(2);
+    world.refresh();
+    let pool = world.pool();
+    assert!(!pool.is_empty() && pool.iter().all(|view| view.local && view.rif.count() == 0));
+    assert_eq!(
+        world.policy.snapshot(world.now).rif_limit.map(Rif::count),
+        Some(0)
+    );
+}
+
+#[test]
+fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_flight() {
+    let mut world = World::new(8, quiet());
+    for _ in 0..8 {
+        world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10), (2, 10), (2, 10)]);
+        world.report(world.replicas[6], &load(u32::MAX, 10));
+    }
+    fall_silent(&mut world, 7);
+    world.refresh();
+    let silent = world.replicas[7];
+    for _ in 0..1_000 {
+        if let Some(rif) = world.rif_of(silent) {
+            assert!(rif <= 3, "{rif}");
+            return;
+        }
+        world.now += MS;
+        world.refresh();
+    }
+    panic!("the silent replica is never offered");
+}
+
+#[test]
+fn a4_a_probe_that_was_not_sent_tells_nothing_of_its_replica() {
+    let mut world = World::new(1, quiet());
+    for _ in 0..10 {
+        let probe = world.probe(world.replicas[0]);
+        world.unsend(probe);
+    }
+    assert!(!world.policy.snapshot(world.now).replicas[0].silent);
+    let counters = world.policy.counters();
+    assert_eq!((counters.probes_unsent, counters.probes_lost), (10, 0));
+}
