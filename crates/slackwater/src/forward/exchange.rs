@@ -8,13 +8,12 @@
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
 use super::connect::Target;
 use super::deadline::{Deadline, Deadlines};
+use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
 use super::pool::{self, Pool};
 use super::spare::Spare;
 use crate::config::ReplicaProtocol;
-use core::error::Error;
-use core::fmt;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
@@ -45,57 +44,6 @@ pub(crate) struct ReplicaOptions {
     pub(crate) head_bytes_max: usize,
     /// Fields of a response's head, at most.
     pub(crate) head_fields_max: usize,
-}
-
-/// Why there is no response.
-#[derive(Debug)]
-pub(crate) enum Cause {
-    /// No connection.
-    Unreachable(io::Error),
-    /// The connection broke, or carried something that is not HTTP.
-    Broken(hyper::Error),
-    /// No head in time.
-    FirstByte,
-    /// The response is coded in a way that cannot be passed on.
-    Coding,
-    /// The client stopped sending its request.
-    ClientStalled,
-    /// The client broke its request off.
-    ClientBroken,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable(error) => write!(f, "no connection: {error}"),
-            Self::Broken(error) => match error.source() {
-                Some(source) => write!(f, "broke off: {error}: {source}"),
-                None => write!(f, "broke off: {error}"),
-            },
-            Self::FirstByte => f.write_str("no head of a response in time"),
-            Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
-            Self::ClientStalled => f.write_str("the client stopped sending"),
-            Self::ClientBroken => f.write_str("the client broke off"),
-        }
-    }
-}
-
-/// A request without a response.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    /// Why.
-    pub(crate) cause: Cause,
-    /// The request, if it certainly never reached the application.
-    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
-}
-
-impl Failure {
-    const fn new(cause: Cause) -> Self {
-        Self {
-            cause,
-            unsent: None,
-        }
-    }
 }
 
 /// A replica as a worker sees it: an address and connections to it.
