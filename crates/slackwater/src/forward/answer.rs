@@ -4,7 +4,7 @@
 //! clients; they are in the log.
 
 use super::body::{ResponseBody, Watch};
-use super::exchange::Cause;
+use super::failure::Cause;
 use super::hygiene::Refusal;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};

@@ -4,9 +4,9 @@
 //! back to its pool, and a [`Watch`] hears how it ended. Three ways lead there: the last frame has been handed on, an
 //! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
 
-use super::client::Busy;
 use super::deadline::{Deadline, Deadlines};
 use super::exchange::Held;
+use super::session::Busy;
 use bytes::Bytes;
 use core::cell::Cell;
 use core::pin::Pin;

@@ -6,9 +6,9 @@
 //! | | file |
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
-//! | a client's connection: deadlines, graceful end | `client` |
+//! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | what may pass from head to head | `hygiene` |
-//! | one request on one replica | `exchange`, `spare` |
+//! | one request on one replica | `exchange`, `spare`, `failure` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
 //! | what a client is told when there is no response | `answer` |
@@ -23,10 +23,12 @@ mod connect;
 mod counts;
 mod deadline;
 mod exchange;
+mod failure;
 mod hygiene;
 mod listen;
 mod multiplex;
 mod pool;
+mod session;
 mod spare;
 
 pub(crate) use accept::Intake;
@@ -36,7 +38,8 @@ pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
 pub(crate) use counts::ReplicaCounts;
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Cause, Failure, Replica, ReplicaOptions};
+pub(crate) use exchange::{Replica, ReplicaOptions};
+pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Origin, prepare_request};
 pub(crate) use listen::listen;
 

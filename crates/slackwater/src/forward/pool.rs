@@ -39,8 +39,7 @@ struct Idle {
 impl Pool {
     pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
         let mut builder = Builder::new();
-        // Bounds the head, and what is read of a body at once.
-        builder.max_buf_size(options.head_bytes_max);
+        builder.max_header_size(options.head_bytes_max);
         if options.head_fields_max != HEAD_FIELDS_DEFAULT {
             builder.max_headers(options.head_fields_max);
         }

@@ -1,0 +1,61 @@
+//! Why a request has no response, and whether another replica may have it.
+
+use super::body::RequestBody;
+use core::error::Error;
+use core::fmt;
+use http::Request;
+use std::io;
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    /// No connection.
+    Unreachable(io::Error),
+    /// The connection broke, or carried something that is not HTTP.
+    Broken(hyper::Error),
+    /// No head in time.
+    FirstByte,
+    /// An agent answered in place of its server, which is gone.
+    Withdrawn,
+    /// The response is coded in a way that cannot be passed on.
+    Coding,
+    /// The client stopped sending its request.
+    ClientStalled,
+    /// The client broke its request off.
+    ClientBroken,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(error) => write!(f, "no connection: {error}"),
+            Self::Broken(error) => match error.source() {
+                Some(source) => write!(f, "broke off: {error}: {source}"),
+                None => write!(f, "broke off: {error}"),
+            },
+            Self::FirstByte => f.write_str("no head of a response in time"),
+            Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
+            Self::Withdrawn => f.write_str("the agent's server is gone"),
+            Self::ClientStalled => f.write_str("the client stopped sending"),
+            Self::ClientBroken => f.write_str("the client broke off"),
+        }
+    }
+}
+
+/// A request without a response.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Why.
+    pub(crate) cause: Cause,
+    /// The request, if it certainly never reached the application.
+    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
+}
+
+impl Failure {
+    pub(super) const fn new(cause: Cause) -> Self {
+        Self {
+            cause,
+            unsent: None,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! One client's connection: what its socket and its requests know together, and its one deadline.
+//!
+//! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head must be complete within
+//! its own time; while it carries requests, bytes must move one way or the other. A deadline that passes is looked at
+//! again here: it may have been moved since.
+
+use super::client::{Clients, Phase};
+use super::deadline::Deadline;
+use core::cell::Cell;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use core::time::Duration;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use tokio::net::TcpStream;
+
+/// Between two looks at a client that sent less than is needed to know its protocol.
+const PEEK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Whether the client begins as HTTP/2 does. No method of HTTP/1.1 starts with these letters.
+async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
+    const START: &[u8] = b"PRI";
+    let mut start = [0; START.len()];
+    loop {
+        let read = stream.peek(&mut start).await?;
+        let begins_alike = read > 0 && START.starts_with(&start[..read]);
+        if !begins_alike || read == START.len() {
+            return Ok(begins_alike);
+        }
+        // More bytes do not wake anybody while the first are unread.
+        tokio::time::sleep(PEEK_PAUSE).await;
+    }
+}
+
+/// What a connection, its socket and its requests know together.
+#[derive(Debug)]
+pub(super) struct Session {
+    clients: Rc<Clients>,
+    deadline: Deadline,
+    requests: Cell<u32>,
+    pub(super) http2: Cell<bool>,
+    in_head: Cell<bool>,
+    moved_at: Cell<u64>,
+}
+
+enum Overdue {
+    NotYet,
+    AskToEnd,
+    Close,
+}
+
+impl Session {
+    pub(super) fn new(clients: &Rc<Clients>) -> Self {
+        clients.add();
+        let deadline = clients.deadlines.add();
+        deadline.arm(clients.idle_ticks);
+        Self {
+            clients: Rc::clone(clients),
+            deadline,
+            requests: Cell::new(0),
+            http2: Cell::new(false),
+            in_head: Cell::new(false),
+            moved_at: Cell::new(0),
+        }
+    }
+
+    /// Waits until it is known which protocol the client speaks.
+    pub(super) async fn carry_start(&self, stream: &TcpStream) -> Option<io::Result<bool>> {
+        let unwelcome = Cell::new(false);
+        let mut asking = pin!(speaks_http2(stream));
+        let asking = poll_fn(|cx| {
+            if unwelcome.get() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            asking.as_mut().poll(cx)
+        });
+        self.carry(pin!(asking), |_| unwelcome.set(true)).await
+    }
+
+    /// Polls a connection until it ends; `None` if a deadline or the end of the drain ended it.
+    pub(super) async fn carry<C: Future>(
+        &self,
+        mut connection: Pin<&mut C>,
+        ask_to_end: impl Fn(Pin<&mut C>),
+    ) -> Option<C::Output> {
+        let mut asked_to_end = false;
+        poll_fn(|cx| {
+            loop {
+                let phase = self.clients.phase.get();
+                if phase >= Phase::Draining && !asked_to_end {
+                    asked_to_end = true;
+                    ask_to_end(connection.as_mut());
+                }
+                if phase == Phase::Stopped {
+                    return Poll::Ready(None);
+                }
+                if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                    return Poll::Ready(Some(ended));
+                }
+                if self.deadline.poll_passed(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                match self.overdue(asked_to_end) {
+                    Overdue::NotYet => (),
+                    Overdue::AskToEnd => {
+                        asked_to_end = true;
+                        ask_to_end(connection.as_mut());
+                    }
+                    Overdue::Close => return Poll::Ready(None),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Bytes went in or out.
+    fn moved(&self) {
+        self.moved_at.set(self.clients.deadlines.now());
+    }
+
+    /// Bytes came in.
+    fn received(&self) {
+        self.moved();
+        // HTTP/2 has frames between requests that begin no head.
+        if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
+            self.deadline.arm(self.clients.head_ticks);
+        }
+    }
+
+    fn overdue(&self, asked_to_end: bool) -> Overdue {
+        if self.requests.get() > 0 {
+            let now = self.clients.deadlines.now();
+            let still_for = now.saturating_sub(self.moved_at.get());
+            if still_for >= self.clients.stall_ticks {
+                return Overdue::Close;
+            }
+            self.deadline.arm(self.clients.stall_ticks - still_for);
+            return Overdue::NotYet;
+        }
+        if self.http2.get() && !asked_to_end {
+            self.deadline.arm(self.clients.head_ticks);
+            return Overdue::AskToEnd;
+        }
+        Overdue::Close
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.clients.remove();
+    }
+}
+
+/// A request on a connection, to the end of its response.
+#[derive(Debug)]
+pub(super) struct Busy(Rc<Session>);
+
+impl Busy {
+    pub(super) fn new(session: &Rc<Session>) -> Self {
+        session.in_head.set(false);
+        if session.requests.replace(session.requests.get() + 1) == 0 {
+            session.deadline.arm(session.clients.stall_ticks);
+        }
+        Self(Rc::clone(session))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let session = &self.0;
+        let requests = session.requests.get() - 1;
+        session.requests.set(requests);
+        if requests == 0 {
+            session.deadline.arm(session.clients.idle_ticks);
+        }
+    }
+}
+
+/// A client's socket that notes when bytes move.
+#[derive(Debug)]
+pub(super) struct ClientIo {
+    pub(super) stream: TokioIo<TcpStream>,
+    pub(super) session: Rc<Session>,
+}
+
+impl Read for ClientIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.session.received();
+        }
+        read
+    }
+}
+
+impl Write for ClientIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if written.is_ready() {
+            self.session.moved();
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        if written.is_ready() {
+            self.session.moved();
+        }
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
