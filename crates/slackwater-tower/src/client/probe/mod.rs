@@ -170,6 +170,11 @@ impl Reports {
         }
     }
 
+    /// The balancer's clock; `None` after its end.
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.balancer().map(|balancer| balancer.now())
+    }
+
     fn balancer(&self) -> Option<Balancer> {
         self.0.upgrade().map(Balancer::from_shared)
     }

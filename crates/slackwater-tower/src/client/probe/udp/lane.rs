@@ -32,7 +32,7 @@ struct Queued {
 #[derive(Debug)]
 struct State {
     nonces: Nonces,
-    /// Never longer than there are places for nonces.
+    /// Never longer than there are places for nonces: their deadlines free places, but only the task shortens this.
     queue: VecDeque<Queued>,
     counters: ProbeCounters,
 }
@@ -81,10 +81,13 @@ impl Lane {
             state.counters.refused_unsupported += 1;
             return Err(Refused::Unsupported);
         }
-        let nonce = state
-            .nonces
-            .reserve(probe.sent_at, probe.token, probe.addr, probe.deadline);
-        let Some(nonce) = nonce else {
+        let has_room = state.queue.len() < state.nonces.capacity();
+        let nonce = has_room.then(|| {
+            state
+                .nonces
+                .reserve(probe.sent_at, probe.token, probe.addr, probe.deadline)
+        });
+        let Some(nonce) = nonce.flatten() else {
             state.counters.refused_full += 1;
             return Err(Refused::Full);
         };
@@ -116,10 +119,22 @@ impl Lane {
     /// Sends what is queued, until the queue is empty or the socket is full.
     fn poll_send(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<()> {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let now = reports.now();
         loop {
-            let Some(probe) = self.lock().queue.pop_front() else {
-                return Poll::Ready(());
+            let (probe, is_awaited) = {
+                let mut state = self.lock();
+                let Some(probe) = state.queue.pop_front() else {
+                    return Poll::Ready(());
+                };
+                let nonce = probe.nonce;
+                // Without a balancer nobody waits for anything.
+                let is_awaited = now.is_some_and(|now| state.nonces.is_awaited(now, nonce));
+                (probe, is_awaited)
             };
+            if !is_awaited {
+                self.give_up(&probe, reports);
+                continue;
+            }
             let request = ProbeRequest {
                 nonce: probe.nonce,
                 hint: &probe.hint,
@@ -231,4 +246,65 @@ fn is_not_about_this(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nonces::tests::token;
+    use super::*;
+    use core::time::Duration;
+    use slackwater_core::policy::{Prequal, PrequalConfig};
+    use slackwater_core::{Instant, ReplicaIds};
+
+    use crate::client::{Balancer, NoProber};
+
+    async fn lane(outstanding_max: u32) -> Lane {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        Lane::new(socket, None, outstanding_max).expect("randomness")
+    }
+
+    fn probe(addr: SocketAddr, sent_at: Instant, deadline: Instant) -> ProbeToSend {
+        ProbeToSend {
+            token: token(),
+            replica: ReplicaIds::new().allocate().expect("room"),
+            addr,
+            sent_at,
+            deadline,
+            hint: Bytes::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_nobody_works_off_is_bounded() {
+        let lane = lane(16).await;
+        let addr = SocketAddr::from(([127, 0, 0, 1], 9));
+        for ms in 0..100 {
+            // Each finds the places of all earlier ones free again.
+            let now = Instant::EPOCH + Duration::from_millis(ms);
+            let deadline = now + Duration::from_millis(1);
+            let queued = lane.enqueue(probe(addr, now, deadline), true);
+            assert_eq!(queued.err(), (ms >= 16).then_some(Refused::Full), "{ms}");
+        }
+        assert_eq!(lane.lock().queue.len(), 16);
+        assert_eq!(lane.counters().refused_full, 84);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_past_its_deadline_is_not_sent() {
+        let lane = lane(2).await;
+        let replica = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        let addr = replica.local_addr().expect("bound");
+        let balancer = Balancer::new(Box::new(Prequal::new(PrequalConfig::default())), NoProber);
+        let reports = Reports::new(std::sync::Arc::downgrade(&balancer.shared));
+        let due = |ms| Instant::EPOCH + Duration::from_millis(ms);
+        for deadline in [due(3), due(9)] {
+            lane.enqueue(probe(addr, Instant::EPOCH, deadline), true)
+                .expect("room");
+        }
+        tokio::time::advance(Duration::from_millis(3)).await;
+        let sent = core::future::poll_fn(|cx| Poll::Ready(lane.poll_send(cx, &reports))).await;
+        assert!(sent.is_ready());
+        let counters = lane.counters();
+        assert_eq!((counters.sent, counters.send_failed), (1, 1));
+    }
 }

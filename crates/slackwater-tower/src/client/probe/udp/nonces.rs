@@ -59,6 +59,17 @@ impl Nonces {
         Ok(nonces)
     }
 
+    /// Places there are.
+    pub(super) const fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the probe with this nonce may still be answered.
+    pub(super) fn is_awaited(&mut self, now: Instant, nonce: u64) -> bool {
+        self.slot_mut(nonce)
+            .is_some_and(|slot| !slot.answered && slot.deadline > now)
+    }
+
     /// Keeps a place for a probe; its nonce, or `None` when all places are taken.
     pub(super) fn reserve(
         &mut self,
@@ -135,7 +146,7 @@ fn same_place(asked: SocketAddr, from: SocketAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use core::time::Duration;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig};
@@ -144,7 +155,7 @@ mod tests {
     const ADDR: SocketAddr =
         SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 9);
 
-    fn token() -> ProbeToken {
+    pub(in super::super) fn token() -> ProbeToken {
         let mut draw = SplitMix64::new(1);
         let mut policy = Prequal::new(PrequalConfig::default());
         let replica = ReplicaIds::new().allocate().expect("room");
