@@ -70,7 +70,7 @@ impl Nonces {
             .is_some_and(|slot| !slot.answered && slot.deadline > now)
     }
 
-    /// Keeps a place for a probe; its nonce, or `None` when all places are taken.
+    /// Keeps a place for a probe; its nonce, or `None` when the places that were looked at are all taken.
     pub(super) fn reserve(
         &mut self,
         now: Instant,
@@ -85,9 +85,15 @@ impl Nonces {
         let free = |index: &usize| {
             self.slots[*index].is_none_or(|slot| slot.answered || slot.deadline <= now)
         };
-        let index = (self.next..self.next + SEARCH_MAX.min(self.slots.len()))
+        let searched = SEARCH_MAX.min(self.slots.len());
+        let found = (self.next..self.next + searched)
             .map(|index| index & mask)
-            .find(free)?;
+            .find(free);
+        let Some(index) = found else {
+            // The next search begins behind these: a run of taken slots must not hide the free ones that follow it.
+            self.next = (self.next + searched) & mask;
+            return None;
+        };
         let nonce = (self.drawn.pop()? & !(mask as u64)) | index as u64;
         self.slots[index] = Some(Slot {
             nonce,
@@ -194,6 +200,22 @@ pub(super) mod tests {
         assert!(reserve(&mut nonces, Instant::EPOCH).is_some());
         assert_eq!(reserve(&mut nonces, Instant::EPOCH), None);
         assert!(reserve(&mut nonces, deadline).is_some());
+    }
+
+    #[test]
+    fn a_run_of_unanswered_probes_does_not_block_the_free_places_behind_it() {
+        let mut nonces = Nonces::new(1024).expect("randomness");
+        let deadline = Instant::EPOCH + Duration::from_millis(50);
+        let reserve = |nonces: &mut Nonces| nonces.reserve(Instant::EPOCH, token(), ADDR, deadline);
+        for _ in 0..3 * SEARCH_MAX {
+            reserve(&mut nonces).expect("room");
+        }
+        for _ in 3 * SEARCH_MAX..1024 {
+            let nonce = reserve(&mut nonces).expect("room");
+            nonces.claim(nonce, ADDR);
+        }
+        let reserved = (0..100).filter(|_| reserve(&mut nonces).is_some());
+        assert_eq!(reserved.count(), 97, "each search gets further");
     }
 
     #[test]
