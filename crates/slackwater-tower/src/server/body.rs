@@ -4,10 +4,10 @@
 //! error, when the client has left. All of them end the query here, once. `[T1]`
 
 use super::QueryInFlight;
+use crate::response::grpc_failed;
 use bytes::Buf;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use slackwater_core::tracker::End;
@@ -113,12 +113,4 @@ fn end_after<D: Buf>(
         *remaining_bytes = remaining_bytes.saturating_sub(bytes);
     }
     (is_end_stream || *remaining_bytes == Some(0)).then_some(End::Success)
-}
-
-/// Whether these headers or trailers carry a gRPC status other than OK.
-pub(super) fn grpc_failed(headers: &HeaderMap) -> bool {
-    headers
-        .get("grpc-status")
-        .map(HeaderValue::as_bytes)
-        .is_some_and(|status| status != b"0")
 }

@@ -3,9 +3,10 @@
 //! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by an adapter, axum's and
 //! tonic's as they are. What a query's end means for the load is the core's; the body's half of it is in `body`.
 
-use super::body::{TrackedBody, grpc_failed};
+use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
+use crate::response::head_failed;
 use crate::wire::{PROBE_PATH, headers};
 use core::fmt;
 use core::pin::Pin;
@@ -133,10 +134,11 @@ pub fn respond_http(load: &Load, probe: &HeaderMap) -> Response<()> {
     response
 }
 
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status other than OK. For
-/// [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself.
+/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status that blames the
+/// server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`.
+/// For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the same with a body's trailers.
 pub fn end_by_head<B>(response: &Response<B>) -> End {
-    if response.status().is_server_error() || grpc_failed(response.headers()) {
+    if head_failed(response.status(), response.headers()) {
         End::Failed
     } else {
         End::Success
