@@ -119,9 +119,12 @@ impl Prober for HttpProber {
             inner.count(|c| c.refused_unsupported += 1);
             return Err(Refused::Unsupported);
         }
-        if !inner.connections.may_try(probe.addr) {
-            inner.count(|c| c.refused_back_off += 1);
-            return Err(Refused::BackOff);
+        if let Err(refused) = inner.connections.may_try(probe.addr) {
+            inner.count(|c| match refused {
+                Refused::Full => c.refused_full += 1,
+                _ => c.refused_back_off += 1,
+            });
+            return Err(refused);
         }
         let Some(place) = Place::take(inner, |inner| &inner.outstanding) else {
             inner.count(|c| c.refused_full += 1);
