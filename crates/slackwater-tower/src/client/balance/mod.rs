@@ -175,14 +175,19 @@ impl<B> BalanceBuilder<B> {
 }
 
 impl<S, B> Shared<S, B> {
-    fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, InsertError> {
+    /// The service comes back with the error.
+    fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, (InsertError, S)> {
         let mut services = self
             .services
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let replica = self.balancer.insert(addrs)?;
-        services.insert(replica, service);
-        Ok(replica)
+        match self.balancer.insert(addrs) {
+            Ok(replica) => {
+                services.insert(replica, service);
+                Ok(replica)
+            }
+            Err(error) => Err((error, service)),
+        }
     }
 
     fn replace(&self, replica: ReplicaId, service: S) {
