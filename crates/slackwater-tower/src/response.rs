@@ -1,10 +1,15 @@
-//! What an HTTP response says of its query, for both sides: whether it failed.
+//! What an HTTP response says of its query, for both sides: whether it failed, and where it ends.
 //!
 //! A status of 500 or more is a failure, and so is a gRPC status that blames the server; a gRPC response has status 200
 //! whatever became of it. Who sent a bad request is answered just as well as anybody: 4xx and its gRPC counterparts are
 //! successes.
+//!
+//! A body need not be polled to its end: servers stop at the announced length.
 
+use bytes::Buf;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::{Body, Frame};
 
 /// Whether a response's head says that the query failed.
 pub(crate) fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
@@ -20,6 +25,45 @@ pub(crate) fn grpc_failed(headers: &HeaderMap) -> bool {
         status,
         Some(b"2" | b"4" | b"8" | b"12" | b"13" | b"14" | b"15")
     )
+}
+
+/// The bytes of a body that are still to come, where that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BytesLeft(Option<u64>);
+
+impl BytesLeft {
+    /// Nobody knows.
+    pub(crate) const UNKNOWN: Self = Self(None);
+
+    /// What the response's head, its body and the method of its request tell.
+    pub(crate) fn of_response(
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &impl Body,
+        asks_head_only: bool,
+    ) -> Self {
+        let has_no_body = asks_head_only
+            || status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if has_no_body {
+            return Self(Some(0));
+        }
+        let exact = body.size_hint().exact();
+        Self(exact.or_else(|| headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
+    }
+
+    /// A frame has come.
+    pub(crate) fn take<D: Buf>(&mut self, frame: &Frame<D>) {
+        if let (Some(left), Some(data)) = (self.0.as_mut(), frame.data_ref()) {
+            let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
+            *left = left.saturating_sub(bytes);
+        }
+    }
+
+    /// Nothing more is to come.
+    pub(crate) const fn is_none(self) -> bool {
+        matches!(self.0, Some(0))
+    }
 }
 
 #[cfg(test)]

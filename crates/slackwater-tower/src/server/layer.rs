@@ -6,12 +6,12 @@
 use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
-use crate::response::head_failed;
+use crate::response::{BytesLeft, head_failed};
 use crate::wire::{PROBE_PATH, headers};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -250,20 +250,7 @@ fn track<RB: Body>(
 ) -> Response<TrackedBody<RB>> {
     let status = response.status();
     query.head_ready(end_by_head(&response));
-    let has_no_body = asks_head_only
-        || status.is_informational()
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let length = if has_no_body {
-        Some(0)
-    } else {
-        let exact = response.body().size_hint().exact();
-        exact.or_else(|| announced_length(&response))
-    };
-    response.map(|body| TrackedBody::new(body, query, length))
-}
-
-/// The content length, for bodies that do not know their size. A server stops reading them there.
-fn announced_length<RB>(response: &Response<RB>) -> Option<u64> {
-    let value = response.headers().get(CONTENT_LENGTH)?;
-    value.to_str().ok()?.parse().ok()
+    let bytes_left =
+        BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);
+    response.map(|body| TrackedBody::new(body, query, bytes_left))
 }

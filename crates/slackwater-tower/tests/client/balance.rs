@@ -68,6 +68,8 @@ fn frames(last: Last) -> Frames {
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Respond(StatusCode, Last),
+    /// Six bytes, and in the head this many.
+    Announce(usize),
     Fail(io::ErrorKind),
     Panic,
     Hang,
@@ -101,6 +103,13 @@ impl Service<Request<()>> for App {
             Manner::Respond(status, last) => {
                 let mut response = Response::new(frames(last));
                 *response.status_mut() = status;
+                Ok(response)
+            }
+            Manner::Announce(length) => {
+                let mut response = Response::new(frames(Last::Never));
+                response
+                    .headers_mut()
+                    .insert("content-length", length.into());
                 Ok(response)
             }
             Manner::Fail(kind) => Err(io::Error::from(kind).into()),
@@ -201,6 +210,29 @@ async fn a_response_without_body_ends_its_query_at_once() {
     assert_eq!(outcomes.take(), [Outcome::Success]);
     drop(response);
     assert_eq!(outcomes.take(), []);
+}
+
+#[tokio::test]
+async fn a_query_ends_at_its_announced_length_though_its_body_is_not_polled_to_its_end() {
+    for (length, read, outcome) in [
+        (6, 2, Outcome::Success),
+        (6, 1, Outcome::Dropped),
+        (7, 2, Outcome::Dropped),
+        (0, 0, Outcome::Success),
+    ] {
+        let (balance, outcomes) = balance_of(Manner::Announce(length)).await;
+        let mut body = query(&balance).await.expect("a response").into_body();
+        for _ in 0..read {
+            body.frame().await.expect("a frame").expect("no error");
+        }
+        drop(body);
+        assert_eq!(outcomes.take(), [outcome], "{read} of {length}");
+    }
+    let (balance, outcomes) = balance_of(Manner::Announce(6)).await;
+    let head_only = Request::head("/").body(()).expect("a request");
+    let response = balance.clone().oneshot(head_only).await;
+    assert_eq!(outcomes.take(), [Outcome::Success], "nothing follows");
+    drop(response);
 }
 
 #[tokio::test]

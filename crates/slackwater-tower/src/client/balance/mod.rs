@@ -230,9 +230,20 @@ impl<S, B> Shared<S, B> {
         Err(error)
     }
 
-    fn leased<RB: Body>(&self, response: Response<RB>, lease: Lease) -> Response<LeasedBody<RB>> {
+    fn leased<RB: Body>(
+        &self,
+        response: Response<RB>,
+        lease: Lease,
+        asks_head_only: bool,
+    ) -> Response<LeasedBody<RB>> {
         let (head, body) = response.into_parts();
-        let body = LeasedBody::new(body, lease, &head, Arc::clone(&self.classify));
+        let body = LeasedBody::new(
+            body,
+            lease,
+            &head,
+            Arc::clone(&self.classify),
+            asks_head_only,
+        );
         Response::from_parts(head, body)
     }
 }
