@@ -7,7 +7,7 @@
 
 mod connections;
 
-use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::headers::{read_report, write_hint};
 use crate::wire::{HINT_BYTES_MAX, PROBE_PATH};
 use connections::{Connection, Connections};
@@ -108,8 +108,9 @@ impl HttpProber {
 
 impl Prober for HttpProber {
     fn start(&self, reports: Reports) {
-        // A second start would be a second owner; the first one stays.
-        let _ = self.started.set((Handle::current(), reports));
+        if self.started.set((Handle::current(), reports)).is_err() {
+            log_second_start();
+        }
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
