@@ -11,7 +11,9 @@ use crate::wire::datagram::{
 };
 use bytes::Bytes;
 use core::net::SocketAddr;
+use core::pin::pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
 use std::io;
@@ -20,6 +22,22 @@ use tokio::net::UdpSocket;
 
 /// So many replies are read before other tasks get their turn.
 const REPLIES_AT_ONCE: usize = 64;
+
+/// After a turn of nothing but errors, nothing is received for so long.
+const FAILING_PAUSE: Duration = Duration::from_millis(10);
+/// A datagram is tried so often again after errors that are about earlier ones.
+const ERRORS_BEFORE_MAX: usize = 16;
+
+/// How a turn of receiving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nothing is left to receive.
+    Drained,
+    /// There may be more.
+    More,
+    /// There were only errors, as many as a turn has room for.
+    Failing,
+}
 
 /// A probe that waits to be sent.
 #[derive(Debug)]
@@ -106,11 +124,19 @@ impl Lane {
 
     /// Sends and receives until the task is aborted.
     pub(super) async fn run(&self, reports: &Reports) {
+        let mut pause = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut pausing = false;
         core::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
             // Whatever these two wait for wakes the task; neither ends.
             let _sending = self.poll_send(cx, reports);
-            let _receiving = self.poll_receive(cx, reports);
+            pausing &= pause.as_mut().poll(cx).is_pending();
+            while !pausing && self.poll_receive(cx, reports) == Poll::Ready(true) {
+                pause
+                    .as_mut()
+                    .reset(tokio::time::Instant::now() + FAILING_PAUSE);
+                pausing = pause.as_mut().poll(cx).is_pending();
+            }
             Poll::<()>::Pending
         })
         .await;
@@ -143,6 +169,7 @@ impl Lane {
                 self.give_up(&probe, reports);
                 continue;
             };
+            let mut errors_before = 0;
             loop {
                 match self.socket.poll_send_ready(cx) {
                     Poll::Ready(Ok(())) => {}
@@ -160,7 +187,11 @@ impl Lane {
                         self.lock().counters.sent += 1;
                         break;
                     }
-                    Err(error) if is_not_about_this(&error) => {}
+                    Err(error)
+                        if is_not_about_this(&error) && errors_before < ERRORS_BEFORE_MAX =>
+                    {
+                        errors_before += 1;
+                    }
                     Err(_) => {
                         self.give_up(&probe, reports);
                         break;
@@ -170,29 +201,45 @@ impl Lane {
         }
     }
 
-    /// Takes in the replies that are here.
-    fn poll_receive(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<()> {
-        // One byte more than the largest, so that a longer one is told from one that fits.
-        let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
-        for _ in 0..REPLIES_AT_ONCE {
-            loop {
-                match self.socket.try_recv_from(&mut datagram) {
-                    Ok((bytes, from)) => {
-                        self.receive(&datagram[..bytes], from, reports);
-                        break;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        if self.socket.poll_recv_ready(cx).is_pending() {
-                            return Poll::Pending;
-                        }
-                    }
-                    // An error that the network reported about an earlier probe; its deadline will do.
-                    Err(_) => break,
+    /// Takes in the replies that are here; whether the socket fails again and again.
+    fn poll_receive(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<bool> {
+        loop {
+            let receive = |datagram: &mut [u8]| self.socket.try_recv_from(datagram);
+            match self.receive_turn(receive, reports) {
+                Turn::Drained => match self.socket.poll_recv_ready(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(true),
+                },
+                Turn::More => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Ready(false);
                 }
+                Turn::Failing => return Poll::Ready(true),
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Ready(())
+    }
+
+    fn receive_turn(
+        &self,
+        mut receive: impl FnMut(&mut [u8]) -> io::Result<(usize, SocketAddr)>,
+        reports: &Reports,
+    ) -> Turn {
+        // One byte more than the largest, so that a longer one is told from one that fits.
+        let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
+        let mut turn = Turn::Failing;
+        for _ in 0..REPLIES_AT_ONCE {
+            match receive(&mut datagram) {
+                Ok((bytes, from)) => {
+                    turn = Turn::More;
+                    self.receive(&datagram[..bytes], from, reports);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Drained,
+                // An error that the network reported about an earlier probe; its deadline will do.
+                Err(_) => {}
+            }
+        }
+        turn
     }
 
     fn receive(&self, datagram: &[u8], from: SocketAddr, reports: &Reports) {
@@ -252,7 +299,6 @@ fn is_not_about_this(error: &io::Error) -> bool {
 mod tests {
     use super::super::nonces::tests::token;
     use super::*;
-    use core::time::Duration;
     use slackwater_core::policy::{Prequal, PrequalConfig};
     use slackwater_core::{Instant, ReplicaIds};
 
@@ -287,6 +333,23 @@ mod tests {
         }
         assert_eq!(lane.lock().queue.len(), 16);
         assert_eq!(lane.counters().refused_full, 84);
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_only_fails_ends_the_turn() {
+        let lane = lane(2).await;
+        let reports = Reports::new(std::sync::Weak::new());
+        let mut calls = 0;
+        let turn = lane.receive_turn(
+            |_| {
+                calls += 1;
+                Err(io::ErrorKind::NetworkDown.into())
+            },
+            &reports,
+        );
+        assert_eq!((turn, calls), (Turn::Failing, REPLIES_AT_ONCE));
+        let drained = |_: &mut [u8]| Err(io::ErrorKind::WouldBlock.into());
+        assert_eq!(lane.receive_turn(drained, &reports), Turn::Drained);
     }
 
     #[tokio::test(start_paused = true)]
