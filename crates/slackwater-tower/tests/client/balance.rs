@@ -470,6 +470,15 @@ async fn synchronous_mode_probes_with_the_hint_of_the_request() {
     assert_eq!(*asked.lock().expect("not poisoned"), 1);
     drop(response);
 
+    let long = "7".repeat(slackwater_tower::wire::HINT_BYTES_MAX + 1);
+    let request = Request::builder().header("user", long).body(());
+    let mut future = Box::pin(balance.clone().oneshot(request.expect("a request")));
+    assert!(future.as_mut().now_or_never().is_none());
+    let sent = prober.take();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|probe| probe.hint.is_empty()), "left out");
+    drop(future);
+
     let mut dropped = Box::pin(balance.clone().oneshot(Request::new(())));
     assert!(dropped.as_mut().now_or_never().is_none());
     drop(dropped);
