@@ -49,5 +49,6 @@
 
 pub mod client;
 pub mod clock;
+mod response;
 pub mod server;
 pub mod wire;

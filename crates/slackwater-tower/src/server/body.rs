@@ -4,10 +4,10 @@
 //! error, when the client has left. All of them end the query here, once. `[T1]`
 
 use super::QueryInFlight;
+use crate::response::{BytesLeft, grpc_failed};
 use bytes::Buf;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use slackwater_core::tracker::End;
@@ -20,15 +20,13 @@ pin_project! {
         #[pin]
         inner: Option<B>,
         query: Option<QueryInFlight>,
-        // Bytes until the body is complete, where that is known from the head.
-        remaining_bytes: Option<u64>,
+        bytes_left: BytesLeft,
     }
 }
 
 impl<B: Body> TrackedBody<B> {
-    /// `length` is what the head tells of the body's size in bytes, if anything.
-    pub(super) fn new(inner: B, query: QueryInFlight, length: Option<u64>) -> Self {
-        let complete = inner.is_end_stream() || length == Some(0);
+    pub(super) fn new(inner: B, query: QueryInFlight, bytes_left: BytesLeft) -> Self {
+        let complete = inner.is_end_stream() || bytes_left.is_none();
         let query = if complete {
             query.finish(End::Success);
             None
@@ -38,7 +36,7 @@ impl<B: Body> TrackedBody<B> {
         Self {
             inner: Some(inner),
             query,
-            remaining_bytes: length,
+            bytes_left,
         }
     }
 
@@ -46,7 +44,7 @@ impl<B: Body> TrackedBody<B> {
         Self {
             inner: None,
             query: None,
-            remaining_bytes: None,
+            bytes_left: BytesLeft::UNKNOWN,
         }
     }
 }
@@ -73,7 +71,7 @@ impl<B: Body> Body for TrackedBody<B> {
             Poll::Ready(None) => Some(End::Success),
             Poll::Ready(Some(Err(_))) => Some(End::Failed),
             Poll::Ready(Some(Ok(frame))) => {
-                end_after(frame, this.remaining_bytes, inner.is_end_stream())
+                end_after(frame, this.bytes_left, inner.is_end_stream())
             }
         };
         if let Some(end) = end
@@ -98,7 +96,7 @@ impl<B: Body> Body for TrackedBody<B> {
 /// How a query ends with this frame; `None` if more is to come.
 fn end_after<D: Buf>(
     frame: &Frame<D>,
-    remaining_bytes: &mut Option<u64>,
+    bytes_left: &mut BytesLeft,
     is_end_stream: bool,
 ) -> Option<End> {
     if let Some(trailers) = frame.trailers_ref() {
@@ -108,17 +106,6 @@ fn end_after<D: Buf>(
             End::Success
         });
     }
-    if let (Some(remaining_bytes), Some(data)) = (remaining_bytes.as_mut(), frame.data_ref()) {
-        let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
-        *remaining_bytes = remaining_bytes.saturating_sub(bytes);
-    }
-    (is_end_stream || *remaining_bytes == Some(0)).then_some(End::Success)
-}
-
-/// Whether these headers or trailers carry a gRPC status other than OK.
-pub(super) fn grpc_failed(headers: &HeaderMap) -> bool {
-    headers
-        .get("grpc-status")
-        .map(HeaderValue::as_bytes)
-        .is_some_and(|status| status != b"0")
+    bytes_left.take(frame);
+    (is_end_stream || bytes_left.is_none()).then_some(End::Success)
 }

@@ -3,14 +3,15 @@
 //! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by an adapter, axum's and
 //! tonic's as they are. What a query's end means for the load is the core's; the body's half of it is in `body`.
 
-use super::body::{TrackedBody, grpc_failed};
+use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
+use crate::response::{BytesLeft, head_failed};
 use crate::wire::{PROBE_PATH, headers};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -133,10 +134,11 @@ pub fn respond_http(load: &Load, probe: &HeaderMap) -> Response<()> {
     response
 }
 
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status other than OK. For
-/// [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself.
+/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status that blames the
+/// server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`.
+/// For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the same with a body's trailers.
 pub fn end_by_head<B>(response: &Response<B>) -> End {
-    if response.status().is_server_error() || grpc_failed(response.headers()) {
+    if head_failed(response.status(), response.headers()) {
         End::Failed
     } else {
         End::Success
@@ -248,20 +250,7 @@ fn track<RB: Body>(
 ) -> Response<TrackedBody<RB>> {
     let status = response.status();
     query.head_ready(end_by_head(&response));
-    let has_no_body = asks_head_only
-        || status.is_informational()
-        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let length = if has_no_body {
-        Some(0)
-    } else {
-        let exact = response.body().size_hint().exact();
-        exact.or_else(|| announced_length(&response))
-    };
-    response.map(|body| TrackedBody::new(body, query, length))
-}
-
-/// The content length, for bodies that do not know their size. A server stops reading them there.
-fn announced_length<RB>(response: &Response<RB>) -> Option<u64> {
-    let value = response.headers().get(CONTENT_LENGTH)?;
-    value.to_str().ok()?.parse().ok()
+    let bytes_left =
+        BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);
+    response.map(|body| TrackedBody::new(body, query, bytes_left))
 }

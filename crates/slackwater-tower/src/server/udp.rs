@@ -10,11 +10,15 @@ use crate::wire::ProbeKey;
 use crate::wire::datagram::{
     DATAGRAM_BYTES_MAX, Malformed, ProbeReply, decode_request, encode_reply,
 };
+use core::time::Duration;
 use std::io::{Error, ErrorKind};
 use tokio::net::UdpSocket;
 
 /// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms.
 const TURN_DATAGRAMS: usize = 32;
+
+/// The pause after a turn of nothing but errors, such as those of a network that is down.
+const FAILING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Errors in a row, with no datagram between them, after which the socket counts as broken.
 const ERRORS_IN_A_ROW_MAX: usize = 64;
@@ -42,6 +46,7 @@ pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -
         match answer_turn(&socket, &load, key.as_ref(), &mut errors_in_a_row) {
             Turn::Drained => {}
             Turn::More => tokio::task::yield_now().await,
+            Turn::Failing => tokio::time::sleep(FAILING_PAUSE).await,
             Turn::Broken(error) => return error,
         }
     }
@@ -52,6 +57,8 @@ enum Turn {
     Drained,
     /// The turn is over before the datagrams are.
     More,
+    /// There were only errors, none of which says that the socket is broken.
+    Failing,
     Broken(Error),
 }
 
@@ -66,6 +73,7 @@ fn answer_turn(
     // One byte more than allowed tells an oversized datagram from a largest one.
     let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
     let mut reply = [0; DATAGRAM_BYTES_MAX];
+    let mut turn = Turn::Failing;
     for _ in 0..TURN_DATAGRAMS {
         let (bytes, from) = match socket.try_recv_from(&mut datagram) {
             Ok(received) => received,
@@ -84,6 +92,7 @@ fn answer_turn(
             }
         };
         *errors_in_a_row = 0;
+        turn = Turn::More;
         match answer(&datagram[..bytes], load, key, &mut reply) {
             Ok(bytes) => add_one(match socket.try_send_to(&reply[..bytes], from) {
                 Ok(_) => &counts.udp_answered,
@@ -92,7 +101,7 @@ fn answer_turn(
             Err(malformed) => counts.udp_refuse(malformed),
         }
     }
-    Turn::More
+    turn
 }
 
 /// Writes the reply to one datagram; returns its size.

@@ -68,6 +68,8 @@ fn frames(last: Last) -> Frames {
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Respond(StatusCode, Last),
+    /// Six bytes, and in the head this many.
+    Announce(usize),
     Fail(io::ErrorKind),
     Panic,
     Hang,
@@ -101,6 +103,13 @@ impl Service<Request<()>> for App {
             Manner::Respond(status, last) => {
                 let mut response = Response::new(frames(last));
                 *response.status_mut() = status;
+                Ok(response)
+            }
+            Manner::Announce(length) => {
+                let mut response = Response::new(frames(Last::Never));
+                response
+                    .headers_mut()
+                    .insert("content-length", length.into());
                 Ok(response)
             }
             Manner::Fail(kind) => Err(io::Error::from(kind).into()),
@@ -201,6 +210,29 @@ async fn a_response_without_body_ends_its_query_at_once() {
     assert_eq!(outcomes.take(), [Outcome::Success]);
     drop(response);
     assert_eq!(outcomes.take(), []);
+}
+
+#[tokio::test]
+async fn a_query_ends_at_its_announced_length_though_its_body_is_not_polled_to_its_end() {
+    for (length, read, outcome) in [
+        (6, 2, Outcome::Success),
+        (6, 1, Outcome::Dropped),
+        (7, 2, Outcome::Dropped),
+        (0, 0, Outcome::Success),
+    ] {
+        let (balance, outcomes) = balance_of(Manner::Announce(length)).await;
+        let mut body = query(&balance).await.expect("a response").into_body();
+        for _ in 0..read {
+            body.frame().await.expect("a frame").expect("no error");
+        }
+        drop(body);
+        assert_eq!(outcomes.take(), [outcome], "{read} of {length}");
+    }
+    let (balance, outcomes) = balance_of(Manner::Announce(6)).await;
+    let head_only = Request::head("/").body(()).expect("a request");
+    let response = balance.clone().oneshot(head_only).await;
+    assert_eq!(outcomes.take(), [Outcome::Success], "nothing follows");
+    drop(response);
 }
 
 #[tokio::test]
@@ -327,6 +359,79 @@ async fn a_second_key_for_the_same_address_is_left_out() {
     assert_eq!(ask(&balance).await, [201; 4]);
 }
 
+/// What answers after these changes; a key's address is its second half.
+async fn after<const N: usize>(changes: [Change<(&'static str, u16), App>; N]) -> Statuses {
+    let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
+    let discover = futures_util::stream::iter(changes.map(Ok::<_, Infallible>));
+    let (balance, membership) = Balance::new(balancer, discover, |&(_, port): &(&str, u16)| {
+        ReplicaAddrs::from(addr(port))
+    });
+    membership.await.expect("it cannot fail");
+    ask(&balance).await
+}
+
+#[tokio::test]
+async fn a_successor_may_come_before_its_predecessor_goes() {
+    use Change::{Insert, Remove};
+    let (first, second, third) = (("a", 1), ("b", 1), ("c", 1));
+    let taken_over = [
+        Insert(first, app(201)),
+        Insert(second, app(202)),
+        Remove(first),
+    ];
+    assert_eq!(after(taken_over).await, [202; 4]);
+    let in_turn = [
+        Insert(first, app(201)),
+        Insert(second, app(202)),
+        Insert(third, app(203)),
+        Insert(second, app(204)),
+        Remove(first),
+        Remove(third),
+    ];
+    assert_eq!(
+        after(in_turn).await,
+        [204; 4],
+        "whoever remains, as it was last"
+    );
+    let gone = [
+        Insert(first, app(201)),
+        Insert(second, app(202)),
+        Remove(second),
+        Remove(first),
+    ];
+    assert_eq!(after(gone).await, Statuses::new());
+}
+
+#[tokio::test]
+async fn keys_that_change_places_lose_none() {
+    let (changes, receiver) = mpsc::unbounded_channel();
+    let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
+    let moved = Arc::new(Mutex::new(0));
+    let by = Arc::clone(&moved);
+    // Of two addresses, each key has one, and then the other one.
+    let place = move |key: &SocketAddr| {
+        let by = *by.lock().expect("not poisoned");
+        ReplicaAddrs::from(addr((key.port() + by) % 2 + 1))
+    };
+    let (balance, membership) = Balance::<App, ()>::new(balancer, Changes(receiver), place);
+    let _membership = tokio::spawn(membership);
+    let apply = async |change| {
+        changes.send(Ok(change)).expect("it listens");
+        tokio::task::yield_now().await;
+    };
+    apply(Change::Insert(addr(1), app(201))).await;
+    apply(Change::Insert(addr(2), app(202))).await;
+    *moved.lock().expect("not poisoned") = 1;
+    apply(Change::Insert(addr(1), app(203))).await;
+    assert_eq!(
+        ask(&balance).await,
+        [202; 4],
+        "its new place is not free yet"
+    );
+    apply(Change::Insert(addr(2), app(204))).await;
+    assert_eq!(ask(&balance).await, [203, 203, 204, 204]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn synchronous_mode_probes_with_the_hint_of_the_request() {
     let prober = Arc::new(HandProber::default());
@@ -364,6 +469,15 @@ async fn synchronous_mode_probes_with_the_hint_of_the_request() {
     assert_eq!(response.status().as_u16(), expected);
     assert_eq!(*asked.lock().expect("not poisoned"), 1);
     drop(response);
+
+    let long = "7".repeat(slackwater_tower::wire::HINT_BYTES_MAX + 1);
+    let request = Request::builder().header("user", long).body(());
+    let mut future = Box::pin(balance.clone().oneshot(request.expect("a request")));
+    assert!(future.as_mut().now_or_never().is_none());
+    let sent = prober.take();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|probe| probe.hint.is_empty()), "left out");
+    drop(future);
 
     let mut dropped = Box::pin(balance.clone().oneshot(Request::new(())));
     assert!(dropped.as_mut().now_or_never().is_none());

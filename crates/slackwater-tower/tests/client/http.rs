@@ -137,6 +137,18 @@ async fn a_long_body_costs_its_connection_and_not_its_report() {
 }
 
 #[tokio::test]
+async fn a_probe_that_is_answered_is_over_though_its_body_never_comes() {
+    let reply = b"HTTP/1.1 200 OK\r\nx-prequal-rif: 2\r\ncontent-length: 10\r\n\r\n";
+    let (place, _server) = raw_server(reply, true).await;
+    let (balancer, prober, _drive) = balancer_for(place);
+    until("five answers", || balancer.counters().probes_answered >= 5).await;
+    until("nothing is outstanding", || prober.outstanding() == 0).await;
+    let counters = balancer.probe_counters();
+    let ends = counters.answered + counters.timed_out + counters.broken;
+    assert!(ends <= counters.sent, "each ended once: {counters:?}");
+}
+
+#[tokio::test]
 async fn a_replica_that_hangs_delays_no_pick_and_leaves_nothing_behind() {
     // Takes connections by its backlog, and never reads.
     let listener = TcpListener::bind(addr(0)).await.expect("a listener");

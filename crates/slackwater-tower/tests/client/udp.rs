@@ -247,3 +247,14 @@ async fn a_prober_without_any_address_is_a_mistake_that_is_named() {
     .expect_err("nowhere to send from");
     assert!(error.to_string().contains("local_v4"), "{error}");
 }
+
+#[tokio::test]
+async fn a_second_balancer_cannot_take_a_prober_over() {
+    let replica = Replica::start(Load::new(), None).await;
+    let prober = std::sync::Arc::new(udp_prober(None, 64));
+    let owner = Balancer::with_seed(prequal(), std::sync::Arc::clone(&prober), 1);
+    let _second = Balancer::with_seed(prequal(), prober, 1);
+    let _drive = owner.spawn_drive();
+    owner.insert(replica.udp).expect("new");
+    until("five answers", || owner.counters().probes_answered >= 5).await;
+}

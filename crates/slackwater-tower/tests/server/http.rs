@@ -167,7 +167,7 @@ async fn streams_of_one_http2_connection_count_and_end_each_for_itself() {
 async fn grpc_trailers_tell_success_from_failure() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
-    for (status, ends) in [("0", [1, 0, 0]), ("13", [1, 1, 0])] {
+    for (status, ends) in [("0", [1, 0, 0]), ("13", [1, 1, 0]), ("5", [2, 1, 0])] {
         let response = client.send_request(get("/stream")).await.unwrap();
         let steps = rig.next_stream().await;
         send(&steps, Step::Data("message"));

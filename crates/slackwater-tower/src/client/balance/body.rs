@@ -2,6 +2,7 @@
 
 use super::classify::Classify;
 use crate::client::lease::Lease;
+use crate::response::BytesLeft;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::response::Parts;
@@ -11,13 +12,14 @@ use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
 pin_project! {
-    /// A body that ends its query: with the head's outcome at its end, as failed on an error, as dropped (or failed, if
+    /// A body that ends its query: with the head's outcome at its end or its announced length, as failed on an error, as dropped (or failed, if
     /// the head said so) when it is dropped before.
     pub struct LeasedBody<B> {
         #[pin]
         body: B,
         lease: Option<Lease>,
         outcome: Outcome,
+        bytes_left: BytesLeft,
         classify: Arc<dyn Classify>,
     }
 
@@ -37,16 +39,19 @@ impl<B: Body> LeasedBody<B> {
         mut lease: Lease,
         head: &Parts,
         classify: Arc<dyn Classify>,
+        asks_head_only: bool,
     ) -> Self {
         let outcome = classify.head(head);
         lease.head_ready(outcome);
+        let bytes_left = BytesLeft::of_response(head.status, &head.headers, &body, asks_head_only);
         let mut body = Self {
             body,
             lease: Some(lease),
             outcome,
+            bytes_left,
             classify,
         };
-        if body.body.is_end_stream() {
+        if body.body.is_end_stream() || bytes_left.is_none() {
             // Nobody polls a body that has ended, so this is the only moment to say so.
             end(&mut body.lease, outcome);
         }
@@ -77,7 +82,8 @@ impl<B: Body> Body for LeasedBody<B> {
                 if let Some(trailers) = frame.trailers_ref() {
                     *this.outcome = this.classify.trailers(trailers, *this.outcome);
                 }
-                if this.body.is_end_stream() {
+                this.bytes_left.take(frame);
+                if this.body.is_end_stream() || this.bytes_left.is_none() {
                     end(this.lease, *this.outcome);
                 }
             }

@@ -1,5 +1,6 @@
 //! How a query ended, read off an HTTP response or an error.
 
+use crate::response::{grpc_failed, head_failed};
 use core::error::Error;
 use http::HeaderMap;
 use http::response::Parts;
@@ -8,19 +9,25 @@ use std::io;
 
 /// Tells a query's [`Outcome`]. What it says never changes the response or the error that the client gets.
 pub trait Classify: Send + Sync + 'static {
-    /// The outcome as far as the response's head tells, if its body comes to its end.
+    /// The outcome as far as the response's head tells, if its body comes to its end. By default failed at a status of
+    /// 500 or more, or at a gRPC status that blames the server, which is in the head if there is no body: `UNKNOWN`,
+    /// `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`.
     fn head(&self, head: &Parts) -> Outcome {
-        if head.status.is_server_error() {
+        if head_failed(head.status, &head.headers) {
             Outcome::Failed
         } else {
             Outcome::Success
         }
     }
 
-    /// The outcome, when the response ends in trailers (gRPC has its status there); `by_head` unless they say otherwise.
+    /// The outcome, when the response ends in trailers. By default failed if they have one of those gRPC statuses, else
+    /// `by_head`.
     fn trailers(&self, trailers: &HeaderMap, by_head: Outcome) -> Outcome {
-        let _ = trailers;
-        by_head
+        if grpc_failed(trailers) {
+            Outcome::Failed
+        } else {
+            by_head
+        }
     }
 
     /// The outcome of a query to which the service has no response.
@@ -33,7 +40,7 @@ pub trait Classify: Send + Sync + 'static {
     }
 }
 
-/// The default: a 5xx status and any error are failures, and an error that began as a failure to connect says that the
+/// The default: a 5xx status, a gRPC status that blames the server and any error are failures, and an error that began as a failure to connect says that the
 /// replica never saw the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByStatus;
@@ -86,6 +93,23 @@ mod tests {
             Outcome::Failed,
             "the replica may have seen it"
         );
+    }
+
+    #[test]
+    fn a_grpc_status_counts_in_trailers_and_where_there_are_only_those() {
+        for (status, outcome) in [
+            ("0", Outcome::Success),
+            ("5", Outcome::Success),
+            ("14", Outcome::Failed),
+        ] {
+            let response = http::Response::builder().header("grpc-status", status);
+            let (head, ()) = response.body(()).expect("a header").into_parts();
+            assert_eq!(ByStatus.head(&head), outcome, "{status}");
+            let by_trailers = ByStatus.trailers(&head.headers, Outcome::Success);
+            assert_eq!(by_trailers, outcome, "{status}");
+        }
+        let by_head = ByStatus.trailers(&HeaderMap::new(), Outcome::Failed);
+        assert_eq!(by_head, Outcome::Failed, "trailers make no failure good");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::client::round::Round;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::policy::Query;
@@ -35,7 +35,7 @@ pin_project! {
         /// The chosen service is not ready yet.
         Readying { service: S, lease: Option<Lease>, request: Option<Request<B>> },
         /// The query is out.
-        Waiting { #[pin] future: F, lease: Option<Lease> },
+        Waiting { #[pin] future: F, lease: Option<Lease>, asks_head_only: bool },
         /// There is nobody to ask, or it is all over.
         Done,
     }
@@ -95,20 +95,30 @@ where
                     Err(error) => (State::Done, Some(this.shared.failed(lease, error.into()))),
                     Ok(()) => match request.take() {
                         Some(request) => {
+                            let asks_head_only = request.method() == Method::HEAD;
                             let future = service.call(request);
                             let lease = lease.take();
-                            (State::Waiting { future, lease }, None)
+                            let waiting = State::Waiting {
+                                future,
+                                lease,
+                                asks_head_only,
+                            };
+                            (waiting, None)
                         }
                         None => (State::Done, None),
                     },
                 },
-                StateProj::Waiting { future, lease } => match ready!(future.poll(cx)) {
+                StateProj::Waiting {
+                    future,
+                    lease,
+                    asks_head_only,
+                } => match ready!(future.poll(cx)) {
                     Err(error) => (State::Done, Some(this.shared.failed(lease, error.into()))),
                     Ok(response) => (
                         State::Done,
                         lease
                             .take()
-                            .map(|lease| Ok(this.shared.leased(response, lease))),
+                            .map(|lease| Ok(this.shared.leased(response, lease, *asks_head_only))),
                     ),
                 },
                 StateProj::Done => return Poll::Ready(Err(NoReplica.into())),

@@ -1,7 +1,10 @@
 //! Who is in the fleet: a future that follows service discovery.
+//!
+//! Discovery may name a successor at an address before it takes the predecessor back. Such a key waits, and joins when its
+//! place is free.
 
 use super::Shared;
-use crate::client::replicas::ReplicaAddrs;
+use crate::client::replicas::{InsertError, ReplicaAddrs};
 use core::future::Future;
 use core::hash::Hash;
 use core::pin::Pin;
@@ -9,12 +12,14 @@ use core::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use pin_project_lite::pin_project;
 use slackwater_core::ReplicaId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use tower::discover::{Change, Discover};
 
 /// So many changes are made before other tasks get their turn.
 const CHANGES_AT_ONCE: usize = 128;
+/// So many keys may wait for a place; more are left out for good.
+const LEFT_OUT_MAX: usize = 1024;
 
 pin_project! {
     /// Applies the changes that `D` discovers to a [`Balance`](super::Balance). Spawn it: members change when they change,
@@ -27,7 +32,7 @@ pin_project! {
         #[pin]
         discover: D,
         addrs: A,
-        members: HashMap<D::Key, (ReplicaId, ReplicaAddrs)>,
+        members: Members<D::Key, D::Service>,
         balance: Weak<Shared<D::Service, B>>,
         waker: Arc<AtomicWaker>,
     }
@@ -38,7 +43,10 @@ impl<D: Discover, A, B> Membership<D, A, B> {
         Self {
             discover,
             addrs,
-            members: HashMap::new(),
+            members: Members {
+                placed: HashMap::new(),
+                left_out: VecDeque::new(),
+            },
             balance: Arc::downgrade(balance),
             waker: Arc::clone(&balance.membership_waker),
         }
@@ -66,12 +74,10 @@ where
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(Some(Ok(Change::Insert(key, service)))) => {
                     let addrs = (this.addrs)(&key);
-                    insert(&balance, this.members, key, addrs, service);
+                    this.members.insert(&balance, key, addrs, service);
                 }
                 Poll::Ready(Some(Ok(Change::Remove(key)))) => {
-                    if let Some((replica, _)) = this.members.remove(&key) {
-                        balance.remove(replica);
-                    }
+                    this.members.remove(&balance, &key);
                 }
             }
         }
@@ -80,31 +86,108 @@ where
     }
 }
 
-/// A key that is inserted again gets the new service; as the same replica, if it is still at the same place.
-fn insert<K: Hash + Eq, S, B>(
-    balance: &Shared<S, B>,
-    members: &mut HashMap<K, (ReplicaId, ReplicaAddrs)>,
+/// Who is in the fleet, and who waits for a place in it.
+struct Members<K, S> {
+    placed: HashMap<K, (ReplicaId, ReplicaAddrs)>,
+    /// Longest first; at most [`LEFT_OUT_MAX`].
+    left_out: VecDeque<LeftOut<K, S>>,
+}
+
+/// A key that is to join as soon as what kept it out is gone.
+struct LeftOut<K, S> {
     key: K,
     addrs: ReplicaAddrs,
     service: S,
-) {
-    match members.get(&key) {
-        Some(&(replica, before)) if before == addrs => {
+    error: InsertError,
+}
+
+impl<K: Hash + Eq, S> Members<K, S> {
+    /// A key that is inserted again gets the new service; as the same replica, if it is still at the same place.
+    fn insert<B>(&mut self, balance: &Shared<S, B>, key: K, addrs: ReplicaAddrs, service: S) {
+        self.left_out.retain(|left_out| left_out.key != key);
+        let before = self.placed.remove(&key);
+        if let Some((replica, at)) = before
+            && at == addrs
+        {
             balance.replace(replica, service);
+            self.placed.insert(key, (replica, addrs));
             return;
         }
-        Some(&(replica, _)) => {
+        // The new place before the old one goes, so that the fleet is never without both; unless the old one is in its
+        // way.
+        let mut joined = balance.insert(addrs, service);
+        if let Some((replica, _)) = before {
             balance.remove(replica);
+            if let Err((_, service)) = joined {
+                joined = balance.insert(addrs, service);
+            }
         }
-        None => {}
+        match joined {
+            Ok(replica) => {
+                self.placed.insert(key, (replica, addrs));
+            }
+            Err((error, service)) => self.leave_out(LeftOut {
+                key,
+                addrs,
+                service,
+                error,
+            }),
+        }
+        if let Some((_, at)) = before {
+            self.fill(balance, at);
+        }
     }
-    match balance.insert(addrs, service) {
-        Ok(replica) => {
-            members.insert(key, (replica, addrs));
+
+    fn remove<B>(&mut self, balance: &Shared<S, B>, key: &K) {
+        self.left_out.retain(|left_out| left_out.key != *key);
+        if let Some((replica, at)) = self.placed.remove(key) {
+            balance.remove(replica);
+            self.fill(balance, at);
         }
-        Err(error) => {
-            members.remove(&key);
-            tracing::warn!(%error, "a discovered replica was left out");
+    }
+
+    fn leave_out(&mut self, left_out: LeftOut<K, S>) {
+        let error = left_out.error;
+        if self.left_out.len() < LEFT_OUT_MAX {
+            tracing::warn!(%error, "a discovered replica waits for its place");
+            self.left_out.push_back(left_out);
+        } else {
+            tracing::warn!(%error, "a discovered replica was left out: {LEFT_OUT_MAX} wait already");
+        }
+    }
+
+    /// Lets those join whom nothing keeps out any more, now that a replica is no longer `at` its place.
+    fn fill<B>(&mut self, balance: &Shared<S, B>, at: ReplicaAddrs) {
+        // Once round, so that those who stay keep their order.
+        for _ in 0..self.left_out.len() {
+            let Some(waiting) = self.left_out.pop_front() else {
+                return;
+            };
+            let may_join = match waiting.error {
+                InsertError::Duplicate { addr, .. } => addr == at.query,
+                InsertError::Full => true,
+            };
+            if !may_join {
+                self.left_out.push_back(waiting);
+                continue;
+            }
+            let LeftOut {
+                key,
+                addrs,
+                service,
+                ..
+            } = waiting;
+            match balance.insert(addrs, service) {
+                Ok(replica) => {
+                    self.placed.insert(key, (replica, addrs));
+                }
+                Err((error, service)) => self.left_out.push_back(LeftOut {
+                    key,
+                    addrs,
+                    service,
+                    error,
+                }),
+            }
         }
     }
 }
@@ -112,7 +195,8 @@ fn insert<K: Hash + Eq, S, B>(
 impl<D: Discover, A, B> core::fmt::Debug for Membership<D, A, B> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Membership")
-            .field("members", &self.members.len())
+            .field("members", &self.members.placed.len())
+            .field("left_out", &self.members.left_out.len())
             .finish_non_exhaustive()
     }
 }

@@ -54,6 +54,7 @@ pub use membership::Membership;
 use super::balancer::{Balancer, Picked};
 use super::lease::Lease;
 use super::replicas::{InsertError, ReplicaAddrs, ReplicaMap};
+use crate::wire::HINT_BYTES_MAX;
 use bytes::Bytes;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -63,7 +64,7 @@ use http::{Request, Response};
 use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 use tower::discover::Discover;
 use tower::{BoxError, Service};
 
@@ -95,6 +96,8 @@ pub(super) struct Shared<S, B> {
     services: RwLock<ReplicaMap<S>>,
     classify: Arc<dyn Classify>,
     hint: Option<HintOf<B>>,
+    /// That a hint was too long is told once.
+    hint_too_long: Once,
     membership_waker: Arc<AtomicWaker>,
 }
 
@@ -146,7 +149,7 @@ impl<B> BalanceBuilder<B> {
     }
 
     /// Puts into the probes for a query what `hint` reads off its request: at most
-    /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX) bytes. Only asked by policies that probe for each query. `[S3]`
+    /// [`HINT_BYTES_MAX`] bytes; a longer one is left out, and the first such logged. Only asked by policies that probe for each query. `[S3]`
     #[must_use]
     pub fn hint(
         mut self,
@@ -167,6 +170,7 @@ impl<B> BalanceBuilder<B> {
             services: RwLock::default(),
             classify: self.classify,
             hint: self.hint,
+            hint_too_long: Once::new(),
             membership_waker: Arc::default(),
         });
         let membership = Membership::new(discover, addrs, &shared);
@@ -175,14 +179,19 @@ impl<B> BalanceBuilder<B> {
 }
 
 impl<S, B> Shared<S, B> {
-    fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, InsertError> {
+    /// The service comes back with the error.
+    fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, (InsertError, S)> {
         let mut services = self
             .services
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let replica = self.balancer.insert(addrs)?;
-        services.insert(replica, service);
-        Ok(replica)
+        match self.balancer.insert(addrs) {
+            Ok(replica) => {
+                services.insert(replica, service);
+                Ok(replica)
+            }
+            Err(error) => Err((error, service)),
+        }
     }
 
     fn replace(&self, replica: ReplicaId, service: S) {
@@ -218,6 +227,23 @@ impl<S, B> Shared<S, B> {
         Some(Chosen { lease, service })
     }
 
+    /// What to put into the probes for this request.
+    fn hint_of(&self, request: &Request<B>) -> Bytes {
+        let hint = self.hint.as_ref().and_then(|hint| hint(request));
+        let hint = hint.unwrap_or_default();
+        if hint.len() <= HINT_BYTES_MAX {
+            return hint;
+        }
+        self.hint_too_long.call_once(|| {
+            let bytes = hint.len();
+            tracing::warn!(
+                bytes,
+                "a query's hint is longer than {HINT_BYTES_MAX} bytes and was left out, as all such will be"
+            );
+        });
+        Bytes::new()
+    }
+
     fn failed<T>(&self, lease: &mut Option<Lease>, error: BoxError) -> Result<T, BoxError> {
         if let Some(lease) = lease.take() {
             lease.finish(self.classify.error(&*error));
@@ -225,9 +251,20 @@ impl<S, B> Shared<S, B> {
         Err(error)
     }
 
-    fn leased<RB: Body>(&self, response: Response<RB>, lease: Lease) -> Response<LeasedBody<RB>> {
+    fn leased<RB: Body>(
+        &self,
+        response: Response<RB>,
+        lease: Lease,
+        asks_head_only: bool,
+    ) -> Response<LeasedBody<RB>> {
         let (head, body) = response.into_parts();
-        let body = LeasedBody::new(body, lease, &head, Arc::clone(&self.classify));
+        let body = LeasedBody::new(
+            body,
+            lease,
+            &head,
+            Arc::clone(&self.classify),
+            asks_head_only,
+        );
         Response::from_parts(head, body)
     }
 }
@@ -267,8 +304,7 @@ where
         let state = match probing {
             None => State::chosen(chosen, request),
             Some(mut round) => {
-                let hint = self.shared.hint.as_ref().and_then(|hint| hint(&request));
-                round.send(&hint.unwrap_or_default());
+                round.send(&self.shared.hint_of(&request));
                 State::Probing {
                     round: Some(round),
                     request: Some(request),

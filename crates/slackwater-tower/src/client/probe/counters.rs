@@ -14,7 +14,7 @@ pub struct ProbeCounters {
     pub refused_back_off: u64,
     /// Probes not taken because this prober cannot carry them.
     pub refused_unsupported: u64,
-    /// Probes that the operating system would not send.
+    /// Probes that the operating system would not send, or not before their deadline.
     pub send_failed: u64,
     /// UDP: datagrams that are no replies.
     pub malformed: u64,

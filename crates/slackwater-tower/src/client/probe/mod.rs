@@ -21,10 +21,12 @@ use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Weak};
 
-/// Carries probes.
+/// Carries probes, for one balancer: a prober knows one way back for answers. An `Arc` of it is for looking at its
+/// counters, not for a second balancer.
 pub trait Prober: Debug + Send + Sync + 'static {
     /// Called once, before the first probe, within the owner's tokio runtime: here tasks are spawned and `reports` is
-    /// kept. The prober must not outlive its use: its tasks end when it is dropped.
+    /// kept. The prober must not outlive its use: its tasks end when it is dropped. A second call, which only a prober
+    /// given to two balancers can get, is a mistake: it is ignored, and logged as an error.
     fn start(&self, reports: Reports);
 
     /// Takes a probe to send, or refuses it. Called on a query's path, so it must neither wait nor do work that could be
@@ -76,6 +78,13 @@ impl<P: Prober + ?Sized> Prober for Box<P> {
     fn counters(&self) -> ProbeCounters {
         (**self).counters()
     }
+}
+
+/// For a prober that is given to a second balancer.
+fn log_second_start() {
+    tracing::error!(
+        "a prober was given to a second balancer, which will get no reports; make one prober for each"
+    );
 }
 
 /// The name of a probe, to hand its answer back under.
@@ -168,6 +177,11 @@ impl Reports {
         if let Some(balancer) = self.balancer() {
             balancer.probe_lost(token);
         }
+    }
+
+    /// The balancer's clock; `None` after its end.
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.balancer().map(|balancer| balancer.now())
     }
 
     fn balancer(&self) -> Option<Balancer> {

@@ -1,5 +1,6 @@
 //! Kept connections to where replicas answer probes, and patience with those that cannot be reached.
 
+use super::super::Refused;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,6 +20,10 @@ use tokio::time::Instant;
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+/// A place that no probe has gone to for so long is dropped, with its connections.
+const UNUSED_MAX: Duration = Duration::from_secs(60);
+/// The most places known at once; a probe to one more is refused.
+const PLACES_MAX: usize = 1 << 16;
 /// More headers than this are no report.
 const HEADERS_MAX: usize = 64;
 /// A reply's head may be as long as this, in bytes; the least that hyper allows.
@@ -74,12 +79,28 @@ struct Place {
     idle: Vec<Connection>,
     failures: u32,
     retry_at: Option<Instant>,
+    used_at: Instant,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// A place may come back after it was forgotten, by a probe that was on its way: so those unused are dropped, too.
     places: HashMap<SocketAddr, Place>,
+    /// When to look for unused places.
+    sweep_at: Option<Instant>,
     closed: bool,
+}
+
+impl State {
+    /// Drops the places that are unused, if it is time to look.
+    fn sweep(&mut self, now: Instant) {
+        if self.sweep_at.is_some_and(|at| at > now) {
+            return;
+        }
+        self.sweep_at = Some(now + UNUSED_MAX);
+        self.places
+            .retain(|_, place| now.duration_since(place.used_at) < UNUSED_MAX);
+    }
 }
 
 /// The connections of one prober.
@@ -97,16 +118,26 @@ impl Connections {
         }
     }
 
-    /// Whether it is worth a try: not within the pause that follows a failure. Makes the place known.
-    pub(super) fn may_try(&self, addr: SocketAddr) -> bool {
+    /// Whether it is worth a try: not within the pause that follows a failure. Makes the place known, if there is room.
+    pub(super) fn may_try(&self, addr: SocketAddr) -> Result<(), Refused> {
+        let now = Instant::now();
         let mut state = self.lock();
+        state.sweep(now);
+        if state.places.len() >= PLACES_MAX && !state.places.contains_key(&addr) {
+            return Err(Refused::Full);
+        }
         let place = state.places.entry(addr).or_insert_with(|| Place {
             host: HeaderValue::try_from(addr.to_string()).ok(),
             idle: Vec::new(),
             failures: 0,
             retry_at: None,
+            used_at: now,
         });
-        place.retry_at.is_none_or(|at| at <= Instant::now())
+        place.used_at = now;
+        if place.retry_at.is_some_and(|at| at > now) {
+            return Err(Refused::BackOff);
+        }
+        Ok(())
     }
 
     pub(super) fn host(&self, addr: SocketAddr) -> Option<HeaderValue> {
@@ -153,7 +184,9 @@ impl Connections {
     }
 
     pub(super) fn forget(&self, addr: SocketAddr) {
-        self.lock().places.remove(&addr);
+        let mut state = self.lock();
+        state.places.remove(&addr);
+        state.sweep(Instant::now());
     }
 
     pub(super) fn close(&self) {
@@ -164,5 +197,46 @@ impl Connections {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_a_late_probe_brought_back_goes_when_nobody_uses_it() {
+        let connections = Connections::new(4);
+        let known = |port| connections.lock().places.contains_key(&addr(port));
+        let _ = connections.may_try(addr(1));
+        connections.forget(addr(1));
+        let _ = connections.may_try(addr(1));
+        assert!(known(1), "the race that is meant");
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_secs(30)).await;
+            let _ = connections.may_try(addr(2));
+        }
+        assert!(!known(1));
+        assert!(known(2), "in use all the time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_only_so_many_places_until_some_are_unused() {
+        let connections = Connections::new(4);
+        let many = (0..=u16::MAX).map(|low| SocketAddr::from(([127, 0, 0, 1], low)));
+        for addr in many {
+            let _ = connections.may_try(addr);
+        }
+        let one_more = SocketAddr::from(([127, 0, 0, 2], 1));
+        let _ = connections.may_try(one_more);
+        assert_eq!(connections.lock().places.len(), PLACES_MAX);
+        let _ = connections.may_try(addr(1));
+        tokio::time::advance(UNUSED_MAX).await;
+        let _ = connections.may_try(one_more);
+        assert_eq!(connections.lock().places.len(), 1);
     }
 }

@@ -2,27 +2,32 @@
 //!
 //! Works through everything that speaks HTTP, at several times the price of UDP. Each probe is a task of its own that
 //! ends at the probe's deadline whatever the replica does; how many there may be is capped, so a replica that hangs costs
-//! a few tasks and no query anything. A body is read only to keep the connection, and only a little of it.
+//! a few tasks and no query anything. A body is read only to keep the connection, after the probe is over, and only a
+//! little of it for a little while.
 
 mod connections;
 
-use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::headers::{read_report, write_hint};
 use crate::wire::{HINT_BYTES_MAX, PROBE_PATH};
 use connections::{Connection, Connections};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body as _, Incoming};
+use slackwater_core::LoadReport;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 /// The most of a reply's body that is read for the sake of its connection.
 const BODY_BYTES_MAX: u64 = 4096;
+/// The longest that a reply's body is waited for, after its probe is over.
+const BODY_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Settings of an [`HttpProber`].
 #[derive(Clone, Debug)]
@@ -58,7 +63,16 @@ struct Inner {
     config: HttpProberConfig,
     connections: Connections,
     outstanding: AtomicU32,
+    /// Replies whose bodies are being read; never more than probes may be outstanding.
+    reading: AtomicU32,
     counters: Mutex<ProbeCounters>,
+}
+
+/// A reply's head, and what its connection still has to deliver.
+struct Reply {
+    report: Result<LoadReport, Loss>,
+    connection: Connection,
+    body: Incoming,
 }
 
 /// Why a probe was lost.
@@ -79,6 +93,7 @@ impl HttpProber {
                 connections: Connections::new(config.idle_connections_max),
                 config,
                 outstanding: AtomicU32::new(0),
+                reading: AtomicU32::new(0),
                 counters: Mutex::default(),
             }),
             started: OnceLock::new(),
@@ -93,8 +108,9 @@ impl HttpProber {
 
 impl Prober for HttpProber {
     fn start(&self, reports: Reports) {
-        // A second start would be a second owner; the first one stays.
-        let _ = self.started.set((Handle::current(), reports));
+        if self.started.set((Handle::current(), reports)).is_err() {
+            log_second_start();
+        }
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
@@ -104,16 +120,19 @@ impl Prober for HttpProber {
             inner.count(|c| c.refused_unsupported += 1);
             return Err(Refused::Unsupported);
         }
-        if !inner.connections.may_try(probe.addr) {
-            inner.count(|c| c.refused_back_off += 1);
-            return Err(Refused::BackOff);
+        if let Err(refused) = inner.connections.may_try(probe.addr) {
+            inner.count(|c| match refused {
+                Refused::Full => c.refused_full += 1,
+                _ => c.refused_back_off += 1,
+            });
+            return Err(refused);
         }
-        let Some(place) = Place::take(inner) else {
+        let Some(place) = Place::take(inner, |inner| &inner.outstanding) else {
             inner.count(|c| c.refused_full += 1);
             return Err(Refused::Full);
         };
         let reports = reports.clone();
-        runtime.spawn(async move { place.0.probe(&probe, &reports).await });
+        runtime.spawn(place.probe(probe, reports));
         Ok(())
     }
 
@@ -133,63 +152,91 @@ impl Drop for HttpProber {
     }
 }
 
-/// A place among the outstanding probes, given back on drop.
-struct Place(Arc<Inner>);
+/// A place among those that a count allows, given back on drop.
+struct Place {
+    inner: Arc<Inner>,
+    count: fn(&Inner) -> &AtomicU32,
+}
 
 impl Place {
-    fn take(inner: &Arc<Inner>) -> Option<Self> {
+    fn take(inner: &Arc<Inner>, count: fn(&Inner) -> &AtomicU32) -> Option<Self> {
         let max = inner.config.outstanding_max;
-        inner
-            .outstanding
+        count(inner)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |outstanding| {
                 (outstanding < max).then_some(outstanding + 1)
             })
             .ok()
-            .map(|_| Self(Arc::clone(inner)))
+            .map(|_| Self {
+                inner: Arc::clone(inner),
+                count,
+            })
+    }
+
+    /// One probe, from connection to connection kept.
+    async fn probe(self, probe: ProbeToSend, reports: Reports) {
+        let inner = Arc::clone(&self.inner);
+        let reply = inner.ask(&probe, &reports).await;
+        drop(self);
+        let Some((connection, body)) = reply else {
+            return;
+        };
+        if body.is_end_stream() {
+            inner.connections.keep(probe.addr, connection);
+        } else if let Some(_place) = Self::take(&inner, |inner| &inner.reading)
+            && let Ok(true) = timeout(BODY_TIME_MAX, ends_soon(body)).await
+        {
+            inner.connections.keep(probe.addr, connection);
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.outstanding.fetch_sub(1, Ordering::Relaxed);
+        (self.count)(&self.inner).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Inner {
-    /// One probe, from connection to connection kept.
-    async fn probe(&self, probe: &ProbeToSend, reports: &Reports) {
+    /// One probe up to its end, which it has just once; what is left of its connection.
+    async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Option<(Connection, Incoming)> {
         let span = probe.deadline.saturating_since(probe.sent_at);
-        let result = timeout(span, self.ask(probe, reports)).await;
-        let loss = match result {
-            Ok(Ok(())) => return,
-            Ok(Err(loss)) => Some(loss),
-            Err(_) => None,
+        let (report, rest) = match timeout(span, self.reply(probe)).await {
+            Ok(Ok(reply)) => (
+                reply.report.map_err(Some),
+                Some((reply.connection, reply.body)),
+            ),
+            Ok(Err(loss)) => (Err(Some(loss)), None),
+            Err(_) => (Err(None), None),
         };
-        self.count(|counters| match loss {
-            Some(Loss::Connect) => counters.connect_failed += 1,
-            Some(Loss::Broken) => counters.broken += 1,
-            Some(Loss::Status) => counters.bad_status += 1,
-            Some(Loss::Report) => counters.bad_report += 1,
-            Some(Loss::Hint) => counters.refused_unsupported += 1,
-            None => counters.timed_out += 1,
+        self.count(|counters| match &report {
+            Ok(_) => counters.answered += 1,
+            Err(Some(Loss::Connect)) => counters.connect_failed += 1,
+            Err(Some(Loss::Broken)) => counters.broken += 1,
+            Err(Some(Loss::Status)) => counters.bad_status += 1,
+            Err(Some(Loss::Report)) => counters.bad_report += 1,
+            Err(Some(Loss::Hint)) => counters.refused_unsupported += 1,
+            Err(None) => counters.timed_out += 1,
         });
-        reports.lost(probe.token);
+        match &report {
+            Ok(report) => reports.report(probe.token, report),
+            Err(_) => reports.lost(probe.token),
+        }
+        rest
     }
 
-    async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Result<(), Loss> {
+    async fn reply(&self, probe: &ProbeToSend) -> Result<Reply, Loss> {
         let (connection, response) = self.exchange(probe).await?;
         let (head, body) = response.into_parts();
-        if !head.status.is_success() {
-            self.keep(probe.addr, connection, body).await;
-            return Err(Loss::Status);
-        }
-        let report = read_report(&head.headers).map_err(|_| Loss::Report);
-        if let Ok(report) = &report {
-            self.count(|counters| counters.answered += 1);
-            reports.report(probe.token, report);
-        }
-        self.keep(probe.addr, connection, body).await;
-        report.map(|_| ())
+        let report = if head.status.is_success() {
+            read_report(&head.headers).map_err(|_| Loss::Report)
+        } else {
+            Err(Loss::Status)
+        };
+        Ok(Reply {
+            report,
+            connection,
+            body,
+        })
     }
 
     /// Sends the request; on a kept connection that turns out to be closed, once more on a new one.
@@ -230,25 +277,6 @@ impl Inner {
         Ok(request)
     }
 
-    /// Reads the body to its end, if that is near, and keeps the connection.
-    async fn keep(&self, addr: SocketAddr, connection: Connection, mut body: Incoming) {
-        let mut left = BODY_BYTES_MAX;
-        while !body.is_end_stream() {
-            match body.frame().await {
-                None => break,
-                Some(Err(_)) => return,
-                Some(Ok(frame)) => {
-                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
-                    let Some(rest) = left.checked_sub(bytes) else {
-                        return;
-                    };
-                    left = rest;
-                }
-            }
-        }
-        self.connections.keep(addr, connection);
-    }
-
     fn count(&self, event: impl FnOnce(&mut ProbeCounters)) {
         event(&mut self.lock_counters());
     }
@@ -256,4 +284,23 @@ impl Inner {
     fn lock_counters(&self) -> std::sync::MutexGuard<'_, ProbeCounters> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads a body to its end; `false` if that is far away, or an error.
+async fn ends_soon(mut body: Incoming) -> bool {
+    let mut left = BODY_BYTES_MAX;
+    while !body.is_end_stream() {
+        match body.frame().await {
+            None => break,
+            Some(Err(_)) => return false,
+            Some(Ok(frame)) => {
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(rest) = left.checked_sub(bytes) else {
+                    return false;
+                };
+                left = rest;
+            }
+        }
+    }
+    true
 }

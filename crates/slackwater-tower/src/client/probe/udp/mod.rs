@@ -8,7 +8,7 @@
 mod lane;
 mod nonces;
 
-use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports};
+use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::{HINT_BYTES_MAX, ProbeKey};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lane::Lane;
@@ -95,10 +95,12 @@ impl Prober for UdpProber {
             let reports = reports.clone();
             tokio::spawn(async move { lane.run(&reports).await })
         };
-        self.tasks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(self.lanes().map(spawn));
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.is_empty() {
+            tasks.extend(self.lanes().map(spawn));
+        } else {
+            log_second_start();
+        }
     }
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {

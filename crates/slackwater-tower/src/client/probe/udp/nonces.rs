@@ -59,7 +59,18 @@ impl Nonces {
         Ok(nonces)
     }
 
-    /// Keeps a place for a probe; its nonce, or `None` when all places are taken.
+    /// Places there are.
+    pub(super) const fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the probe with this nonce may still be answered.
+    pub(super) fn is_awaited(&mut self, now: Instant, nonce: u64) -> bool {
+        self.slot_mut(nonce)
+            .is_some_and(|slot| !slot.answered && slot.deadline > now)
+    }
+
+    /// Keeps a place for a probe; its nonce, or `None` when the places that were looked at are all taken.
     pub(super) fn reserve(
         &mut self,
         now: Instant,
@@ -74,9 +85,15 @@ impl Nonces {
         let free = |index: &usize| {
             self.slots[*index].is_none_or(|slot| slot.answered || slot.deadline <= now)
         };
-        let index = (self.next..self.next + SEARCH_MAX.min(self.slots.len()))
+        let searched = SEARCH_MAX.min(self.slots.len());
+        let found = (self.next..self.next + searched)
             .map(|index| index & mask)
-            .find(free)?;
+            .find(free);
+        let Some(index) = found else {
+            // The next search begins behind these: a run of taken slots must not hide the free ones that follow it.
+            self.next = (self.next + searched) & mask;
+            return None;
+        };
         let nonce = (self.drawn.pop()? & !(mask as u64)) | index as u64;
         self.slots[index] = Some(Slot {
             nonce,
@@ -135,7 +152,7 @@ fn same_place(asked: SocketAddr, from: SocketAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use core::time::Duration;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig};
@@ -144,7 +161,7 @@ mod tests {
     const ADDR: SocketAddr =
         SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 9);
 
-    fn token() -> ProbeToken {
+    pub(in super::super) fn token() -> ProbeToken {
         let mut draw = SplitMix64::new(1);
         let mut policy = Prequal::new(PrequalConfig::default());
         let replica = ReplicaIds::new().allocate().expect("room");
@@ -183,6 +200,22 @@ mod tests {
         assert!(reserve(&mut nonces, Instant::EPOCH).is_some());
         assert_eq!(reserve(&mut nonces, Instant::EPOCH), None);
         assert!(reserve(&mut nonces, deadline).is_some());
+    }
+
+    #[test]
+    fn a_run_of_unanswered_probes_does_not_block_the_free_places_behind_it() {
+        let mut nonces = Nonces::new(1024).expect("randomness");
+        let deadline = Instant::EPOCH + Duration::from_millis(50);
+        let reserve = |nonces: &mut Nonces| nonces.reserve(Instant::EPOCH, token(), ADDR, deadline);
+        for _ in 0..3 * SEARCH_MAX {
+            reserve(&mut nonces).expect("room");
+        }
+        for _ in 3 * SEARCH_MAX..1024 {
+            let nonce = reserve(&mut nonces).expect("room");
+            nonces.claim(nonce, ADDR);
+        }
+        let reserved = (0..100).filter(|_| reserve(&mut nonces).is_some());
+        assert_eq!(reserved.count(), 97, "each search gets further");
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! What an HTTP response says of its query, for both sides: whether it failed, and where it ends.
+//!
+//! A status of 500 or more is a failure, and so is a gRPC status that blames the server; a gRPC response has status 200
+//! whatever became of it. Who sent a bad request is answered just as well as anybody: 4xx and its gRPC counterparts are
+//! successes.
+//!
+//! A body need not be polled to its end: servers stop at the announced length.
+
+use bytes::Buf;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::{Body, Frame};
+
+/// Whether a response's head says that the query failed.
+pub(crate) fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
+    status.is_server_error() || grpc_failed(headers)
+}
+
+/// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
+/// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
+/// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
+pub(crate) fn grpc_failed(headers: &HeaderMap) -> bool {
+    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
+    matches!(
+        status,
+        Some(b"2" | b"4" | b"8" | b"12" | b"13" | b"14" | b"15")
+    )
+}
+
+/// The bytes of a body that are still to come, where that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BytesLeft(Option<u64>);
+
+impl BytesLeft {
+    /// Nobody knows.
+    pub(crate) const UNKNOWN: Self = Self(None);
+
+    /// What the response's head, its body and the method of its request tell.
+    pub(crate) fn of_response(
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &impl Body,
+        asks_head_only: bool,
+    ) -> Self {
+        let has_no_body = asks_head_only
+            || status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if has_no_body {
+            return Self(Some(0));
+        }
+        let exact = body.size_hint().exact();
+        Self(exact.or_else(|| headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
+    }
+
+    /// A frame has come.
+    pub(crate) fn take<D: Buf>(&mut self, frame: &Frame<D>) {
+        if let (Some(left), Some(data)) = (self.0.as_mut(), frame.data_ref()) {
+            let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
+            *left = left.saturating_sub(bytes);
+        }
+    }
+
+    /// Nothing more is to come.
+    pub(crate) const fn is_none(self) -> bool {
+        matches!(self.0, Some(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(grpc_status: &str) -> HeaderMap {
+        let status = grpc_status.parse().expect("a header's value");
+        HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), status)])
+    }
+
+    #[test]
+    fn grpc_fails_only_where_the_server_is_to_blame() {
+        let failed: Vec<_> = (0..=17)
+            .filter(|status: &u8| grpc_failed(&headers(&status.to_string())))
+            .collect();
+        assert_eq!(failed, [2, 4, 8, 12, 13, 14, 15]);
+        assert!(!grpc_failed(&headers("")));
+        assert!(!grpc_failed(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_head_fails_by_either_status() {
+        assert!(head_failed(StatusCode::BAD_GATEWAY, &headers("0")));
+        assert!(head_failed(StatusCode::OK, &headers("14")));
+        assert!(!head_failed(StatusCode::NOT_FOUND, &headers("5")));
+    }
+}
