@@ -21,7 +21,7 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 /// A place that no probe has gone to for so long is dropped, with its connections.
-const UNUSED_MAX: Duration = Duration::from_secs(60);
+const UNUSED_MAX: Duration = Duration::from_mins(1);
 /// The most places known at once; a probe to one more is refused.
 const PLACES_MAX: usize = 1 << 16;
 /// More headers than this are no report.
