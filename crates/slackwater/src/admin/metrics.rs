@@ -224,6 +224,8 @@ impl Families<'_> {
         let help = "Queries for which there was no replica.";
         self.counter("no_replica", help, counts.no_replica)?;
         self.counter("probes_sent", "Probes sent.", probes("sent"))?;
+        let help = "Of those sent: given back, because this process's own queue was full.";
+        self.counter("probes_unsent", help, probes("unsent"))?;
         self.counter(
             "probes_answered",
             "Probes answered in time.",

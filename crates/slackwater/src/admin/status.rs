@@ -192,6 +192,7 @@ impl From<&Counters> for PolicyCounts {
             no_replica: c.no_replica,
             probes: named(&[
                 ("sent", c.probes_sent),
+                ("unsent", c.probes_unsent),
                 ("answered", c.probes_answered),
                 ("lost", c.probes_lost),
                 ("answered_late", c.reports_late),
