@@ -52,7 +52,7 @@ impl Balancer {
         }
     }
 
-    /// Releases the lock, and wakes [`Drive`] if it would sleep for too long.
+    /// Releases the lock, and wakes [`Drive`](super::drive::Drive) if it would sleep for too long.
     pub(super) fn rearm(&self, mut driver: MutexGuard<'_, Driver>) {
         let wake = driver.wants_earlier_wake();
         drop(driver);
