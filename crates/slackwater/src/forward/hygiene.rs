@@ -10,10 +10,12 @@ use crate::config::ReplicaProtocol;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// Why a request is not forwarded.
@@ -48,7 +50,7 @@ pub(crate) struct Origin {
 }
 
 /// Makes a client's request fit for a replica.
-pub(crate) fn prepare_request<B>(
+pub(crate) fn prepare_request<B: Body>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
     origin: &Origin,
@@ -81,6 +83,7 @@ pub(crate) fn prepare_request<B>(
                 join_cookies(request.headers_mut());
             }
             target_http1(request, origin)?;
+            frame_http1(request);
             *request.version_mut() = Version::HTTP_11;
         }
         ReplicaProtocol::H2c => {
@@ -89,6 +92,17 @@ pub(crate) fn prepare_request<B>(
         }
     }
     Ok(())
+}
+
+/// Says that a body of unknown length follows. hyper says it by itself, except for the methods that seldom have a body
+/// (GET, HEAD, CONNECT): there it would drop the body without a word.
+fn frame_http1<B: Body>(request: &mut Request<B>) {
+    let body = request.body();
+    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        request
+            .headers_mut()
+            .insert(header::TRANSFER_ENCODING, CHUNKED);
+    }
 }
 
 /// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be passed on.

@@ -1,5 +1,6 @@
 //! Heads as they come in and as they go out.
 
+use super::super::body::RequestBody;
 use super::*;
 use ReplicaProtocol::{H2c, Http1};
 
@@ -14,12 +15,14 @@ fn request(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<()> {
+) -> Request<RequestBody> {
     let mut builder = Request::builder().uri(target).version(version);
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
-    builder.body(()).expect("a valid request")
+    builder
+        .body(RequestBody::default())
+        .expect("a valid request")
 }
 
 fn prepared(
@@ -27,7 +30,7 @@ fn prepared(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<()> {
+) -> Request<RequestBody> {
     let mut request = request(target, version, fields);
     prepare_request(&mut request, protocol, &origin()).expect("not refused");
     request
@@ -41,7 +44,7 @@ fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
         .as_u16()
 }
 
-fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
+fn field<'a>(request: &'a Request<RequestBody>, name: &str) -> Vec<&'a str> {
     let values = request.headers().get_all(name);
     values
         .iter()
