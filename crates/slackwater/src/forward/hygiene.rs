@@ -162,6 +162,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
     if seen.transfer_encoding {
         headers.remove(header::TRANSFER_ENCODING);
+        // Overridden by the transfer coding, so it must not reach anyone who would believe it. RFC 9112 §6.3
+        headers.remove(header::CONTENT_LENGTH);
     }
     if seen.te {
         headers.remove(header::TE);

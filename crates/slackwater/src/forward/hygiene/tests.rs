@@ -214,3 +214,23 @@ fn a_response_loses_the_fields_of_its_connection() {
     );
     assert!(!prepare_response(&mut coded));
 }
+
+#[test]
+fn a_transfer_coding_overrides_a_length() {
+    let both = [
+        ("host", "x"),
+        ("content-length", "5"),
+        ("transfer-encoding", "chunked"),
+    ];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &both);
+        assert!(field(&request, "content-length").is_empty());
+    }
+    let mut response = Response::builder()
+        .header("content-length", "5")
+        .header("transfer-encoding", "chunked")
+        .body(())
+        .expect("a valid response");
+    assert!(prepare_response(&mut response));
+    assert!(response.headers().is_empty());
+}
