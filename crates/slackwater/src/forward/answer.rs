@@ -38,6 +38,11 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "coding",
             "the replica answered in a transfer coding that cannot be passed on",
         ),
+        Cause::Switched => text(
+            StatusCode::BAD_GATEWAY,
+            "switched",
+            "the replica changed the protocol although nobody had asked it to",
+        ),
         Cause::FirstByte => text(
             StatusCode::GATEWAY_TIMEOUT,
             "first_byte_timeout",

@@ -21,7 +21,7 @@ use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use std::io;
@@ -235,6 +235,10 @@ impl Replica {
                 cause: Cause::Withdrawn,
                 unsent: spare.map(Spare::into_request),
             });
+        }
+        // `Upgrade` is never passed on, so no client waits for one.
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::new(Cause::Switched));
         }
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));

@@ -303,6 +303,27 @@ async fn a_replica_that_closes_before_it_answers_is_a_502() {
 }
 
 #[tokio::test]
+async fn a_change_of_protocol_that_nobody_asked_for_is_a_502() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        let switch =
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+        connection.send(switch).await;
+        while connection.more().await > 0 {}
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.field("x-slackwater-error"), Some("switched"));
+    proxy.settled().await;
+}
+
+#[tokio::test]
 async fn half_a_response_is_an_aborted_response() {
     for (head, body) in [
         ("content-length: 10", "half."),
