@@ -64,6 +64,12 @@ pub(crate) fn prepare_request<B: Body>(
             "no transfer coding but chunked is known here",
         ));
     }
+    if seen.expect && !is_only_continue(request.headers()) {
+        return Err(Refusal {
+            status: StatusCode::EXPECTATION_FAILED,
+            reason: "no expectation but 100-continue is met here",
+        });
+    }
     let version = request.version();
     if seen.hosts > 1 {
         return Err(bad_request("more than one host field"));
@@ -73,6 +79,10 @@ pub(crate) fn prepare_request<B: Body>(
     }
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
+    if seen.expect {
+        // hyper says 100 to the client itself when the replica begins to take the body.
+        request.headers_mut().remove(header::EXPECT);
+    }
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
@@ -126,6 +136,7 @@ struct Seen {
     hosts: u32,
     cookies: u32,
     connection: bool,
+    expect: bool,
     te: bool,
     transfer_encoding: bool,
     /// Any other field that concerns one connection only.
@@ -141,6 +152,7 @@ impl Seen {
                 header::COOKIE => seen.cookies = seen.cookies.saturating_add(1),
                 header::CONNECTION => seen.connection = true,
                 header::TRANSFER_ENCODING => seen.transfer_encoding = true,
+                header::EXPECT => seen.expect = true,
                 header::TE => seen.te = true,
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
@@ -203,6 +215,11 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 
 fn is_only_chunked(headers: &HeaderMap) -> bool {
     tokens(headers, &header::TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
+}
+
+fn is_only_continue(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::EXPECT).iter();
+    values.all(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 fn wants_trailers(headers: &HeaderMap) -> bool {

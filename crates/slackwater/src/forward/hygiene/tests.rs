@@ -234,3 +234,14 @@ fn a_transfer_coding_overrides_a_length() {
     assert!(prepare_response(&mut response));
     assert!(response.headers().is_empty());
 }
+
+#[test]
+fn expectations_are_met_here_or_refused() {
+    let fields = [("host", "x"), ("expect", "100-Continue")];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &fields);
+        assert!(field(&request, "expect").is_empty());
+    }
+    let unknown = [("host", "x"), ("expect", "100-continue, x")];
+    assert_eq!(refused(Version::HTTP_11, &unknown), 417);
+}
