@@ -86,6 +86,7 @@ pub(crate) fn prepare_request<B: Body>(
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
+    target_whole_server(request)?;
     append_client(request.headers_mut(), &origin.client);
     match protocol {
         ReplicaProtocol::Http1 => {
@@ -264,8 +265,12 @@ fn join_cookies(headers: &mut HeaderMap) {
 /// HTTP/1.1: the host in its field, the path in the request line. A target that names its host overrides the field.
 fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
-        let host = HeaderValue::from_str(without_user_info(authority))
-            .map_err(|_| bad_request("the target's host is not one"))?;
+        let host = without_user_info(authority);
+        if !is_host(host.as_bytes()) {
+            return Err(bad_request("the target's host is not one"));
+        }
+        let host =
+            HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
         let path = request.uri().path_and_query().cloned();
         request.headers_mut().insert(header::HOST, host);
         *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
@@ -285,10 +290,25 @@ fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
 fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     let host = request.headers_mut().remove(header::HOST);
     let authority = match (request.uri().authority(), host) {
-        (Some(_), _) if request.uri().scheme() == Some(&Scheme::HTTP) => return Ok(()),
-        (Some(authority), _) => authority.clone(),
-        (None, Some(host)) if !host.is_empty() => Authority::try_from(host.as_bytes())
-            .map_err(|_| bad_request("the host field is not a host"))?,
+        (Some(authority), _) => {
+            let host = without_user_info(authority);
+            if !is_host(host.as_bytes()) {
+                return Err(bad_request("the target's host is not one"));
+            }
+            if host.len() == authority.as_str().len()
+                && request.uri().scheme() == Some(&Scheme::HTTP)
+            {
+                return Ok(());
+            }
+            Authority::try_from(host).map_err(|_| bad_request("the target's host is not one"))?
+        }
+        (None, Some(host)) if !host.is_empty() => {
+            if !is_host(host.as_bytes()) {
+                return Err(bad_request("the host field is not a host"));
+            }
+            Authority::try_from(host.as_bytes())
+                .map_err(|_| bad_request("the host field is not a host"))?
+        }
         (None, _) => origin.local.clone(),
     };
     let mut parts = core::mem::take(request.uri_mut()).into_parts();
@@ -299,6 +319,27 @@ fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
     }
     *request.uri_mut() =
         Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
+    Ok(())
+}
+
+/// `*` asks about the server as a whole, which only OPTIONS can; a target with a host writes it by leaving the path out.
+/// RFC 9112 §3.2.4
+fn target_whole_server<B>(request: &mut Request<B>) -> Result<(), Refusal> {
+    let is_options = *request.method() == Method::OPTIONS;
+    if request.uri().path() == "*" && !is_options {
+        return Err(bad_request("only OPTIONS can have * as its target"));
+    }
+    let uri = request.uri();
+    // An absent path reads as `/` but is not equal to it.
+    let is_absent = uri.authority().is_some()
+        && uri.path() == "/"
+        && (uri.path_and_query()).is_none_or(|path| *path == PathAndQuery::from_static(""));
+    if is_options && is_absent && uri.query().is_none() {
+        let mut parts = core::mem::take(request.uri_mut()).into_parts();
+        parts.path_and_query = Some(PathAndQuery::from_static("*"));
+        *request.uri_mut() =
+            Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
+    }
     Ok(())
 }
 

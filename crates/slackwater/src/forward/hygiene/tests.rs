@@ -245,3 +245,30 @@ fn expectations_are_met_here_or_refused() {
     let unknown = [("host", "x"), ("expect", "100-continue, x")];
     assert_eq!(refused(Version::HTTP_11, &unknown), 417);
 }
+
+#[test]
+fn a_host_is_a_host_for_http2_replicas_too() {
+    let target = "http://me@a.example:81/p";
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let request = prepared(H2c, target, version, &[("host", "x")]);
+        assert_eq!(request.uri(), "http://a.example:81/p");
+    }
+    let mut with_user = request("/", Version::HTTP_11, &[("host", "u@x")]);
+    let refusal = prepare_request(&mut with_user, H2c, &origin()).expect_err("not a host");
+    assert_eq!(refusal.status.as_u16(), 400);
+}
+
+#[test]
+fn only_options_asks_about_the_whole_server() {
+    for protocol in [Http1, H2c] {
+        let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
+        let refusal = prepare_request(&mut other, protocol, &origin()).expect_err("not OPTIONS");
+        assert_eq!(refusal.status.as_u16(), 400);
+        for (target, path) in [("*", "*"), ("http://x", "*"), ("http://x/", "/")] {
+            let mut options = request(target, Version::HTTP_11, &[("host", "x")]);
+            *options.method_mut() = Method::OPTIONS;
+            prepare_request(&mut options, protocol, &origin()).expect("not refused");
+            assert_eq!(options.uri().path(), path, "{target}");
+        }
+    }
+}
