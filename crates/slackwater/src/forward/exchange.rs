@@ -88,10 +88,7 @@ enum Connections {
 #[derive(Debug)]
 pub(super) enum Held {
     Http1(Rc<Pool>, pool::Sender),
-    Http2(
-        multiplex::Sender,
-        #[expect(dead_code, reason = "its end is what matters")] Place,
-    ),
+    Http2(multiplex::Sender, Place),
 }
 
 impl Held {
@@ -299,11 +296,16 @@ impl Replica {
         match sent {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(attempt(error, progress.as_deref(), self.options.protocol)),
-            Err(cause) => Err(Attempt {
-                cause,
-                unsent: None,
-                ending: Ending::Other,
-            }),
+            Err(cause) => {
+                if let (Held::Http2(_, place), Cause::FirstByte) = (held, &cause) {
+                    place.give_up_connection();
+                }
+                Err(Attempt {
+                    cause,
+                    unsent: None,
+                    ending: Ending::Other,
+                })
+            }
         }
     }
 

@@ -377,6 +377,38 @@ async fn a_replica_that_hangs_is_a_504() {
 }
 
 #[tokio::test]
+async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // The first connection takes requests and says nothing; the next one answers.
+    tokio::spawn(async move {
+        let (silent, _) = listener.accept().await.unwrap();
+        let mut silent = h2::server::handshake(silent).await.unwrap();
+        let holding = async {
+            let mut unanswered = Vec::new();
+            while let Some(Ok(request)) = silent.accept().await {
+                unanswered.push(request);
+            }
+        };
+        let answering = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                respond.send_response(Response::new(()), true).unwrap();
+            }
+        };
+        tokio::join!(holding, answering);
+    });
+    let proxy = Proxy::start(
+        &[address],
+        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
+    );
+    assert_eq!(get(proxy.address, "/").await.status, 504);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    proxy.settled().await;
+}
+
+#[tokio::test]
 async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"300ms\"");
