@@ -110,7 +110,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn status(&self) -> http::StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
 
