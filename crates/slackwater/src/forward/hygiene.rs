@@ -4,8 +4,9 @@
 //! `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), `X-Forwarded-For` gains the client's address, and the
 //! target is put where the replica's protocol wants it. Requests that two parsers could read in two ways are refused.
 //! Towards the client: the same fields are taken out. hyper frames both messages anew, so no body length is passed on
-//! unchecked. Nothing else is touched: no `Via`, no `Server`, no change of `Host`.
+//! unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
+use super::via;
 use crate::config::ReplicaProtocol;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -64,6 +65,12 @@ pub(crate) fn prepare_request<B: Body>(
             "no transfer coding but chunked is known here",
         ));
     }
+    if seen.via && via::has_passed(request.headers()) {
+        return Err(Refusal {
+            status: StatusCode::LOOP_DETECTED,
+            reason: "this request has passed here before",
+        });
+    }
     if seen.expect && !is_only_continue(request.headers()) {
         return Err(Refusal {
             status: StatusCode::EXPECTATION_FAILED,
@@ -88,6 +95,7 @@ pub(crate) fn prepare_request<B: Body>(
     }
     target_whole_server(request)?;
     append_client(request.headers_mut(), &origin.client);
+    via::note(request.headers_mut());
     match protocol {
         ReplicaProtocol::Http1 => {
             if seen.cookies > 1 {
@@ -140,6 +148,7 @@ struct Seen {
     expect: bool,
     te: bool,
     transfer_encoding: bool,
+    via: bool,
     /// Any other field that concerns one connection only.
     others: bool,
 }
@@ -155,6 +164,7 @@ impl Seen {
                 header::TRANSFER_ENCODING => seen.transfer_encoding = true,
                 header::EXPECT => seen.expect = true,
                 header::TE => seen.te = true,
+                header::VIA => seen.via = true,
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
                     "keep-alive" | "proxy-connection" => seen.others = true,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
-//! | what may pass from head to head | `hygiene` |
+//! | what may pass from head to head | `hygiene`, `via` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
@@ -31,6 +31,7 @@ mod pool;
 mod repeat;
 mod session;
 mod spare;
+mod via;
 
 pub(crate) use accept::Intake;
 pub(crate) use answer::{answer, refuse};

@@ -75,7 +75,7 @@ fn fields_of_one_connection_do_not_pass() {
     );
     let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["host", "x-forwarded-for", "x-public"]);
+    assert_eq!(names, ["host", "via", "x-forwarded-for", "x-public"]);
 }
 
 #[test]
@@ -271,4 +271,14 @@ fn only_options_asks_about_the_whole_server() {
             assert_eq!(options.uri().path(), path, "{target}");
         }
     }
+}
+
+#[test]
+fn a_request_that_comes_back_is_in_a_loop() {
+    let fields = [("host", "x"), ("via", "1.0 edge, 2 other")];
+    let mut passed = prepared(Http1, "/", Version::HTTP_11, &fields);
+    assert_eq!(field(&passed, "via").len(), 2);
+    assert!(field(&passed, "via")[1].starts_with("1.1 slackwater-"));
+    let refusal = prepare_request(&mut passed, Http1, &origin()).expect_err("a loop");
+    assert_eq!(refusal.status.as_u16(), 508);
 }
