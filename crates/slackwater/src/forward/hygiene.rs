@@ -93,7 +93,11 @@ pub(crate) fn prepare_request<B: Body>(
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
-    target_whole_server(request)?;
+    // It asks about the server as a whole. That a target left its path out, which says the same (RFC 9112 §3.2.4), is
+    // not to be seen here: such a path reads as `/`.
+    if request.uri().path() == "*" && *request.method() != Method::OPTIONS {
+        return Err(bad_request("only OPTIONS can have * as its target"));
+    }
     append_client(request.headers_mut(), &origin.client);
     via::note(request.headers_mut());
     match protocol {
@@ -329,27 +333,6 @@ fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
     }
     *request.uri_mut() =
         Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
-    Ok(())
-}
-
-/// `*` asks about the server as a whole, which only OPTIONS can; a target with a host writes it by leaving the path out.
-/// RFC 9112 §3.2.4
-fn target_whole_server<B>(request: &mut Request<B>) -> Result<(), Refusal> {
-    let is_options = *request.method() == Method::OPTIONS;
-    if request.uri().path() == "*" && !is_options {
-        return Err(bad_request("only OPTIONS can have * as its target"));
-    }
-    let uri = request.uri();
-    // An absent path reads as `/` but is not equal to it.
-    let is_absent = uri.authority().is_some()
-        && uri.path() == "/"
-        && (uri.path_and_query()).is_none_or(|path| *path == PathAndQuery::from_static(""));
-    if is_options && is_absent && uri.query().is_none() {
-        let mut parts = core::mem::take(request.uri_mut()).into_parts();
-        parts.path_and_query = Some(PathAndQuery::from_static("*"));
-        *request.uri_mut() =
-            Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
-    }
     Ok(())
 }
 

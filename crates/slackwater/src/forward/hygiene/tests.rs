@@ -264,7 +264,7 @@ fn only_options_asks_about_the_whole_server() {
         let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
         let refusal = prepare_request(&mut other, protocol, &origin()).expect_err("not OPTIONS");
         assert_eq!(refusal.status.as_u16(), 400);
-        for (target, path) in [("*", "*"), ("http://x", "*"), ("http://x/", "/")] {
+        for (target, path) in [("*", "*"), ("http://x/", "/")] {
             let mut options = request(target, Version::HTTP_11, &[("host", "x")]);
             *options.method_mut() = Method::OPTIONS;
             prepare_request(&mut options, protocol, &origin()).expect("not refused");
