@@ -76,6 +76,11 @@ pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
         && (response.headers().get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
 }
 
+/// Takes the mark out of a response that is not ours to mark.
+pub(super) fn unmark<B>(response: &mut Response<B>) {
+    response.headers_mut().remove(X_SLACKWATER_ERROR);
+}
+
 /// The answer to a request that is not forwarded at all.
 pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, "refused", refusal.reason)

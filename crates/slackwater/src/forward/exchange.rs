@@ -5,7 +5,7 @@
 //! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
 //! that is gone, but never once it may have been written to a connection that then failed.
 
-use super::answer::says_withdrawn;
+use super::answer::{says_withdrawn, unmark};
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
 use super::client::STALL_MAX;
 use super::connect::Target;
@@ -48,6 +48,9 @@ pub(crate) struct ReplicaOptions {
     pub(crate) head_bytes_max: usize,
     /// Fields of a response's head, at most.
     pub(crate) head_fields_max: usize,
+    /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
+    /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
+    pub(crate) may_be_agent: bool,
 }
 
 impl ReplicaOptions {
@@ -63,6 +66,7 @@ impl ReplicaOptions {
             streams_max: limits.streams_max as usize,
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,
+            may_be_agent: true,
         }
     }
 }
@@ -227,7 +231,9 @@ impl Replica {
         deadline: Deadline,
         spare: Option<Spare>,
     ) -> Result<Reply, Failure> {
-        if says_withdrawn(&response) {
+        if !self.options.may_be_agent {
+            unmark(&mut response);
+        } else if says_withdrawn(&response) {
             return Err(Failure {
                 cause: Cause::Withdrawn,
                 unsent: spare.map(Spare::into_request),
