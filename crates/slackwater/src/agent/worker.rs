@@ -50,11 +50,10 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let timeouts = &config.timeouts;
     let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
     let deadlines = Deadlines::new(shortest);
-    let options = Rc::new(ReplicaOptions::new(
-        &config.replica,
-        timeouts,
-        &config.limits,
-    ));
+    let options = Rc::new(ReplicaOptions {
+        may_be_agent: false,
+        ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
+    });
     let server = Replica::new(config.to.clone(), &options, &deadlines);
     let door = Rc::new(Door {
         server,

@@ -38,6 +38,11 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "coding",
             "the replica answered in a transfer coding that cannot be passed on",
         ),
+        Cause::Switched => text(
+            StatusCode::BAD_GATEWAY,
+            "switched",
+            "the replica changed the protocol although nobody had asked it to",
+        ),
         Cause::FirstByte => text(
             StatusCode::GATEWAY_TIMEOUT,
             "first_byte_timeout",
@@ -69,6 +74,11 @@ fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
 pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
     response.status() == StatusCode::SERVICE_UNAVAILABLE
         && (response.headers().get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
+}
+
+/// Takes the mark out of a response that is not ours to mark.
+pub(super) fn unmark<B>(response: &mut Response<B>) {
+    response.headers_mut().remove(X_SLACKWATER_ERROR);
 }
 
 /// The answer to a request that is not forwarded at all.

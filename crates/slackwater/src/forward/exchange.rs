@@ -1,11 +1,11 @@
 //! One request on one replica.
 //!
 //! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
-//! sent again on a new connection when that is sure to do no harm: hyper never began to write it, or it has no body and
-//! its method may be repeated (RFC 9110 §9.2.2). A request that is known not to have reached the application comes back
-//! with the failure, for another replica: also when an agent has answered it in place of a server that is gone.
+//! sent again on another one when that does no harm; `repeat` says when. A request that is known not to have reached the
+//! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
+//! that is gone, but never once it may have been written to a connection that then failed.
 
-use super::answer::says_withdrawn;
+use super::answer::{says_withdrawn, unmark};
 use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
 use super::client::STALL_MAX;
 use super::connect::Target;
@@ -14,17 +14,19 @@ use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
 use super::pool::{self, Pool};
+use super::repeat::{Attempt, Ending, is_turned_away};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
+use tokio::time::Instant;
 
 /// How to speak to a replica.
 #[derive(Clone, Debug)]
@@ -46,6 +48,9 @@ pub(crate) struct ReplicaOptions {
     pub(crate) head_bytes_max: usize,
     /// Fields of a response's head, at most.
     pub(crate) head_fields_max: usize,
+    /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
+    /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
+    pub(crate) may_be_agent: bool,
 }
 
 impl ReplicaOptions {
@@ -61,6 +66,7 @@ impl ReplicaOptions {
             streams_max: limits.streams_max as usize,
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,
+            may_be_agent: true,
         }
     }
 }
@@ -86,10 +92,7 @@ enum Connections {
 #[derive(Debug)]
 pub(super) enum Held {
     Http1(Rc<Pool>, pool::Sender),
-    Http2(
-        multiplex::Sender,
-        #[expect(dead_code, reason = "its end is what matters")] Place,
-    ),
+    Http2(multiplex::Sender, Place),
 }
 
 impl Held {
@@ -111,7 +114,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn status(&self) -> http::StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
 
@@ -131,15 +134,6 @@ impl Reply {
         response
             .map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
     }
-}
-
-/// An attempt on one connection that brought no response.
-struct Attempt {
-    cause: Cause,
-    /// The request, if hyper never began to write it.
-    unsent: Option<Box<Request<RequestBody>>>,
-    /// The connection was closed before a response, so it may be worth trying another one.
-    closed: bool,
 }
 
 impl Replica {
@@ -188,15 +182,23 @@ impl Replica {
         mut request: Box<Request<RequestBody>>,
     ) -> Result<Reply, Failure> {
         let deadline = self.deadlines.add();
+        let mut may_be_written = false;
         if let Some(mut held) = self.open_connection() {
             let spare = Spare::of(&request);
+            let began = Instant::now();
             match self.send(&mut held, request, &deadline).await {
                 Ok(response) => return self.reply(response, held, deadline, spare),
-                Err(attempt) => request = again(attempt, spare.filter(Spare::may_repeat))?,
+                Err(attempt) => {
+                    (request, may_be_written) = attempt.again(spare, began.elapsed())?;
+                }
             }
         }
         // In a box, so that the usual way does not carry its size around.
-        Box::pin(self.exchange_anew(request, deadline)).await
+        let anew = Box::pin(self.exchange_anew(request, deadline)).await;
+        anew.map_err(|failure| Failure {
+            unsent: failure.unsent.filter(|_| !may_be_written),
+            ..failure
+        })
     }
 
     async fn exchange_anew(
@@ -216,10 +218,7 @@ impl Replica {
         let spare = Spare::of(&request);
         match self.send(&mut held, request, &deadline).await {
             Ok(response) => self.reply(response, held, deadline, spare),
-            Err(attempt) => Err(Failure {
-                cause: attempt.cause,
-                unsent: attempt.unsent,
-            }),
+            Err(attempt) => Err(attempt.fail(spare)),
         }
     }
 
@@ -232,11 +231,17 @@ impl Replica {
         deadline: Deadline,
         spare: Option<Spare>,
     ) -> Result<Reply, Failure> {
-        if says_withdrawn(&response) {
+        if !self.options.may_be_agent {
+            unmark(&mut response);
+        } else if says_withdrawn(&response) {
             return Err(Failure {
                 cause: Cause::Withdrawn,
                 unsent: spare.map(Spare::into_request),
             });
+        }
+        // `Upgrade` is never passed on, so no client waits for one.
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::new(Cause::Switched));
         }
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));
@@ -296,12 +301,17 @@ impl Replica {
         };
         match sent {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(attempt(error, progress.as_deref())),
-            Err(cause) => Err(Attempt {
-                cause,
-                unsent: None,
-                closed: false,
-            }),
+            Ok(Err(error)) => Err(attempt(error, progress.as_deref(), self.options.protocol)),
+            Err(cause) => {
+                if let (Held::Http2(_, place), Cause::FirstByte) = (held, &cause) {
+                    place.give_up_connection();
+                }
+                Err(Attempt {
+                    cause,
+                    unsent: None,
+                    ending: Ending::Other,
+                })
+            }
         }
     }
 
@@ -346,28 +356,28 @@ impl Replica {
 }
 
 /// What hyper's error means for the request.
-fn attempt(mut error: TrySendError<Request<RequestBody>>, progress: Option<&Progress>) -> Attempt {
+fn attempt(
+    mut error: TrySendError<Request<RequestBody>>,
+    progress: Option<&Progress>,
+    protocol: ReplicaProtocol,
+) -> Attempt {
     let unsent = error.take_message().map(Box::new);
     let error = error.into_error();
-    let client_broke = progress.is_some_and(|progress| progress.state() == Upload::Broken);
-    let closed = !error.is_parse() && !client_broke;
-    let cause = if client_broke {
-        Cause::ClientBroken
-    } else {
-        Cause::Broken(error)
+    if progress.is_some_and(|progress| progress.state() == Upload::Broken) {
+        return Attempt {
+            cause: Cause::ClientBroken,
+            unsent,
+            ending: Ending::Other,
+        };
+    }
+    let ending = match protocol {
+        ReplicaProtocol::Http1 if !error.is_parse() => Ending::Closed,
+        ReplicaProtocol::H2c if is_turned_away(&error) => Ending::TurnedAway,
+        _ => Ending::Other,
     };
     Attempt {
-        cause,
+        cause: Cause::Broken(error),
         unsent,
-        closed,
-    }
-}
-
-/// The request for another connection to the same replica, if it may be sent again.
-fn again(attempt: Attempt, spare: Option<Spare>) -> Result<Box<Request<RequestBody>>, Failure> {
-    let spare = spare.filter(|_| attempt.closed);
-    match attempt.unsent.or_else(|| spare.map(Spare::into_request)) {
-        Some(request) => Ok(request),
-        None => Err(Failure::new(attempt.cause)),
+        ending,
     }
 }

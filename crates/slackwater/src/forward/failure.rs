@@ -19,6 +19,8 @@ pub(crate) enum Cause {
     Withdrawn,
     /// The response is coded in a way that cannot be passed on.
     Coding,
+    /// The replica changed the protocol (101) although nobody had asked it to.
+    Switched,
     /// The client stopped sending its request.
     ClientStalled,
     /// The client broke its request off.
@@ -35,6 +37,7 @@ impl fmt::Display for Cause {
             },
             Self::FirstByte => f.write_str("no head of a response in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
+            Self::Switched => f.write_str("a change of protocol that nobody asked for"),
             Self::Withdrawn => f.write_str("the agent's server is gone"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
             Self::ClientBroken => f.write_str("the client broke off"),

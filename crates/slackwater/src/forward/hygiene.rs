@@ -4,16 +4,19 @@
 //! `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), `X-Forwarded-For` gains the client's address, and the
 //! target is put where the replica's protocol wants it. Requests that two parsers could read in two ways are refused.
 //! Towards the client: the same fields are taken out. hyper frames both messages anew, so no body length is passed on
-//! unchecked. Nothing else is touched: no `Via`, no `Server`, no change of `Host`.
+//! unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
+use super::via;
 use crate::config::ReplicaProtocol;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// Why a request is not forwarded.
@@ -48,7 +51,7 @@ pub(crate) struct Origin {
 }
 
 /// Makes a client's request fit for a replica.
-pub(crate) fn prepare_request<B>(
+pub(crate) fn prepare_request<B: Body>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
     origin: &Origin,
@@ -62,6 +65,18 @@ pub(crate) fn prepare_request<B>(
             "no transfer coding but chunked is known here",
         ));
     }
+    if seen.via && via::has_passed(request.headers()) {
+        return Err(Refusal {
+            status: StatusCode::LOOP_DETECTED,
+            reason: "this request has passed here before",
+        });
+    }
+    if seen.expect && !is_only_continue(request.headers()) {
+        return Err(Refusal {
+            status: StatusCode::EXPECTATION_FAILED,
+            reason: "no expectation but 100-continue is met here",
+        });
+    }
     let version = request.version();
     if seen.hosts > 1 {
         return Err(bad_request("more than one host field"));
@@ -71,16 +86,27 @@ pub(crate) fn prepare_request<B>(
     }
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
+    if seen.expect {
+        // hyper says 100 to the client itself when the replica begins to take the body.
+        request.headers_mut().remove(header::EXPECT);
+    }
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
+    // It asks about the server as a whole. That a target left its path out, which says the same (RFC 9112 §3.2.4), is
+    // not to be seen here: such a path reads as `/`.
+    if request.uri().path() == "*" && *request.method() != Method::OPTIONS {
+        return Err(bad_request("only OPTIONS can have * as its target"));
+    }
     append_client(request.headers_mut(), &origin.client);
+    via::note(request.headers_mut());
     match protocol {
         ReplicaProtocol::Http1 => {
             if seen.cookies > 1 {
                 join_cookies(request.headers_mut());
             }
             target_http1(request, origin)?;
+            frame_http1(request);
             *request.version_mut() = Version::HTTP_11;
         }
         ReplicaProtocol::H2c => {
@@ -89,6 +115,17 @@ pub(crate) fn prepare_request<B>(
         }
     }
     Ok(())
+}
+
+/// Says that a body of unknown length follows. hyper says it by itself, except for the methods that seldom have a body
+/// (GET, HEAD, CONNECT): there it would drop the body without a word.
+fn frame_http1<B: Body>(request: &mut Request<B>) {
+    let body = request.body();
+    if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        request
+            .headers_mut()
+            .insert(header::TRANSFER_ENCODING, CHUNKED);
+    }
 }
 
 /// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be passed on.
@@ -112,8 +149,10 @@ struct Seen {
     hosts: u32,
     cookies: u32,
     connection: bool,
+    expect: bool,
     te: bool,
     transfer_encoding: bool,
+    via: bool,
     /// Any other field that concerns one connection only.
     others: bool,
 }
@@ -127,7 +166,9 @@ impl Seen {
                 header::COOKIE => seen.cookies = seen.cookies.saturating_add(1),
                 header::CONNECTION => seen.connection = true,
                 header::TRANSFER_ENCODING => seen.transfer_encoding = true,
+                header::EXPECT => seen.expect = true,
                 header::TE => seen.te = true,
+                header::VIA => seen.via = true,
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
                     "keep-alive" | "proxy-connection" => seen.others = true,
@@ -148,6 +189,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
     if seen.transfer_encoding {
         headers.remove(header::TRANSFER_ENCODING);
+        // Overridden by the transfer coding, so it must not reach anyone who would believe it. RFC 9112 §6.3
+        headers.remove(header::CONTENT_LENGTH);
     }
     if seen.te {
         headers.remove(header::TE);
@@ -187,6 +230,11 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 
 fn is_only_chunked(headers: &HeaderMap) -> bool {
     tokens(headers, &header::TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
+}
+
+fn is_only_continue(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::EXPECT).iter();
+    values.all(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 fn wants_trailers(headers: &HeaderMap) -> bool {
@@ -231,8 +279,12 @@ fn join_cookies(headers: &mut HeaderMap) {
 /// HTTP/1.1: the host in its field, the path in the request line. A target that names its host overrides the field.
 fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
-        let host = HeaderValue::from_str(without_user_info(authority))
-            .map_err(|_| bad_request("the target's host is not one"))?;
+        let host = without_user_info(authority);
+        if !is_host(host.as_bytes()) {
+            return Err(bad_request("the target's host is not one"));
+        }
+        let host =
+            HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
         let path = request.uri().path_and_query().cloned();
         request.headers_mut().insert(header::HOST, host);
         *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
@@ -252,10 +304,25 @@ fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refu
 fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     let host = request.headers_mut().remove(header::HOST);
     let authority = match (request.uri().authority(), host) {
-        (Some(_), _) if request.uri().scheme() == Some(&Scheme::HTTP) => return Ok(()),
-        (Some(authority), _) => authority.clone(),
-        (None, Some(host)) if !host.is_empty() => Authority::try_from(host.as_bytes())
-            .map_err(|_| bad_request("the host field is not a host"))?,
+        (Some(authority), _) => {
+            let host = without_user_info(authority);
+            if !is_host(host.as_bytes()) {
+                return Err(bad_request("the target's host is not one"));
+            }
+            if host.len() == authority.as_str().len()
+                && request.uri().scheme() == Some(&Scheme::HTTP)
+            {
+                return Ok(());
+            }
+            Authority::try_from(host).map_err(|_| bad_request("the target's host is not one"))?
+        }
+        (None, Some(host)) if !host.is_empty() => {
+            if !is_host(host.as_bytes()) {
+                return Err(bad_request("the host field is not a host"));
+            }
+            Authority::try_from(host.as_bytes())
+                .map_err(|_| bad_request("the host field is not a host"))?
+        }
         (None, _) => origin.local.clone(),
     };
     let mut parts = core::mem::take(request.uri_mut()).into_parts();

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
-//! | what may pass from head to head | `hygiene` |
-//! | one request on one replica | `exchange`, `spare`, `failure` |
+//! | what may pass from head to head | `hygiene`, `via` |
+//! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
 //! | what a client is told when there is no response | `answer` |
@@ -28,8 +28,10 @@ mod hygiene;
 mod listen;
 mod multiplex;
 mod pool;
+mod repeat;
 mod session;
 mod spare;
+mod via;
 
 pub(crate) use accept::Intake;
 pub(crate) use answer::{answer, refuse};

@@ -12,8 +12,9 @@ use super::exchange::ReplicaOptions;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::pin;
+use core::time::Duration;
 use hyper::client::conn::http2::{Builder, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
 use std::rc::Rc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,6 +25,11 @@ const CONNECTIONS_MAX: usize = 8;
 
 /// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
+/// While requests are out, a connection that is silent for so long is asked whether it is alive, and is closed if it
+/// doesn't say so in time: nothing else would find out that a replica's machine is gone.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) type Sender = SendRequest<RequestBody>;
 
@@ -54,6 +60,8 @@ struct Load {
     /// As many as the replica allows now.
     streams_max: Cell<usize>,
     idle_since: Cell<u64>,
+    /// No more requests on it.
+    is_given_up: Cell<bool>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -65,6 +73,11 @@ impl Place {
     fn take(load: &Rc<Load>) -> Self {
         load.streams.set(load.streams.get() + 1);
         Self(Rc::clone(load))
+    }
+
+    /// No further request is sent on this connection: it may be dead. Those that are on it stay until they end.
+    pub(super) fn give_up_connection(&self) {
+        self.0.is_given_up.set(true);
     }
 }
 
@@ -80,6 +93,9 @@ impl Multiplex {
         let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
         let mut builder = Builder::new(LocalExecutor);
         builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(ALIVE_INTERVAL)
+            .keep_alive_timeout(ALIVE_TIMEOUT)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             // Slow clients must not be able to use up what all streams share.
             .initial_connection_window_size(
@@ -125,7 +141,7 @@ impl Multiplex {
     /// A place on the least loaded connection, unless it is full and there may be another one.
     pub(super) fn find(&self) -> Option<(Sender, Place)> {
         let mut open = self.open.borrow_mut();
-        open.retain(|shared| !shared.sender.is_closed());
+        open.retain(|shared| !shared.sender.is_closed() && !shared.load.is_given_up.get());
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
         let streams_max = shared.load.streams_max.get().min(self.streams_max);
         let is_full = shared.load.streams.get() >= streams_max;
@@ -138,7 +154,9 @@ impl Multiplex {
         let now = self.deadlines.now();
         self.open.borrow_mut().retain(|shared| {
             let idle = now.saturating_sub(shared.load.idle_since.get());
-            !shared.sender.is_closed() && (shared.load.streams.get() > 0 || idle <= self.idle_ticks)
+            !shared.sender.is_closed()
+                && !shared.load.is_given_up.get()
+                && (shared.load.streams.get() > 0 || idle <= self.idle_ticks)
         });
     }
 
@@ -159,6 +177,7 @@ impl Multiplex {
             streams: Cell::new(0),
             streams_max: Cell::new(connection.current_max_send_streams()),
             idle_since: Cell::new(self.deadlines.now()),
+            is_given_up: Cell::new(false),
             deadlines: Rc::clone(&self.deadlines),
         });
         tokio::task::spawn_local(run(connection, Rc::clone(&load)));

@@ -34,9 +34,9 @@ impl Spare {
         })
     }
 
-    /// Whether the request does no harm when the first one was heard after all (RFC 9110 §9.2.2).
-    pub(super) fn may_repeat(&self) -> bool {
-        self.method.is_idempotent()
+    /// Whether the request does no harm when the first one was heard after all (RFC 9110 §9.2.1).
+    pub(super) fn is_safe(&self) -> bool {
+        self.method.is_safe()
     }
 
     pub(super) fn into_request(self) -> Box<Request<RequestBody>> {
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn the_spare_is_the_same_request() {
-        let original = request(Method::DELETE);
+        let original = request(Method::OPTIONS);
         let spare = Spare::of(&original).expect("it has no body");
-        assert!(spare.may_repeat(), "deleting twice does no harm");
+        assert!(spare.is_safe(), "asking twice does no harm");
         let spare = spare.into_request();
         assert_eq!(spare.method(), original.method());
         assert_eq!(spare.uri(), original.uri());
@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn what_may_have_had_an_effect_is_not_repeated() {
-        for method in [Method::POST, Method::PATCH, Method::CONNECT] {
+        for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
             assert!(
                 !Spare::of(&request(method))
                     .expect("it has no body")
-                    .may_repeat()
+                    .is_safe()
             );
         }
     }

@@ -167,7 +167,7 @@ impl Flight {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 Outcome::Unreachable
             }
-            Cause::Broken(_) | Cause::Coding => {
+            Cause::Broken(_) | Cause::Coding | Cause::Switched => {
                 counts.broken.add_one();
                 Outcome::Failed
             }

@@ -118,3 +118,17 @@ async fn requests_that_the_server_still_answers_are_not_cut_off() {
     exchange.answer("last words").await;
     assert_eq!(client.answer().await.unwrap().text(), "last words");
 }
+
+#[tokio::test]
+async fn only_the_agent_itself_says_withdrawn() {
+    let server = Server::tcp().await;
+    let agent = Agent::start(&server.to, &[]).await;
+    let mut client = Client::send(agent.address, "POST", "/").await;
+    let mut exchange = server.request().await;
+    exchange
+        .write("HTTP/1.1 503 No\r\nx-slackwater-error: withdrawn\r\ncontent-length: 4\r\n\r\nbusy")
+        .await;
+    let answer = client.answer().await.unwrap();
+    assert_eq!((answer.status, answer.text()), (503, "busy"));
+    assert_eq!(answer.header("x-slackwater-error"), None);
+}

@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use std::sync::Arc;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 #[tokio::test]
@@ -193,6 +193,100 @@ async fn a_request_that_may_have_had_an_effect_is_not_sent_twice() {
 }
 
 #[tokio::test]
+async fn what_may_have_been_heard_does_not_go_to_another_replica() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Answers once, reads a second request, and is gone for good.
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        let mut unread = [0; 4096];
+        assert_ne!(stream.read(&mut unread).await.unwrap(), 0);
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        stream.write_all(answer).await.unwrap();
+        assert_ne!(stream.read(&mut unread).await.unwrap(), 0);
+    });
+    let well = Replica::echo("well").await;
+    let proxy = Proxy::start(&[address, well.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        statuses.push(client.get("/").await.status);
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 502]);
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn only_what_was_cut_off_at_once_and_is_safe_is_sent_again() {
+    for (method, pause) in [
+        ("DELETE", Duration::ZERO),
+        ("GET", Duration::from_millis(300)),
+    ] {
+        let replica = Replica::scripted(move |mut connection| async move {
+            connection.head().await;
+            connection.answer("ok").await;
+            if connection.index == 0 {
+                connection.head().await;
+                // As long as a replica might work on the request before it falls over.
+                tokio::time::sleep(pause).await;
+            }
+        })
+        .await;
+        let proxy = Proxy::start(&[replica.address], "");
+        let mut client = Client::connect(proxy.address).await;
+        assert_eq!(client.get("/").await.text(), "ok");
+        client
+            .send(&format!("{method} / HTTP/1.1\r\nhost: x\r\n\r\n"))
+            .await;
+        assert_eq!(
+            client.answer().await.status,
+            502,
+            "{method} after {pause:?}"
+        );
+        assert_eq!(replica.connections(), 1);
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn an_http2_stream_is_sent_again_only_if_the_replica_says_it_was_not_processed() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Each path is answered, except for its first request if it has a reason to be reset.
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let mut seen = Vec::new();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let path = request.uri().path().to_owned();
+            let reason = match &*path {
+                "/refused" => Some(h2::Reason::REFUSED_STREAM),
+                "/failed" => Some(h2::Reason::INTERNAL_ERROR),
+                _ => None,
+            };
+            match reason.filter(|_| !seen.contains(&path)) {
+                Some(reason) => respond.send_reset(reason),
+                None => drop(respond.send_response(Response::new(()), true).unwrap()),
+            }
+            seen.push(path);
+        }
+    });
+    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = Client::connect(proxy.address).await;
+    for (request, status) in [("GET /", 200), ("POST /refused", 200), ("GET /failed", 502)] {
+        client
+            .send(&format!(
+                "{request} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
+            ))
+            .await;
+        assert_eq!(client.answer().await.status, status, "{request}");
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
 async fn a_replica_that_closes_before_it_answers_is_a_502() {
     for nonsense in ["", "HTTP/1.1 200 OK\r\ncontent-", "bananas\r\n\r\n"] {
         let replica = Replica::scripted(move |mut connection| async move {
@@ -206,6 +300,27 @@ async fn a_replica_that_closes_before_it_answers_is_a_502() {
         assert_eq!(answer.field("x-slackwater-error"), Some("broken"));
         proxy.settled().await;
     }
+}
+
+#[tokio::test]
+async fn a_change_of_protocol_that_nobody_asked_for_is_a_502() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        let switch =
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+        connection.send(switch).await;
+        while connection.more().await > 0 {}
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+        .await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 502);
+    assert_eq!(answer.field("x-slackwater-error"), Some("switched"));
+    proxy.settled().await;
 }
 
 #[tokio::test]
@@ -259,6 +374,38 @@ async fn a_replica_that_hangs_is_a_504() {
     );
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/timeouts").await, 1);
+}
+
+#[tokio::test]
+async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // The first connection takes requests and says nothing; the next one answers.
+    tokio::spawn(async move {
+        let (silent, _) = listener.accept().await.unwrap();
+        let mut silent = h2::server::handshake(silent).await.unwrap();
+        let holding = async {
+            let mut unanswered = Vec::new();
+            while let Some(Ok(request)) = silent.accept().await {
+                unanswered.push(request);
+            }
+        };
+        let answering = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                respond.send_response(Response::new(()), true).unwrap();
+            }
+        };
+        tokio::join!(holding, answering);
+    });
+    let proxy = Proxy::start(
+        &[address],
+        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
+    );
+    assert_eq!(get(proxy.address, "/").await.status, 504);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    proxy.settled().await;
 }
 
 #[tokio::test]

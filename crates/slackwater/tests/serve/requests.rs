@@ -119,6 +119,56 @@ async fn chunked_bodies_pass_in_both_directions() {
     assert_eq!(replica.connections(), 1);
 }
 
+/// A replica that answers each chunked request with the request's body as it came, and any other one with "no body".
+async fn chunks() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            if !head.contains("transfer-encoding: chunked\r\n") {
+                connection.answer("no body").await;
+                continue;
+            }
+            while !connection.unread.ends_with(b"0\r\n\r\n") {
+                assert_ne!(connection.more().await, 0);
+            }
+            let body = String::from_utf8(core::mem::take(&mut connection.unread)).unwrap();
+            connection.answer(&body).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_passes_whatever_the_method() {
+    let replica = chunks().await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for method in ["GET", "POST", "DELETE"] {
+        client
+            .send(&format!(
+                "{method} / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        assert_eq!(answer.text(), "5\r\nhello\r\n0\r\n\r\n", "{method}");
+    }
+    assert_eq!(client.get("/").await.text(), "no body");
+
+    let mut client = clients::http2(proxy.address).await;
+    for method in [Method::GET, Method::PUT] {
+        let piece = futures_util::stream::once(async { Ok(Frame::data("hello".into())) });
+        let request = Request::builder()
+            .method(&method)
+            .uri("http://x/")
+            .body(StreamBody::new(piece).boxed_unsync())
+            .unwrap();
+        let response = client.send_request(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "5\r\nhello\r\n0\r\n\r\n", "{method}");
+    }
+    assert_eq!(replica.connections(), 1);
+    proxy.settled().await;
+}
+
 #[tokio::test]
 async fn http_1_0_clients_are_served() {
     let replica = Replica::echo("r").await;

@@ -1,5 +1,6 @@
 //! Heads as they come in and as they go out.
 
+use super::super::body::RequestBody;
 use super::*;
 use ReplicaProtocol::{H2c, Http1};
 
@@ -14,12 +15,14 @@ fn request(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<()> {
+) -> Request<RequestBody> {
     let mut builder = Request::builder().uri(target).version(version);
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
-    builder.body(()).expect("a valid request")
+    builder
+        .body(RequestBody::default())
+        .expect("a valid request")
 }
 
 fn prepared(
@@ -27,7 +30,7 @@ fn prepared(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<()> {
+) -> Request<RequestBody> {
     let mut request = request(target, version, fields);
     prepare_request(&mut request, protocol, &origin()).expect("not refused");
     request
@@ -41,7 +44,7 @@ fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
         .as_u16()
 }
 
-fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
+fn field<'a>(request: &'a Request<RequestBody>, name: &str) -> Vec<&'a str> {
     let values = request.headers().get_all(name);
     values
         .iter()
@@ -72,7 +75,7 @@ fn fields_of_one_connection_do_not_pass() {
     );
     let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["host", "x-forwarded-for", "x-public"]);
+    assert_eq!(names, ["host", "via", "x-forwarded-for", "x-public"]);
 }
 
 #[test]
@@ -210,4 +213,72 @@ fn a_response_loses_the_fields_of_its_connection() {
         HeaderValue::from_static("gzip, chunked"),
     );
     assert!(!prepare_response(&mut coded));
+}
+
+#[test]
+fn a_transfer_coding_overrides_a_length() {
+    let both = [
+        ("host", "x"),
+        ("content-length", "5"),
+        ("transfer-encoding", "chunked"),
+    ];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &both);
+        assert!(field(&request, "content-length").is_empty());
+    }
+    let mut response = Response::builder()
+        .header("content-length", "5")
+        .header("transfer-encoding", "chunked")
+        .body(())
+        .expect("a valid response");
+    assert!(prepare_response(&mut response));
+    assert!(response.headers().is_empty());
+}
+
+#[test]
+fn expectations_are_met_here_or_refused() {
+    let fields = [("host", "x"), ("expect", "100-Continue")];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &fields);
+        assert!(field(&request, "expect").is_empty());
+    }
+    let unknown = [("host", "x"), ("expect", "100-continue, x")];
+    assert_eq!(refused(Version::HTTP_11, &unknown), 417);
+}
+
+#[test]
+fn a_host_is_a_host_for_http2_replicas_too() {
+    let target = "http://me@a.example:81/p";
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let request = prepared(H2c, target, version, &[("host", "x")]);
+        assert_eq!(request.uri(), "http://a.example:81/p");
+    }
+    let mut with_user = request("/", Version::HTTP_11, &[("host", "u@x")]);
+    let refusal = prepare_request(&mut with_user, H2c, &origin()).expect_err("not a host");
+    assert_eq!(refusal.status.as_u16(), 400);
+}
+
+#[test]
+fn only_options_asks_about_the_whole_server() {
+    for protocol in [Http1, H2c] {
+        let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
+        let refusal = prepare_request(&mut other, protocol, &origin()).expect_err("not OPTIONS");
+        assert_eq!(refusal.status.as_u16(), 400);
+        for (target, path) in [("*", "*"), ("http://x/", "/")] {
+            let mut options = request(target, Version::HTTP_11, &[("host", "x")]);
+            *options.method_mut() = Method::OPTIONS;
+            prepare_request(&mut options, protocol, &origin()).expect("not refused");
+            assert_eq!(options.uri().path(), path, "{target}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_comes_back_is_in_a_loop() {
+    let fields = [("host", "x"), ("via", "1.0 edge, 2 other")];
+    let mut passed = prepared(Http1, "/", Version::HTTP_11, &fields);
+    assert_eq!(field(&passed, "via").len(), 2);
+    assert!(field(&passed, "via")[1].starts_with("1.1 slackwater-"));
+    let refusal = prepare_request(&mut passed, Http1, &origin()).expect_err("a loop");
+    assert_eq!(refusal.status.as_u16(), 508);
 }

@@ -1,0 +1,79 @@
+//! Whether a request that failed on a kept connection may be sent again on another one.
+//!
+//! Always when hyper hands it back unsent, or an HTTP/2 replica says that it was not processed (`REFUSED_STREAM`, or a
+//! `GOAWAY` that leaves it out, RFC 9113 §8.7). Otherwise only for the race that keeping connections brings with it: an
+//! HTTP/1.1 replica closed an idle connection while the request was on its way. That cannot be told from a replica that
+//! fell over the request, so only safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
+
+use super::body::RequestBody;
+use super::failure::{Cause, Failure};
+use super::spare::Spare;
+use core::error::Error;
+use core::time::Duration;
+use http::Request;
+
+/// A connection that closes later than this after a request was sent was not closing already. It covers the way there
+/// and back within a region, and leaves out nearly everything that an application has worked on.
+const IDLE_RACE_MAX: Duration = Duration::from_millis(100);
+
+/// An attempt on one connection that brought no response.
+pub(super) struct Attempt {
+    pub(super) cause: Cause,
+    /// The request, if hyper never began to write it.
+    pub(super) unsent: Option<Box<Request<RequestBody>>>,
+    pub(super) ending: Ending,
+}
+
+/// How an attempt ended, as far as it matters for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The replica says that it did not process the request.
+    TurnedAway,
+    /// An HTTP/1.1 connection was closed in place of a response.
+    Closed,
+    /// Anything else.
+    Other,
+}
+
+impl Attempt {
+    /// The request for another connection, and whether the replica may have had it already.
+    pub(super) fn again(
+        self,
+        spare: Option<Spare>,
+        took: Duration,
+    ) -> Result<(Box<Request<RequestBody>>, bool), Failure> {
+        if let Some(request) = self.unsent {
+            return Ok((request, false));
+        }
+        match (self.ending, spare) {
+            (Ending::TurnedAway, Some(spare)) => Ok((spare.into_request(), false)),
+            (Ending::Closed, Some(spare)) if spare.is_safe() && took <= IDLE_RACE_MAX => {
+                Ok((spare.into_request(), true))
+            }
+            _ => Err(Failure::new(self.cause)),
+        }
+    }
+
+    /// The failure, with the request if it may go to another replica.
+    pub(super) fn fail(self, spare: Option<Spare>) -> Failure {
+        let turned_away = self.ending == Ending::TurnedAway;
+        let spare = spare.filter(|_| turned_away).map(Spare::into_request);
+        Failure {
+            cause: self.cause,
+            unsent: self.unsent.or(spare),
+        }
+    }
+}
+
+/// Whether the replica says, by HTTP/2's own means, that it did not process the request.
+pub(super) fn is_turned_away(error: &hyper::Error) -> bool {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (is_refused || error.is_go_away());
+        }
+        source = error.source();
+    }
+    false
+}
