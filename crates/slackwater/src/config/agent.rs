@@ -44,6 +44,8 @@ pub(crate) struct AgentConfig {
     pub(crate) probe_path: String,
     /// Signs UDP probes and their answers. `None`: unsigned.
     pub(crate) probe_key: Option<ProbeKey>,
+    /// The file that it was read from.
+    pub(crate) probe_key_file: Option<PathBuf>,
     /// For how long the server may give no sign of life before the agent connects to see whether it is there: 50 ms to
     /// 1 minute, default 1 s.
     pub(crate) check_interval: Duration,
@@ -170,7 +172,15 @@ impl AgentConfig {
     ) -> Result<LoadedAgent, Mistakes> {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        assemble(Reader::new(source.as_ref(), flags.flags())?)
+        Self::load_source(source.as_ref(), flags)
+    }
+
+    /// As [`Self::load`], of a file that has been read.
+    pub(super) fn load_source(
+        source: Option<&Source>,
+        flags: &AgentOverrides,
+    ) -> Result<LoadedAgent, Mistakes> {
+        assemble(Reader::new(source, flags.flags())?)
     }
 }
 
@@ -201,6 +211,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
         remarks.extend(exposed_admin(*address, said.as_ref()));
     }
     let (_, mistakes) = reader.finish();
+    let (probe_key, probe_key_file) = probe_key.value.unzip();
     match to {
         Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
@@ -210,7 +221,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 replica,
                 probe_listen,
                 probe_path,
-                probe_key: probe_key.value.map(|(key, _)| key),
+                probe_key,
+                probe_key_file,
                 check_interval,
                 drain_delay,
                 timeouts,
