@@ -12,6 +12,7 @@ mod json_output;
 mod load;
 mod process;
 mod serve;
+mod worker_threads;
 
 use std::process::ExitCode;
 

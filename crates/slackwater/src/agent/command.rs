@@ -14,14 +14,13 @@ use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, log_remark, log_to_stderr};
-use futures_util::future::select_all;
+use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +93,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     tokio::select! {
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
         () = signals.next() => (),
-        fault = workers.ended() => return fault.and(Err(Fault::runtime("a worker ended unasked"))),
+        fault = workers.threads.unasked_end() => return Err(fault),
     }
     presence.stop();
     tracing::info!(
@@ -109,11 +108,11 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     }
     workers.enter(Phase::Draining);
     tokio::select! {
-        fault = workers.ended() => return fault,
+        ended = workers.threads.ended() => return ended,
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
         () = signals.next() => workers.enter(Phase::Stopped),
     }
-    workers.ended().await
+    workers.threads.ended().await
 }
 
 fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
@@ -141,9 +140,7 @@ fn serve_admin(
 struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
-    /// Each hears how its worker ended.
-    ends: Vec<oneshot::Receiver<Result<(), Fault>>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 impl Workers {
@@ -158,13 +155,12 @@ impl Workers {
         let mut workers = Self {
             phase,
             counts: Vec::new(),
-            ends: Vec::new(),
-            threads: Vec::new(),
+            threads: WorkerThreads::default(),
         };
         for listeners in listeners {
             let counts = Arc::new(ReplicaCounts::default());
             workers.counts.push(Arc::clone(&counts));
-            workers.spawn(WorkerParts {
+            let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 load: load.clone(),
@@ -172,45 +168,21 @@ impl Workers {
                 counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
-            })?;
+            };
+            workers.threads.spawn(move || worker::run(parts))?;
         }
         Ok(workers)
-    }
-
-    fn spawn(&mut self, parts: WorkerParts) -> Result<(), Fault> {
-        let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{}", self.threads.len()))
-            .spawn(move || {
-                let _ = end.send(worker::run(parts));
-            })
-            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
-        self.threads.push(thread);
-        self.ends.push(ended);
-        Ok(())
     }
 
     /// Phases only go forward.
     fn enter(&self, phase: Phase) {
         self.phase.send_modify(|now| *now = (*now).max(phase));
     }
-
-    /// Waits until every worker has ended, or one has failed.
-    async fn ended(&mut self) -> Result<(), Fault> {
-        while !self.ends.is_empty() {
-            let (outcome, index, _) = select_all(&mut self.ends).await;
-            self.ends.remove(index);
-            outcome.unwrap_or_else(|_| Err(Fault::runtime("a worker panicked")))?;
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         self.enter(Phase::Stopped);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }

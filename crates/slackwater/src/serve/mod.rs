@@ -14,12 +14,12 @@ use crate::config::{Config, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, log_remark, log_to_stderr};
+use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use worker::{WorkerParts, WorkerView};
 
 const EXAMPLES: &str = "\
@@ -72,15 +72,15 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
         tokio::select! {
             () = signals.next() => (),
-            () = running.ended() => return Err(Fault::runtime("every worker ended unasked")),
+            fault = running.threads.unasked_end() => return Err(fault),
         }
         tracing::info!(drain = ?loaded.config.timeouts.drain, "stopping; once more to stop at once");
         running.drain();
         tokio::select! {
             () = signals.next() => running.stop(),
-            () = running.ended() => (),
+            ended = running.threads.ended() => ended?,
         }
-        running.ended().await;
+        running.threads.ended().await?;
         tracing::info!("stopped");
         Ok(())
     })
@@ -110,9 +110,7 @@ pub(crate) struct Running {
     phase: watch::Sender<Phase>,
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
-    /// Each is dropped unsent when its worker's thread ends.
-    ends: Vec<oneshot::Receiver<()>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 /// Starts the proxy: when this returns, it takes connections.
@@ -146,19 +144,18 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             config: Arc::clone(&config),
             views: Vec::new(),
         }),
-        ends: Vec::new(),
-        threads: Vec::new(),
+        threads: WorkerThreads::default(),
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for (index, listeners) in listeners.into_iter().enumerate() {
+    for listeners in listeners {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };
-        views.push(running.spawn(index, parts)?);
+        views.push(running.spawn(parts)?);
     }
     running.status = Arc::new(status::Workers { config, views });
     running.lifecycle.set_serving();
@@ -166,20 +163,14 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
 }
 
 impl Running {
-    fn spawn(&mut self, index: usize, parts: WorkerParts) -> Result<WorkerView, Fault> {
+    fn spawn(&mut self, parts: WorkerParts) -> Result<WorkerView, Fault> {
         let (ready, began) = mpsc::sync_channel(1);
-        let (end, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{index}"))
-            .spawn(move || {
-                let _end = end;
-                worker::run(parts, move |view| {
-                    let _ = ready.send(view);
-                });
-            })
-            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
-        self.threads.push(thread);
-        self.ends.push(ended);
+        self.threads.spawn(move || {
+            worker::run(parts, move |view| {
+                let _ = ready.send(view);
+            });
+            Ok(())
+        })?;
         began
             .recv()
             .map_err(|_| Fault::runtime("a worker ended before it began"))?
@@ -212,23 +203,11 @@ impl Running {
         self.lifecycle.set_draining();
         self.phase.send_modify(|phase| *phase = Phase::Stopped);
     }
-
-    /// Waits until every worker has ended.
-    pub(crate) async fn ended(&mut self) {
-        for end in &mut self.ends {
-            // An error is what is waited for: the worker dropped its side. A second wait sees the same at once.
-            if !end.is_terminated() {
-                let _ = end.await;
-            }
-        }
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
