@@ -6,6 +6,7 @@ mod check;
 mod cli;
 mod config;
 mod demo;
+mod descriptors;
 mod fault;
 mod forward;
 mod json_output;

@@ -1,6 +1,7 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
 use crate::config::{Remark, Severity};
+use crate::descriptors;
 use crate::fault::Fault;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -42,6 +43,14 @@ pub(crate) fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .try_init();
+}
+
+/// Lets the process open as many files as it may, and logs if `connections_max` needs more.
+pub(crate) fn allow_connections(connections_max: u32) {
+    let limit = descriptors::raise_limit();
+    if let Some(remark) = descriptors::remark(limit, connections_max) {
+        tracing::warn!("{remark}");
+    }
 }
 
 /// Logs what was remarked on the configuration.

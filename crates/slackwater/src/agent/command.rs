@@ -13,7 +13,7 @@ use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
-use crate::process::{Signals, log_remark, log_to_stderr};
+use crate::process::{Signals, allow_connections, log_remark, log_to_stderr};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -53,6 +53,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
+    allow_connections(loaded.config.limits.connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

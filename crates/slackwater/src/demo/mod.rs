@@ -13,7 +13,6 @@
 //! | what it came to | `summary`, `verdict`, `words` |
 
 mod args;
-mod descriptors;
 mod fleet;
 mod history;
 mod observe;
@@ -29,6 +28,7 @@ mod words;
 
 pub(crate) use args::Args;
 
+use crate::descriptors;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::process::Signals;
@@ -48,7 +48,8 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 /// Runs `slackwater demo`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut settings = args.settings()?;
-    descriptors::raise_limit();
+    // Everything in a demo is a socket of this one process, at both of its ends.
+    let _ = descriptors::raise_limit();
     let listener = page::bind(&settings.admin)?;
     let runtime = runtime()?;
     // Caught before anything is said, so that whoever reads the first line may already end it.

@@ -13,7 +13,7 @@ use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
-use crate::process::{Signals, log_remark, log_to_stderr};
+use crate::process::{Signals, allow_connections, log_remark, log_to_stderr};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,6 +48,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let loaded = Config::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
+    allow_connections(loaded.config.limits.connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

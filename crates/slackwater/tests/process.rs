@@ -1,0 +1,46 @@
+//! What `serve` and `agent` do as processes, from the outside: limits of open files, `RUST_LOG`, ports in use, outputs that
+//! cannot be written.
+
+#![expect(clippy::unwrap_used, reason = "tests and their helpers")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
+const SERVE: &str =
+    "serve --listen 127.0.0.1:0 --replicas 127.0.0.1:9 --probe none --admin none --workers 1";
+const AGENT: &str = "agent --listen 127.0.0.1:0 --to 127.0.0.1:9";
+
+/// The log of `slackwater` with these words from its start until it serves; `prelude` runs in the shell before it.
+fn log_of_start(prelude: &str, words: &str) -> String {
+    let script = format!("{prelude}; exec \"$0\" {words}");
+    let mut child = Command::new("sh")
+        .args(["-c", &script, SLACKWATER])
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        log.push_str(&line.unwrap());
+        log.push('\n');
+        if log.contains(" serving ") {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(log.contains(" serving "), "{log}");
+    log
+}
+
+#[test]
+fn the_soft_limit_of_open_files_is_raised_and_a_hard_one_that_is_too_low_is_told() {
+    for words in [SERVE, AGENT] {
+        let log = log_of_start("ulimit -Sn 64; ulimit -Hn 256", words);
+        assert!(
+            log.contains("limits.connections_max is 65536, but this process may open 256 files"),
+            "{log}"
+        );
+    }
+}
