@@ -44,3 +44,48 @@ fn the_soft_limit_of_open_files_is_raised_and_a_hard_one_that_is_too_low_is_told
         );
     }
 }
+
+/// What `slackwater` says of these words, which it refuses with this exit code.
+fn complaint(words: &str, code: i32) -> String {
+    let output = Command::new(SLACKWATER)
+        .args(words.split_whitespace())
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words}: {told}");
+    told
+}
+
+#[test]
+fn a_negative_number_is_refused_with_the_flag_and_its_range() {
+    for (words, expected) in [
+        (
+            SERVE.replace("--workers 1", "--workers -1"),
+            "--workers: found -1, expected a number from 1 to 1,024",
+        ),
+        (
+            format!("{AGENT} --workers -1"),
+            "--workers: found -1, expected a number from 1 to 1,024",
+        ),
+        (
+            format!("{AGENT} --drain-delay -1s"),
+            "--drain-delay: found \"-1s\", expected",
+        ),
+        (
+            format!("{AGENT} --idle-timeout -5"),
+            "--idle-timeout: found \"-5\", expected",
+        ),
+        (
+            "demo --seed -1".to_owned(),
+            "'-1' for '--seed <N>': expected a whole number from 0 to",
+        ),
+        (
+            "load http://127.0.0.1:9/ --rate 1 --seed -1".to_owned(),
+            "'-1' for '--seed <N>': expected a whole number from 0 to",
+        ),
+    ] {
+        let told = complaint(&words, 2);
+        assert!(told.contains(expected), "{words}: {told}");
+    }
+}

@@ -92,28 +92,28 @@ pub(crate) struct AgentOverrides {
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
     /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) workers: Option<String>,
     /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
     /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) check_interval: Option<String>,
     /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) drain_delay: Option<String>,
     /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) drain_timeout: Option<String>,
     /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) connect_timeout: Option<String>,
     /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) first_byte_timeout: Option<String>,
     /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) idle_timeout: Option<String>,
 }
 
