@@ -8,6 +8,7 @@ use crate::config::{
     AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig,
 };
 use crate::fault::Fault;
+use crate::output::print;
 use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -53,8 +54,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
                 } else {
                     format!("{}: ok\n{}", file.display(), summary(&loaded))
                 };
-                // A closed pipe is the reader's choice, not a failure.
-                let _ = std::io::stdout().write_all(text.as_bytes());
+                print(&text)?;
             }
             Err(found) => {
                 mistakes += found.count();

@@ -1,6 +1,7 @@
 //! The command line: the sub-commands, the help that belongs to all of them, and the way from a sub-command's end to an
 //! exit code. Each sub-command's own arguments live in its module.
 
+use crate::output::print;
 use crate::{agent, check, demo, load, serve};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
@@ -61,9 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "slackwater", &mut script);
-            // A closed pipe (`slackwater completions bash | head`) is the reader's choice, not a failure.
-            let _ = std::io::stdout().write_all(&script);
-            Ok(())
+            print(&String::from_utf8_lossy(&script))
         }
     };
     match end {

@@ -11,6 +11,7 @@ mod fault;
 mod forward;
 mod json_output;
 mod load;
+mod output;
 mod process;
 mod serve;
 mod worker_threads;

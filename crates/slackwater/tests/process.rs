@@ -89,3 +89,52 @@ fn a_negative_number_is_refused_with_the_flag_and_its_range() {
         assert!(told.contains(expected), "{words}: {told}");
     }
 }
+
+/// `slackwater` with these words and with this as its standard output.
+fn run_into(words: &str, output: impl Into<Stdio>) -> Output {
+    Command::new(SLACKWATER)
+        .args(words.split_whitespace())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdout(output)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap()
+}
+
+/// Commands that write to standard output and come to an end by themselves.
+const WRITERS: [&str; 4] = [
+    "completions bash",
+    "check tests/fixtures/good/minimal.toml",
+    "check --show tests/fixtures/good/minimal.toml",
+    "load http://127.0.0.1:9/ --rate 1 --seconds 0.01",
+];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_a_failure() {
+    for words in WRITERS {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let output = run_into(words, full.unwrap());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {told}");
+        assert!(
+            told.contains("standard output cannot be written"),
+            "{words}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_none() {
+    for words in WRITERS {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = run_into(words, writer);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), told.as_str()),
+            (Some(0), ""),
+            "{words}"
+        );
+    }
+}

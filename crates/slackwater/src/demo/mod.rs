@@ -31,6 +31,7 @@ pub(crate) use args::Args;
 use crate::descriptors;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
+use crate::output::print;
 use crate::process::Signals;
 use args::Settings;
 use core::time::Duration;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     runtime.shutdown_timeout(SHUTDOWN_PATIENCE);
     let summary = summary?;
     if !is_stdout_taken {
-        say(&format!("\n{summary}"));
+        print(&format!("\n{summary}\n"))?;
     }
     json.map_or(Ok(()), |json| json.write(&summary))
 }
@@ -100,19 +101,14 @@ fn screen(
     let [first, second] = settings.policies.map(|policy| policy.name);
     let screen = Screen::table_or_lines(settings.is_table_wanted, page.clone());
     if matches!(screen, Screen::Lines { .. }) {
-        say(&format!(
+        print(&format!(
             "slackwater demo: {first} and {second}, {} replicas a side, {} requests/s to each, seed {}\n\
-             page {page}   Ctrl-C ends it; figures below are of the last {} s",
+             page {page}   Ctrl-C ends it; figures below are of the last {} s\n",
             settings.replicas,
             words::rate(settings.rate_per_second),
             settings.seed,
             observe::RECENT_SECONDS,
-        ));
+        ))?;
     }
     Ok(screen)
-}
-
-/// A closed pipe is the reader's choice, not a failure.
-fn say(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
 }
