@@ -138,3 +138,45 @@ fn a_reader_that_has_seen_enough_is_none() {
         );
     }
 }
+
+#[test]
+fn a_port_in_use_is_told_with_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let flag = format!("--listen {}", taken.local_addr().unwrap());
+    for words in [SERVE, AGENT] {
+        let told = complaint(&words.replace("--listen 127.0.0.1:0", &flag), 1);
+        assert!(
+            told.contains("free the port, or choose another with --listen"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn mistakes_are_told_in_the_users_words() {
+    for (words, expected) in [
+        (
+            "agent --listen 127.0.0.1:9".to_owned(),
+            "\n--to: is missing, expected the server",
+        ),
+        (
+            SERVE.replace("127.0.0.1:0", "127.0.0.1:8,127.0.0.1:8"),
+            "127.0.0.1:8 is given twice",
+        ),
+        (
+            SERVE.replace("127.0.0.1:0", "127.0.0.1:8,0.0.0.0:8"),
+            "0.0.0.0:8 is taken by 127.0.0.1:8",
+        ),
+        (
+            SERVE.replace("127.0.0.1:9", "nowhere.invalid:9"),
+            "cannot be resolved",
+        ),
+        (
+            "load http://nowhere.invalid/ --rate 1".to_owned(),
+            "cannot be resolved",
+        ),
+    ] {
+        let told = complaint(&words, 2);
+        assert!(told.contains(expected), "{words}: {told}");
+    }
+}

@@ -241,12 +241,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
 /// The key `to`; `None` after a mistake.
 fn read_to(reader: &mut Reader<'_>, listeners: &[Listener]) -> Option<Target> {
     let Some(item) = reader.take("to") else {
-        let place = reader.whole_place();
-        reader.add_mistake(Mistake {
-            place,
-            field: "to".to_owned(),
-            message: format!("is missing, expected the server: {TO_EXPECTED}"),
-        });
+        let expected = format!("the server: {TO_EXPECTED}");
+        reader.add_missing("to", "--to", &expected);
         return None;
     };
     reader.note(parse_to(&item, listeners))

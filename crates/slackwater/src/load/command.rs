@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let summary = runtime.block_on(async {
         let run = Run::prepare(plan, WINDOW_SECONDS)
             .await
-            .map_err(|error| Fault::runtime(format!("{target}: cannot be resolved: {error}")))?;
+            .map_err(|error| Fault::usage(format!("{target}: cannot be resolved: {error}")))?;
         let bar = if args.quiet {
             ProgressBar::hidden()
         } else {

@@ -13,7 +13,7 @@ use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
-use crate::process::{Signals, allow_connections, log_remark, log_to_stderr};
+use crate::process::{Signals, advice_on_port, allow_connections, log_remark, log_to_stderr};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -125,8 +125,10 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
     for &address in &config.listen {
-        let opened = listen(address, worker_count)
-            .map_err(|error| Fault::runtime(format!("cannot listen on {address}: {error}")))?;
+        let opened = listen(address, worker_count).map_err(|error| {
+            let advice = advice_on_port(&error, "--listen");
+            Fault::runtime(format!("cannot listen at {address}: {error}{advice}"))
+        })?;
         addresses.extend(
             opened
                 .first()
