@@ -37,13 +37,23 @@ impl Signals {
 /// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
 pub(crate) fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let asked = std::env::var_os(EnvFilter::DEFAULT_ENV);
+    let (filter, wrong) = match EnvFilter::try_from_default_env() {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("info"), asked.map(|_| error)),
+    };
     // An error means that a logger is there already, which is as good.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .try_init();
+    if let Some(error) = wrong {
+        tracing::warn!(
+            "RUST_LOG is not understood ({error}), so everything from info on is logged; \
+             expected a level such as debug, or slackwater=debug,info"
+        );
+    }
 }
 
 /// Lets the process open as many files as it may, and logs if `connections_max` needs more.

@@ -180,3 +180,16 @@ fn mistakes_are_told_in_the_users_words() {
         assert!(told.contains(expected), "{words}: {told}");
     }
 }
+
+#[test]
+fn a_wrong_filter_of_the_log_is_told_once() {
+    for words in [SERVE, AGENT] {
+        let log = log_of_start("export RUST_LOG=slackwater=loud", words);
+        assert_eq!(
+            log.matches("RUST_LOG is not understood").count(),
+            1,
+            "{log}"
+        );
+        assert!(!log_of_start("export RUST_LOG=debug", words).contains("RUST_LOG"));
+    }
+}
