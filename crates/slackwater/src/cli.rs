@@ -12,7 +12,7 @@ Examples:
   slackwater demo                                    two policies side by side, on this machine
   slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
   slackwater serve --config slackwater.toml
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80
+  slackwater agent --listen 10.0.0.1:8000 --to 127.0.0.1:80
   slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
   slackwater check slackwater.toml
 

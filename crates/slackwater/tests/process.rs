@@ -193,3 +193,22 @@ fn a_wrong_filter_of_the_log_is_told_once() {
         assert!(!log_of_start("export RUST_LOG=debug", words).contains("RUST_LOG"));
     }
 }
+
+#[test]
+fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
+    const REMARK: &str = "every address of this machine, and the system chooses";
+    let log = log_of_start(":", &AGENT.replace("127.0.0.1:0", "0.0.0.0:0"));
+    assert!(
+        log.contains(&format!("--listen: 0.0.0.0:0 is {REMARK}")),
+        "{log}"
+    );
+    let log = log_of_start(":", &format!("{AGENT} --probe-listen '[::]:0'"));
+    assert!(
+        log.contains(&format!("--probe-listen: [::]:0 is {REMARK}")),
+        "{log}"
+    );
+    let apart = AGENT.replace("127.0.0.1:0", "0.0.0.0:0 --probe-listen 127.0.0.1:0");
+    for words in [AGENT, &apart] {
+        assert!(!log_of_start(":", words).contains(REMARK), "{words}");
+    }
+}

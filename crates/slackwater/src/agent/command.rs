@@ -24,10 +24,10 @@ use tokio::sync::{Semaphore, watch};
 
 const EXAMPLES: &str = "\
 Examples:
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80
+  slackwater agent --listen 10.0.0.7:8000 --to 127.0.0.1:80
   slackwater agent --listen 10.0.0.7:8000 --to unix:/run/app.sock --key-file probe.key
-  slackwater agent --listen '[::]:8000' --to localhost:50051 --protocol h2c --workers 2
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80 --admin 127.0.0.1:9901
+  slackwater agent --listen '[fd00::7]:8000' --to localhost:50051 --protocol h2c --workers 2
+  slackwater agent --listen 10.0.0.7:8000 --to 127.0.0.1:80 --admin 127.0.0.1:9901
   slackwater agent --config agent.toml
 
 Balancers send requests to --listen instead of to the server, and probes, too: by UDP to the same

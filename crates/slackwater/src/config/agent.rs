@@ -7,7 +7,7 @@
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
-use super::mistake::{Mistake, Mistakes, Remark};
+use super::mistake::{Mistake, Mistakes, Remark, Severity};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
@@ -191,8 +191,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let listeners = read_listen(reader_ref);
     let to = read_to(reader_ref, &listeners);
     let workers = read_workers(reader_ref);
-    let probe_listen =
-        (reader_ref.take("probe.listen")).and_then(|item| reader_ref.note(listen_address(&item)));
+    let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref);
     let replica = read_replica_settings(reader_ref);
@@ -210,6 +209,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     if let Some((address, said)) = &admin {
         remarks.extend(exposed_admin(*address, said.as_ref()));
     }
+    remarks.extend(wildcard_probes(&listeners, probe_listen.as_ref()));
+    let probe_listen = probe_listen.map(|(address, _)| address);
     let (_, mistakes) = reader.finish();
     let (probe_key, probe_key_file) = probe_key.value.unzip();
     match to {
@@ -236,6 +237,27 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
         }),
         _ => Err(Mistakes::new(mistakes)),
     }
+}
+
+fn read_probe_listen(reader: &mut Reader<'_>) -> Option<Listener> {
+    let item = reader.take("probe.listen")?;
+    let address = reader.note(listen_address(&item))?;
+    Some((address, Some(item.said)))
+}
+
+/// A socket bound to every address answers from the one that the system prefers, and whoever asked another one takes the
+/// answer for a stranger's.
+fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> Option<Remark> {
+    let mut answering = probe_listen.map_or(listeners, core::slice::from_ref).iter();
+    let (address, said) = answering.find(|(address, _)| address.ip().is_unspecified())?;
+    Some(Remark {
+        severity: Severity::Note,
+        about: said.as_ref()?.mistake(format!(
+            "{address} is every address of this machine, and the system chooses from which one a UDP probe is \
+             answered; where balancers ask another one the answer is lost, so give the one that they ask here or as \
+             probe.listen (--probe-listen)"
+        )),
+    })
 }
 
 /// The key `to`; `None` after a mistake.
