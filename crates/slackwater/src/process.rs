@@ -45,8 +45,8 @@ pub(crate) fn log_to_stderr() {
     // An error means that a logger is there already, which is as good.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(io::stderr)
+        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
         .try_init();
     if let Some(error) = wrong {
         tracing::warn!(

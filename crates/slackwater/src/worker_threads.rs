@@ -73,7 +73,6 @@ impl WorkerThreads {
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, reason = "it is what is tested")]
 mod tests {
     use super::*;
     use core::time::Duration;
