@@ -1,10 +1,14 @@
-//! The sub-command `slackwater check`: what `serve` would make of a configuration, without opening a socket.
+//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, without opening a
+//! socket.
 //!
 //! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
-use crate::config::{Config, Loaded, Overrides, ProbeTransport, ReplicaConfig};
+use crate::config::{
+    AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig,
+};
 use crate::fault::Fault;
+use crate::output::print;
 use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,7 +19,8 @@ Examples:
   slackwater check --show slackwater.toml     every key as it is in force, defaults included
   slackwater check /etc/slackwater/*.toml
 
-Host names are resolved and key files are read, as `slackwater serve` does at its start; no socket is opened.
+A file with the key \"to\" is one of `slackwater agent`, any other one of `slackwater serve`.
+Host names are resolved and key files are read, as at a start; no socket is opened.
 Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// How many replicas a summary names.
@@ -39,18 +44,17 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut mistakes = 0;
     let mut files_bad = 0;
     for file in &files {
-        match Config::load(Some(file), &Overrides::default()) {
+        match LoadedFile::load(file) {
             Ok(loaded) => {
-                for remark in &loaded.remarks {
+                for remark in loaded.remarks() {
                     tell(&format!("{remark:#}\n"));
                 }
                 let text = if show {
-                    loaded.config.to_toml()
+                    loaded.to_toml()
                 } else {
                     format!("{}: ok\n{}", file.display(), summary(&loaded))
                 };
-                // A closed pipe is the reader's choice, not a failure.
-                let _ = std::io::stdout().write_all(text.as_bytes());
+                print(&text)?;
             }
             Err(found) => {
                 mistakes += found.count();
@@ -79,8 +83,38 @@ fn tell(text: &str) {
 }
 
 /// A few lines on what the configuration amounts to.
-fn summary(loaded: &Loaded) -> String {
-    let config = &loaded.config;
+fn summary(loaded: &LoadedFile) -> String {
+    match loaded {
+        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config),
+        LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
+    }
+}
+
+fn summary_of_agent(config: &AgentConfig) -> String {
+    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
+    let listen = listen.join(", ");
+    let signed = config.probe_key.as_ref().map_or("", |_| ", signed,");
+    let probes =
+        (config.probe_listen).map_or_else(|| listen.clone(), |address| address.to_string());
+    format!(
+        "  agent before {} over {}, workers {}, listening at {listen}\n  \
+         probes by udp{signed} at {probes}, by http at {}\n  {}\n",
+        config.to,
+        config.replica.protocol.as_str(),
+        config.workers,
+        config.probe_path,
+        admin(&config.admin),
+    )
+}
+
+fn admin(settings: &AdminSettings) -> String {
+    settings.listen.map_or_else(
+        || "no status or metrics: admin.listen is \"none\"".to_owned(),
+        |address| format!("status and metrics at http://{address}/"),
+    )
+}
+
+fn summary_of_serve(config: &Config) -> String {
     let mut text = String::new();
     let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
     let names: Vec<_> = (config.replicas.iter().take(NAMED_MAX))
@@ -93,10 +127,7 @@ fn summary(loaded: &Loaded) -> String {
         String::new()
     };
     let (policy, workers) = (config.policy.name, config.workers);
-    let admin = config.admin.listen.map_or_else(
-        || "no status or metrics: admin.listen is \"none\"".to_owned(),
-        |address| format!("status and metrics at http://{address}/"),
-    );
+    let admin = admin(&config.admin);
     // Writing to a string does not fail.
     let _ = writeln!(
         text,

@@ -1,6 +1,7 @@
 //! The command line: the sub-commands, the help that belongs to all of them, and the way from a sub-command's end to an
 //! exit code. Each sub-command's own arguments live in its module.
 
+use crate::output::print;
 use crate::{agent, check, demo, load, serve};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
@@ -11,7 +12,7 @@ Examples:
   slackwater demo                                    two policies side by side, on this machine
   slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
   slackwater serve --config slackwater.toml
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80
+  slackwater agent --listen 10.0.0.1:8000 --to 127.0.0.1:80
   slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
   slackwater check slackwater.toml
 
@@ -44,6 +45,12 @@ enum Command {
     },
 }
 
+/// The value of a flag `--seed`.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
 /// Parses the process's arguments and runs what they ask for.
 pub(crate) fn run() -> ExitCode {
     let end = match Cli::parse().command {
@@ -55,9 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "slackwater", &mut script);
-            // A closed pipe (`slackwater completions bash | head`) is the reader's choice, not a failure.
-            let _ = std::io::stdout().write_all(&script);
-            Ok(())
+            print(&String::from_utf8_lossy(&script))
         }
     };
     match end {

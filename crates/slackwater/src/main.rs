@@ -6,12 +6,15 @@ mod check;
 mod cli;
 mod config;
 mod demo;
+mod descriptors;
 mod fault;
 mod forward;
 mod json_output;
 mod load;
+mod output;
 mod process;
 mod serve;
+mod worker_threads;
 
 use std::process::ExitCode;
 

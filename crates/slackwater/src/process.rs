@@ -1,7 +1,9 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
 use crate::config::{Remark, Severity};
+use crate::descriptors;
 use crate::fault::Fault;
+use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask for an end.
@@ -35,13 +37,31 @@ impl Signals {
 /// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
 pub(crate) fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let asked = std::env::var_os(EnvFilter::DEFAULT_ENV);
+    let (filter, wrong) = match EnvFilter::try_from_default_env() {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("info"), asked.map(|_| error)),
+    };
     // An error means that a logger is there already, which is as good.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(io::stderr)
+        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
         .try_init();
+    if let Some(error) = wrong {
+        tracing::warn!(
+            "RUST_LOG is not understood ({error}), so everything from info on is logged; \
+             expected a level such as debug, or slackwater=debug,info"
+        );
+    }
+}
+
+/// Lets the process open as many files as it may, and logs if `connections_max` needs more.
+pub(crate) fn allow_connections(connections_max: u32) {
+    let limit = descriptors::raise_limit();
+    if let Some(remark) = descriptors::remark(limit, connections_max) {
+        tracing::warn!("{remark}");
+    }
 }
 
 /// Logs what was remarked on the configuration.
@@ -49,5 +69,13 @@ pub(crate) fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
         Severity::Warning => tracing::warn!("{}", remark.about),
+    }
+}
+
+/// What to do where a port cannot be had, to be added to the message; `flag` is what chooses another one.
+pub(crate) fn advice_on_port(error: &io::Error, flag: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
+        _ => String::new(),
     }
 }

@@ -212,3 +212,59 @@ fn without_a_file_the_usage_is_told() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("<FILE>"));
 }
+
+#[test]
+fn every_example_passes_whichever_command_it_is_for() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples");
+    let entries = fs::read_dir(&examples).expect("the examples");
+    let files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|file| file.extension().is_some_and(|end| end == "toml"))
+        .map(|file| file.to_string_lossy().into_owned())
+        .collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for file in files {
+        let output = check(&[&file]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "", "nothing to remark");
+        assert!(stdout(&output).starts_with(&format!("{file}: ok\n")));
+    }
+}
+
+#[test]
+fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
+    let directory =
+        std::env::temp_dir().join(format!("slackwater-agent-file-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory for the test");
+    let file = directory.join("agent.toml").to_string_lossy().into_owned();
+    fs::write(
+        &file,
+        "listen = \"127.0.0.1:8001\"\nto = \"unix:/run/app.sock\"\n",
+    )
+    .expect("a file");
+    let output = check(&[&file]);
+    assert_eq!(
+        stdout(&output),
+        format!(
+            "{file}: ok
+  agent before unix:/run/app.sock over http1, workers 1, listening at 127.0.0.1:8001
+  probes by udp at 127.0.0.1:8001, by http at /prequal/probe
+  no status or metrics: admin.listen is \"none\"
+"
+        )
+    );
+    let shown = stdout(&check(&["--show", &file]));
+    assert!(shown.contains("drain_delay = \"1s\"\n"), "{shown}");
+    let again = directory.join("again.toml").to_string_lossy().into_owned();
+    fs::write(&again, &shown).expect("a file");
+    assert_eq!(stdout(&check(&["--show", &again])), shown);
+    fs::write(&file, "listen = \"127.0.0.1:8001\"\nto = \"app\"\n").expect("a file");
+    let output = check(&[&file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("agent.toml:2:6: to: "),
+        "{}",
+        stderr(&output)
+    );
+    fs::remove_dir_all(&directory).expect("the test's own directory");
+}

@@ -13,22 +13,21 @@ use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
-use crate::process::{Signals, log_remark, log_to_stderr};
-use futures_util::future::select_all;
+use crate::process::{Signals, allow_connections, log_remark, log_to_stderr};
+use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 const EXAMPLES: &str = "\
 Examples:
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80
+  slackwater agent --listen 10.0.0.7:8000 --to 127.0.0.1:80
   slackwater agent --listen 10.0.0.7:8000 --to unix:/run/app.sock --key-file probe.key
-  slackwater agent --listen '[::]:8000' --to localhost:50051 --protocol h2c --workers 2
-  slackwater agent --listen 0.0.0.0:8000 --to 127.0.0.1:80 --admin 127.0.0.1:9901
+  slackwater agent --listen '[fd00::7]:8000' --to localhost:50051 --protocol h2c --workers 2
+  slackwater agent --listen 10.0.0.7:8000 --to 127.0.0.1:80 --admin 127.0.0.1:9901
   slackwater agent --config agent.toml
 
 Balancers send requests to --listen instead of to the server, and probes, too: by UDP to the same
@@ -54,6 +53,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
+    allow_connections(loaded.config.limits.connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -94,7 +94,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     tokio::select! {
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
         () = signals.next() => (),
-        fault = workers.ended() => return fault.and(Err(Fault::runtime("a worker ended unasked"))),
+        fault = workers.threads.unasked_end() => return Err(fault),
     }
     presence.stop();
     tracing::info!(
@@ -109,11 +109,11 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     }
     workers.enter(Phase::Draining);
     tokio::select! {
-        fault = workers.ended() => return fault,
+        ended = workers.threads.ended() => return ended,
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
         () = signals.next() => workers.enter(Phase::Stopped),
     }
-    workers.ended().await
+    workers.threads.ended().await
 }
 
 fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
@@ -141,9 +141,7 @@ fn serve_admin(
 struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
-    /// Each hears how its worker ended.
-    ends: Vec<oneshot::Receiver<Result<(), Fault>>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 impl Workers {
@@ -158,13 +156,12 @@ impl Workers {
         let mut workers = Self {
             phase,
             counts: Vec::new(),
-            ends: Vec::new(),
-            threads: Vec::new(),
+            threads: WorkerThreads::default(),
         };
         for listeners in listeners {
             let counts = Arc::new(ReplicaCounts::default());
             workers.counts.push(Arc::clone(&counts));
-            workers.spawn(WorkerParts {
+            let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 load: load.clone(),
@@ -172,45 +169,21 @@ impl Workers {
                 counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
-            })?;
+            };
+            workers.threads.spawn(move || worker::run(parts))?;
         }
         Ok(workers)
-    }
-
-    fn spawn(&mut self, parts: WorkerParts) -> Result<(), Fault> {
-        let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{}", self.threads.len()))
-            .spawn(move || {
-                let _ = end.send(worker::run(parts));
-            })
-            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
-        self.threads.push(thread);
-        self.ends.push(ended);
-        Ok(())
     }
 
     /// Phases only go forward.
     fn enter(&self, phase: Phase) {
         self.phase.send_modify(|now| *now = (*now).max(phase));
     }
-
-    /// Waits until every worker has ended, or one has failed.
-    async fn ended(&mut self) -> Result<(), Fault> {
-        while !self.ends.is_empty() {
-            let (outcome, index, _) = select_all(&mut self.ends).await;
-            self.ends.remove(index);
-            outcome.unwrap_or_else(|_| Err(Fault::runtime("a worker panicked")))?;
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         self.enter(Phase::Stopped);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }

@@ -7,6 +7,7 @@ use crate::admin;
 use crate::config::AgentConfig;
 use crate::fault::Fault;
 use crate::forward::listen;
+use crate::process::advice_on_port;
 use core::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -89,7 +90,7 @@ fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, UdpSocket),
 
 fn open_listeners(address: SocketAddr, workers: usize) -> Result<Opened, Fault> {
     let fault = |error: io::Error| {
-        let advice = advice(&error, "--listen");
+        let advice = advice_on_port(&error, "--listen");
         Fault::runtime(format!("cannot listen at TCP {address}: {error}{advice}"))
     };
     let listeners = listen(address, workers).map_err(fault)?;
@@ -100,7 +101,7 @@ fn open_listeners(address: SocketAddr, workers: usize) -> Result<Opened, Fault> 
 
 fn bind_probes(address: SocketAddr) -> Result<UdpSocket, Fault> {
     bind_udp(address).map_err(|error| {
-        let advice = advice(&error, "--probe-listen");
+        let advice = advice_on_port(&error, "--probe-listen");
         Fault::runtime(format!(
             "cannot answer probes at UDP {address}: {error}{advice}"
         ))
@@ -117,13 +118,6 @@ fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(address))?;
     UdpSocket::from_std(socket.into())
-}
-
-fn advice(error: &io::Error, flag: &str) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
-use super::mistake::{Mistake, Mistakes, Remark};
+use super::mistake::{Mistake, Mistakes, Remark, Severity};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
@@ -44,6 +44,8 @@ pub(crate) struct AgentConfig {
     pub(crate) probe_path: String,
     /// Signs UDP probes and their answers. `None`: unsigned.
     pub(crate) probe_key: Option<ProbeKey>,
+    /// The file that it was read from.
+    pub(crate) probe_key_file: Option<PathBuf>,
     /// For how long the server may give no sign of life before the agent connects to see whether it is there: 50 ms to
     /// 1 minute, default 1 s.
     pub(crate) check_interval: Duration,
@@ -90,28 +92,28 @@ pub(crate) struct AgentOverrides {
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
     /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) workers: Option<String>,
     /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
     /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) check_interval: Option<String>,
     /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) drain_delay: Option<String>,
     /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) drain_timeout: Option<String>,
     /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) connect_timeout: Option<String>,
     /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) first_byte_timeout: Option<String>,
     /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) idle_timeout: Option<String>,
 }
 
@@ -170,7 +172,15 @@ impl AgentConfig {
     ) -> Result<LoadedAgent, Mistakes> {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        assemble(Reader::new(source.as_ref(), flags.flags())?)
+        Self::load_source(source.as_ref(), flags)
+    }
+
+    /// As [`Self::load`], of a file that has been read.
+    pub(super) fn load_source(
+        source: Option<&Source>,
+        flags: &AgentOverrides,
+    ) -> Result<LoadedAgent, Mistakes> {
+        assemble(Reader::new(source, flags.flags())?)
     }
 }
 
@@ -181,8 +191,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let listeners = read_listen(reader_ref);
     let to = read_to(reader_ref, &listeners);
     let workers = read_workers(reader_ref);
-    let probe_listen =
-        (reader_ref.take("probe.listen")).and_then(|item| reader_ref.note(listen_address(&item)));
+    let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref);
     let replica = read_replica_settings(reader_ref);
@@ -200,7 +209,10 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     if let Some((address, said)) = &admin {
         remarks.extend(exposed_admin(*address, said.as_ref()));
     }
+    remarks.extend(wildcard_probes(&listeners, probe_listen.as_ref()));
+    let probe_listen = probe_listen.map(|(address, _)| address);
     let (_, mistakes) = reader.finish();
+    let (probe_key, probe_key_file) = probe_key.value.unzip();
     match to {
         Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
@@ -210,7 +222,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 replica,
                 probe_listen,
                 probe_path,
-                probe_key: probe_key.value.map(|(key, _)| key),
+                probe_key,
+                probe_key_file,
                 check_interval,
                 drain_delay,
                 timeouts,
@@ -226,15 +239,32 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     }
 }
 
+fn read_probe_listen(reader: &mut Reader<'_>) -> Option<Listener> {
+    let item = reader.take("probe.listen")?;
+    let address = reader.note(listen_address(&item))?;
+    Some((address, Some(item.said)))
+}
+
+/// A socket bound to every address answers from the one that the system prefers, and whoever asked another one takes the
+/// answer for a stranger's.
+fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> Option<Remark> {
+    let mut answering = probe_listen.map_or(listeners, core::slice::from_ref).iter();
+    let (address, said) = answering.find(|(address, _)| address.ip().is_unspecified())?;
+    Some(Remark {
+        severity: Severity::Note,
+        about: said.as_ref()?.mistake(format!(
+            "{address} is every address of this machine, and the system chooses from which one a UDP probe is \
+             answered; where balancers ask another one the answer is lost, so give the one that they ask here or as \
+             probe.listen (--probe-listen)"
+        )),
+    })
+}
+
 /// The key `to`; `None` after a mistake.
 fn read_to(reader: &mut Reader<'_>, listeners: &[Listener]) -> Option<Target> {
     let Some(item) = reader.take("to") else {
-        let place = reader.whole_place();
-        reader.add_mistake(Mistake {
-            place,
-            field: "to".to_owned(),
-            message: format!("is missing, expected the server: {TO_EXPECTED}"),
-        });
+        let expected = format!("the server: {TO_EXPECTED}");
+        reader.add_missing("to", "--to", &expected);
         return None;
     };
     reader.note(parse_to(&item, listeners))

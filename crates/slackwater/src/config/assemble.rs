@@ -60,15 +60,10 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         remarks.extend(remarks::unused_probes(reader_ref));
     }
     if policy.value.name == "prequal"
-        && let Some((_, said)) = replicas.first()
         && let Ok(fleet) = u32::try_from(replicas.len())
     {
-        let fallback = Said {
-            field: "replicas".to_owned(),
-            place: said.place.clone(),
-        };
         let config = &policy_settings.prequal;
-        remarks.extend(remarks::refilling(&prequal, config, fleet, &fallback));
+        remarks.extend(remarks::refilling(&prequal, config, fleet));
     }
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));

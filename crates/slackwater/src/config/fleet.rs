@@ -44,6 +44,9 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
             continue;
         };
         match listeners.iter().find(|(other, _)| overlap(*other, address)) {
+            Some((other, _)) if *other == address => reader.add_mistake(item.mistake(format!(
+                "{address} is given twice, expected each address once"
+            ))),
             Some((other, _)) => reader.add_mistake(item.mistake(format!(
                 "{address} is taken by {other}, expected each address once"
             ))),

@@ -1,6 +1,6 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! [`Config::load`] is the only way in. It finds as many mistakes as it can before it gives up, and each says where it is
+//! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::load`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
@@ -22,7 +22,7 @@ mod suggest;
 mod tests;
 mod values;
 
-pub(crate) use agent::{AgentConfig, AgentOverrides};
+pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use mistake::{Mistakes, Remark, Severity};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
@@ -45,6 +45,50 @@ pub(crate) struct Loaded {
     pub(crate) remarks: Vec<Remark>,
 }
 
+/// A valid configuration of whichever command the file is for.
+#[derive(Clone, Debug)]
+pub(crate) enum LoadedFile {
+    /// Of `slackwater serve`.
+    Serve(Loaded),
+    /// Of `slackwater agent`.
+    Agent(LoadedAgent),
+}
+
+impl LoadedFile {
+    /// Reads a file that says by its keys whose it is: only an agent's has `to`.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, in the order of the file.
+    pub(crate) fn load(file: &Path) -> Result<Self, Mistakes> {
+        let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
+        let is_agents = Reader::new(Some(&source), Vec::new())?
+            .said_section("to")
+            .is_some();
+        if is_agents {
+            AgentConfig::load_source(Some(&source), &AgentOverrides::default()).map(Self::Agent)
+        } else {
+            Config::load_source(Some(&source), &Overrides::default()).map(Self::Serve)
+        }
+    }
+
+    /// What is valid but probably not meant.
+    pub(crate) fn remarks(&self) -> &[Remark] {
+        match self {
+            Self::Serve(loaded) => &loaded.remarks,
+            Self::Agent(loaded) => &loaded.remarks,
+        }
+    }
+
+    /// Every key as it is in force, as a file.
+    pub(crate) fn to_toml(&self) -> String {
+        match self {
+            Self::Serve(loaded) => loaded.config.to_toml(),
+            Self::Agent(loaded) => loaded.config.to_toml(),
+        }
+    }
+}
+
 impl Config {
     /// Reads the file, if there is one, lays the flags over it, and checks the result. Host names are resolved here,
     /// once.
@@ -55,8 +99,12 @@ impl Config {
     pub(crate) fn load(file: Option<&Path>, flags: &Overrides) -> Result<Loaded, Mistakes> {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        let reader = Reader::new(source.as_ref(), flags.flags())?;
-        if reader.is_empty() && file.is_some() {
+        Self::load_source(source.as_ref(), flags)
+    }
+
+    fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
+        let reader = Reader::new(source, flags.flags())?;
+        if reader.is_empty() && source.is_some() {
             return Err(Mistakes::new(vec![Mistake {
                 place: reader.whole_place(),
                 field: String::new(),

@@ -20,7 +20,7 @@ pub(crate) struct Overrides {
     #[arg(long, value_name = "NAME", help = policy_help())]
     pub(crate) policy: Option<String>,
     /// Threads that carry requests [key: workers; default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) workers: Option<String>,
     /// What carries probes: udp, http or none [key: probe.transport; default: udp]
     #[arg(long, value_name = "TRANSPORT")]

@@ -55,31 +55,33 @@ pub(super) fn unused_probes(reader: &Reader<'_>) -> Option<Remark> {
     ))
 }
 
-/// Whether probing refills the pool faster than removal by rate drains it. `[A10]`
+/// Rates or a pool that were set so that probing refills the pool no faster than removal by rate drains it. `[A10]`
+///
+/// Defaults that come to the same are nobody's mistake and nothing to be told. In a fleet no larger than the pool it is so
+/// whatever the rates are, and the pool then holds a report of every replica anyway.
 pub(super) fn refilling(
     prequal: &PrequalSection,
     config: &PrequalConfig,
     replicas: u32,
-    fallback: &Said,
 ) -> Option<Remark> {
-    if config.refills(replicas) || config.local_only {
+    let is_small = u64::from(replicas) <= u64::from(config.pool_capacity);
+    if is_small || config.refills(replicas) || config.local_only {
         return None;
     }
-    // With the defaults a small fleet is nobody's mistake, so it is only worth a note.
-    let rates = ["probe_rate", "remove_rate", "pool_capacity"];
-    let said = (prequal.said.iter()).find(|(field, _)| rates.contains(field));
-    let (severity, said) = match said {
-        Some((_, said)) => (Severity::Warning, said),
-        None => (Severity::Note, fallback),
+    let causes = ["probe_rate", "remove_rate", "pool_capacity"];
+    let (field, said) = (prequal.said.iter()).find(|(field, _)| causes.contains(field))?;
+    let remedy = match *field {
+        "probe_rate" => "raise it, or lower prequal.remove_rate",
+        "remove_rate" => "lower it, or raise prequal.probe_rate",
+        _ => "lower it, or prequal.remove_rate",
     };
-    Some(Remark {
-        severity,
-        about: said.mistake(format!(
-            "with {replicas} replicas, probes refill the pool no faster than remove_rate drains it: \
-             (1 - {}/{replicas}) x {} <= {}; removal by rate then stops at two reports [A10]",
-            config.pool_capacity, config.probe_rate, config.remove_rate
-        )),
-    })
+    Some(warning(
+        said,
+        format!(
+            "with {replicas} replicas reports are removed from the pool at least as fast as probes bring new ones, so it \
+             shrinks to two; {remedy}"
+        ),
+    ))
 }
 
 /// An admin server beyond loopback.

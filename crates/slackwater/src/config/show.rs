@@ -1,9 +1,11 @@
 //! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
-use super::model::Config;
+use super::agent::AgentConfig;
+use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
 use super::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
+use std::path::Path;
 
 impl Config {
     /// The whole configuration in TOML.
@@ -24,16 +26,12 @@ impl Config {
             let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
             writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
         }
-        writeln!(to, "]\n\n[replica]")?;
-        writeln!(to, "protocol = {}", quoted(self.replica.protocol.as_str()))?;
-        let idle = self.replica.idle_connections_max;
-        writeln!(to, "idle_connections_max = {idle}\n")?;
+        writeln!(to, "]\n")?;
+        write_replica(to, &self.replica)?;
         self.write_probe(to)?;
         self.write_prequal(to)?;
-        self.write_bounds(to)?;
-        let admin = self.admin.listen.map_or_else(|| quoted("none"), quoted);
-        writeln!(to, "[admin]\nlisten = {admin}")?;
-        writeln!(to, "connections_max = {}", self.admin.connections_max)
+        write_bounds(to, &self.timeouts, &self.limits)?;
+        write_admin(to, &self.admin)
     }
 
     fn write_probe(&self, to: &mut String) -> fmt::Result {
@@ -44,9 +42,7 @@ impl Config {
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
         if let Some(file) = &self.probe.key_file {
-            // What is shown may be saved anywhere, and a relative name starts from there.
-            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-            writeln!(to, "key_file = {}", quoted(file.display()))?;
+            writeln!(to, "key_file = {}", key_file(file))?;
         }
         writeln!(to)
     }
@@ -73,26 +69,77 @@ impl Config {
         ];
         write_section(to, "prequal", &fields)
     }
+}
 
-    fn write_bounds(&self, to: &mut String) -> fmt::Result {
-        let (t, l) = (&self.timeouts, &self.limits);
-        let span = |span| quoted(show_duration(span));
-        let timeouts: [(&str, &dyn Display); 5] = [
-            ("connect", &span(t.connect)),
-            ("head", &span(t.head)),
-            ("first_byte", &span(t.first_byte)),
-            ("idle", &span(t.idle)),
-            ("drain", &span(t.drain)),
-        ];
-        write_section(to, "timeouts", &timeouts)?;
-        let limits: [(&str, &dyn Display); 4] = [
-            ("connections_max", &l.connections_max),
-            ("streams_max", &l.streams_max),
-            ("head_bytes_max", &quoted(show_bytes(l.head_bytes_max))),
-            ("head_fields_max", &l.head_fields_max),
-        ];
-        write_section(to, "limits", &limits)
+impl AgentConfig {
+    /// The whole configuration in TOML.
+    pub(crate) fn to_toml(&self) -> String {
+        let mut toml = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_toml(&mut toml);
+        toml
     }
+
+    fn write_toml(&self, to: &mut String) -> fmt::Result {
+        let span = |span| quoted(show_duration(span));
+        let listen: Vec<_> = self.listen.iter().map(quoted).collect();
+        writeln!(to, "listen = [{}]", listen.join(", "))?;
+        writeln!(to, "to = {}", quoted(&self.to))?;
+        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(to, "check_interval = {}", span(self.check_interval))?;
+        writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        write_replica(to, &self.replica)?;
+        writeln!(to, "[probe]")?;
+        if let Some(address) = self.probe_listen {
+            writeln!(to, "listen = {}", quoted(address))?;
+        }
+        writeln!(to, "path = {}", quoted(&self.probe_path))?;
+        if let Some(file) = &self.probe_key_file {
+            writeln!(to, "key_file = {}", key_file(file))?;
+        }
+        writeln!(to)?;
+        write_bounds(to, &self.timeouts, &self.limits)?;
+        write_admin(to, &self.admin)
+    }
+}
+
+/// What is shown may be saved anywhere, and a relative name starts from there.
+fn key_file(file: &Path) -> String {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    quoted(file.display())
+}
+
+fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
+    let fields: [(&str, &dyn Display); 2] = [
+        ("protocol", &quoted(replica.protocol.as_str())),
+        ("idle_connections_max", &replica.idle_connections_max),
+    ];
+    write_section(to, "replica", &fields)
+}
+
+fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
+    let listen = admin.listen.map_or_else(|| quoted("none"), quoted);
+    writeln!(to, "[admin]\nlisten = {listen}")?;
+    writeln!(to, "connections_max = {}", admin.connections_max)
+}
+
+fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
+    let span = |span| quoted(show_duration(span));
+    let timeouts: [(&str, &dyn Display); 5] = [
+        ("connect", &span(t.connect)),
+        ("head", &span(t.head)),
+        ("first_byte", &span(t.first_byte)),
+        ("idle", &span(t.idle)),
+        ("drain", &span(t.drain)),
+    ];
+    write_section(to, "timeouts", &timeouts)?;
+    let limits: [(&str, &dyn Display); 4] = [
+        ("connections_max", &l.connections_max),
+        ("streams_max", &l.streams_max),
+        ("head_bytes_max", &quoted(show_bytes(l.head_bytes_max))),
+        ("head_fields_max", &l.head_fields_max),
+    ];
+    write_section(to, "limits", &limits)
 }
 
 fn write_section(to: &mut String, name: &str, fields: &[(&str, &dyn Display)]) -> fmt::Result {

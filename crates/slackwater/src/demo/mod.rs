@@ -13,7 +13,6 @@
 //! | what it came to | `summary`, `verdict`, `words` |
 
 mod args;
-mod descriptors;
 mod fleet;
 mod history;
 mod observe;
@@ -29,8 +28,10 @@ mod words;
 
 pub(crate) use args::Args;
 
+use crate::descriptors;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
+use crate::output::print;
 use crate::process::Signals;
 use args::Settings;
 use core::time::Duration;
@@ -48,7 +49,8 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 /// Runs `slackwater demo`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut settings = args.settings()?;
-    descriptors::raise_limit();
+    // Everything in a demo is a socket of this one process, at both of its ends.
+    let _ = descriptors::raise_limit();
     let listener = page::bind(&settings.admin)?;
     let runtime = runtime()?;
     // Caught before anything is said, so that whoever reads the first line may already end it.
@@ -63,7 +65,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     runtime.shutdown_timeout(SHUTDOWN_PATIENCE);
     let summary = summary?;
     if !is_stdout_taken {
-        say(&format!("\n{summary}"));
+        print(&format!("\n{summary}\n"))?;
     }
     json.map_or(Ok(()), |json| json.write(&summary))
 }
@@ -99,19 +101,14 @@ fn screen(
     let [first, second] = settings.policies.map(|policy| policy.name);
     let screen = Screen::table_or_lines(settings.is_table_wanted, page.clone());
     if matches!(screen, Screen::Lines { .. }) {
-        say(&format!(
+        print(&format!(
             "slackwater demo: {first} and {second}, {} replicas a side, {} requests/s to each, seed {}\n\
-             page {page}   Ctrl-C ends it; figures below are of the last {} s",
+             page {page}   Ctrl-C ends it; figures below are of the last {} s\n",
             settings.replicas,
             words::rate(settings.rate_per_second),
             settings.seed,
             observe::RECENT_SECONDS,
-        ));
+        ))?;
     }
     Ok(screen)
-}
-
-/// A closed pipe is the reader's choice, not a failure.
-fn say(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
 }

@@ -1,6 +1,7 @@
 //! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
+use crate::cli::seed;
 use crate::fault::Fault;
 use bytes::Bytes;
 use core::num::NonZeroUsize;
@@ -90,16 +91,21 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
     /// Seed of Poisson arrivals: the same seed, rate and length give the same arrival times
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// Threads that send and receive, 1 to 64; one measures best up to some 30,000 requests/s
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     pub(super) threads: usize,
     /// Write the figures to this file as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
     /// End with exit code 1 when more than N requests failed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) max_errors: Option<u64>,
     /// Show no progress and no table
     #[arg(long, short)]

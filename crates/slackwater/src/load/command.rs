@@ -6,9 +6,10 @@
 use super::{Args, Live, Run, Summary};
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
+use crate::output::print;
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let summary = runtime.block_on(async {
         let run = Run::prepare(plan, WINDOW_SECONDS)
             .await
-            .map_err(|error| Fault::runtime(format!("{target}: cannot be resolved: {error}")))?;
+            .map_err(|error| Fault::usage(format!("{target}: cannot be resolved: {error}")))?;
         let bar = if args.quiet {
             ProgressBar::hidden()
         } else {
@@ -136,8 +137,7 @@ fn tell(summary: &Summary, json: Option<JsonOutput>, is_quiet: bool) -> Result<(
         json.write(summary)?;
     }
     if !is_quiet && !is_stdout_taken {
-        // A closed pipe is the reader's choice, not a failure.
-        let _ = writeln!(io::stdout(), "{summary}");
+        print(&format!("{summary}\n"))?;
     }
     Ok(())
 }

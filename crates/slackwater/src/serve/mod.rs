@@ -13,13 +13,13 @@ use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
-use crate::process::{Signals, log_remark, log_to_stderr};
+use crate::process::{Signals, advice_on_port, allow_connections, log_remark, log_to_stderr};
+use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use worker::{WorkerParts, WorkerView};
 
 const EXAMPLES: &str = "\
@@ -48,6 +48,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let loaded = Config::load(config.as_deref(), &overrides)?;
     log_to_stderr();
     loaded.remarks.iter().for_each(log_remark);
+    allow_connections(loaded.config.limits.connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -72,15 +73,15 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
         tokio::select! {
             () = signals.next() => (),
-            () = running.ended() => return Err(Fault::runtime("every worker ended unasked")),
+            fault = running.threads.unasked_end() => return Err(fault),
         }
         tracing::info!(drain = ?loaded.config.timeouts.drain, "stopping; once more to stop at once");
         running.drain();
         tokio::select! {
             () = signals.next() => running.stop(),
-            () = running.ended() => (),
+            ended = running.threads.ended() => ended?,
         }
-        running.ended().await;
+        running.threads.ended().await?;
         tracing::info!("stopped");
         Ok(())
     })
@@ -110,9 +111,7 @@ pub(crate) struct Running {
     phase: watch::Sender<Phase>,
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
-    /// Each is dropped unsent when its worker's thread ends.
-    ends: Vec<oneshot::Receiver<()>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: WorkerThreads,
 }
 
 /// Starts the proxy: when this returns, it takes connections.
@@ -126,8 +125,10 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
     for &address in &config.listen {
-        let opened = listen(address, worker_count)
-            .map_err(|error| Fault::runtime(format!("cannot listen on {address}: {error}")))?;
+        let opened = listen(address, worker_count).map_err(|error| {
+            let advice = advice_on_port(&error, "--listen");
+            Fault::runtime(format!("cannot listen at {address}: {error}{advice}"))
+        })?;
         addresses.extend(
             opened
                 .first()
@@ -146,19 +147,18 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             config: Arc::clone(&config),
             views: Vec::new(),
         }),
-        ends: Vec::new(),
-        threads: Vec::new(),
+        threads: WorkerThreads::default(),
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for (index, listeners) in listeners.into_iter().enumerate() {
+    for listeners in listeners {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };
-        views.push(running.spawn(index, parts)?);
+        views.push(running.spawn(parts)?);
     }
     running.status = Arc::new(status::Workers { config, views });
     running.lifecycle.set_serving();
@@ -166,20 +166,14 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
 }
 
 impl Running {
-    fn spawn(&mut self, index: usize, parts: WorkerParts) -> Result<WorkerView, Fault> {
+    fn spawn(&mut self, parts: WorkerParts) -> Result<WorkerView, Fault> {
         let (ready, began) = mpsc::sync_channel(1);
-        let (end, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new()
-            .name(format!("worker-{index}"))
-            .spawn(move || {
-                let _end = end;
-                worker::run(parts, move |view| {
-                    let _ = ready.send(view);
-                });
-            })
-            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
-        self.threads.push(thread);
-        self.ends.push(ended);
+        self.threads.spawn(move || {
+            worker::run(parts, move |view| {
+                let _ = ready.send(view);
+            });
+            Ok(())
+        })?;
         began
             .recv()
             .map_err(|_| Fault::runtime("a worker ended before it began"))?
@@ -212,23 +206,11 @@ impl Running {
         self.lifecycle.set_draining();
         self.phase.send_modify(|phase| *phase = Phase::Stopped);
     }
-
-    /// Waits until every worker has ended.
-    pub(crate) async fn ended(&mut self) {
-        for end in &mut self.ends {
-            // An error is what is waited for: the worker dropped its side. A second wait sees the same at once.
-            if !end.is_terminated() {
-                let _ = end.await;
-            }
-        }
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
