@@ -127,7 +127,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     for &address in &config.listen {
         let opened = listen(address, worker_count).map_err(|error| {
             let advice = advice_on_port(&error, "--listen");
-            Fault::runtime(format!("cannot listen at {address}: {error}{advice}"))
+            Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
         })?;
         addresses.extend(
             opened
