@@ -3,6 +3,7 @@
 //! Many systems start processes with a soft limit of 1,024, for programs that use `select`; whoever doesn't may raise it to
 //! the hard limit. Nothing here fails: where raising is not allowed, what there is has to do.
 
+use crate::config::Limits;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// What every system allows, also those that refuse to lift the limit altogether.
@@ -25,11 +26,17 @@ pub(crate) fn raise_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Says what `connections_max` promises beyond the limit of open files, if it does.
+/// So many connections are enough for whoever has not asked for a number.
+const UNASKED: u32 = 4_096;
+
+/// Says what `connections_max` promises beyond the limit of open files, if it does. Its default is a bound, not a promise:
+/// that is told only where it is far off.
 pub(crate) fn remark(limit: Option<u64>, connections_max: u32) -> Option<String> {
     let limit = limit?;
     let carried = limit.saturating_sub(KEPT_BACK) / 2;
-    (u64::from(connections_max) > carried).then(|| {
+    let is_default = connections_max == Limits::default().connections_max;
+    let promised = if is_default { UNASKED } else { connections_max };
+    (u64::from(promised) > carried).then(|| {
         format!(
             "limits.connections_max is {connections_max}, but this process may open {limit} files, enough for some \
              {carried} connections with one to a replica each; raise the hard limit (ulimit -Hn, LimitNOFILE= of \
@@ -53,5 +60,10 @@ mod tests {
         );
         assert!(told.contains("some 500 connections"), "{told}");
         assert!(remark(Some(0), 1).is_some());
+        assert_eq!(
+            remark(Some(20_000), Limits::default().connections_max),
+            None
+        );
+        assert!(remark(Some(1_024), Limits::default().connections_max).is_some());
     }
 }

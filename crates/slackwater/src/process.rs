@@ -1,6 +1,6 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
-use crate::config::{Limits, Remark, Severity};
+use crate::config::{Remark, Severity};
 use crate::descriptors;
 use crate::fault::Fault;
 use std::io;
@@ -56,16 +56,11 @@ pub(crate) fn log_to_stderr() {
     }
 }
 
-/// Lets the process open as many files as it may, and logs if `connections_max` needs more; where nobody asked for so
-/// many, only for those who look closely.
+/// Lets the process open as many files as it may, and logs if `connections_max` needs more.
 pub(crate) fn allow_connections(connections_max: u32) {
     let limit = descriptors::raise_limit();
-    match descriptors::remark(limit, connections_max) {
-        Some(remark) if connections_max == Limits::default().connections_max => {
-            tracing::debug!("{remark}");
-        }
-        Some(remark) => tracing::warn!("{remark}"),
-        None => {}
+    if let Some(remark) = descriptors::remark(limit, connections_max) {
+        tracing::warn!("{remark}");
     }
 }
 
