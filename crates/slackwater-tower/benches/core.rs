@@ -1,16 +1,11 @@
 //! What a query costs in the core: picking, reports, the tracker; at 10 to 100,000 replicas with a full pool of 16.
 //!
-//! `cargo bench -p slackwater-core`. Targets are in ARCHITECTURE's spirit, not tests: a shared machine is no stopwatch.
+//! `cargo bench -p slackwater-tower --bench core`. Targets are in ARCHITECTURE's spirit, not tests: a shared machine is no stopwatch.
 //! That none of these allocates is a test (`tests/allocations.rs`).
 
 #![expect(
     clippy::expect_used,
     reason = "a benchmark that is set up wrongly may well panic"
-)]
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "a benchmark reads the clock"
 )]
 
 use core::hint::black_box;
