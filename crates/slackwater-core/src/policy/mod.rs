@@ -36,7 +36,8 @@ use core::fmt::Debug;
 /// A way to choose replicas.
 ///
 /// Picking never waits, never does I/O and never allocates `[A1]`. Events about replicas, probes or tickets that the
-/// policy does not know (any more) are normal: ignored and, where they tell something, counted.
+/// policy does not know (any more) are normal: ignored and, where they tell something, counted. What concerns asynchronous
+/// probes, timeouts and heads is by default nothing, for policies that have none.
 pub trait Policy: Debug + Send {
     /// The name by which users select it, as in [`POLICIES`].
     fn name(&self) -> &'static str;
@@ -76,7 +77,10 @@ pub trait Policy: Debug + Send {
 
     /// The next probe to send, if one is due. Call it after each event until it gives `None`; send what it gives, and
     /// hand the answer to [`Policy::handle_report`].
-    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe>;
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let _ = (now, draw);
+        None
+    }
 
     /// The answer to a probe. One that comes after the probe's deadline is counted and ignored. `[A4]`
     fn handle_report(
@@ -85,11 +89,15 @@ pub trait Policy: Debug + Send {
         probe: ProbeId,
         report: &LoadReport,
         draw: &mut dyn Draw,
-    );
+    ) {
+        let _ = (now, probe, report, draw);
+    }
 
     /// A probe is known to have failed before its deadline (refused, unreachable). The deadline itself needs no call:
     /// the policy watches it in [`Policy::handle_timeout`].
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw);
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
+        let _ = (now, probe, draw);
+    }
 
     /// A probe could not be sent, by no fault of the replica's (the sender's queue is full): it tells nothing of the
     /// replica, and another one may go there at once.
@@ -98,10 +106,14 @@ pub trait Policy: Debug + Send {
     }
 
     /// When the policy next wants [`Policy::handle_timeout`] to be called, if at all.
-    fn poll_timeout(&self) -> Option<Instant>;
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
 
     /// Time has passed: probes whose deadline is over count as lost, idle probes fall due. `[A3]` `[A4]`
-    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw);
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        let _ = (now, draw);
+    }
 
     /// What has happened so far.
     fn counters(&self) -> Counters;

@@ -6,10 +6,9 @@ use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
-use crate::policy::probe::{Probe, ProbeId, ProbeRound};
+use crate::policy::probe::ProbeRound;
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
-use crate::report::LoadReport;
 use crate::time::Instant;
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -124,27 +123,6 @@ impl<C: Choose> Policy for Unprobed<C> {
             Decision::Probe(_) | Decision::NoReplica => None,
         }
     }
-
-    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
-        None
-    }
-
-    fn handle_report(
-        &mut self,
-        _now: Instant,
-        _probe: ProbeId,
-        _report: &LoadReport,
-        _draw: &mut dyn Draw,
-    ) {
-    }
-
-    fn handle_probe_lost(&mut self, _now: Instant, _probe: ProbeId, _draw: &mut dyn Draw) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant, _draw: &mut dyn Draw) {}
 
     fn counters(&self) -> Counters {
         self.counters

@@ -14,10 +14,10 @@ use crate::policy::prequal::config::PrequalConfig;
 use crate::policy::prequal::hot_cold::{self, Load, Rank};
 use crate::policy::prequal::probing::draw_distinct;
 use crate::policy::prequal::rif_limit::RifDistribution;
-use crate::policy::probe::{Probe, ProbeId, ProbeRound, RoundAnswer};
+use crate::policy::probe::{ProbeRound, RoundAnswer};
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
-use crate::report::{LoadReport, LoadScale, Rif};
+use crate::report::{LoadScale, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -266,27 +266,6 @@ impl Policy for PrequalSync {
             ..self.picked(now, chosen.report.replica, chosen.reason)
         })
     }
-
-    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
-        None
-    }
-
-    fn handle_report(
-        &mut self,
-        _now: Instant,
-        _probe: ProbeId,
-        _report: &LoadReport,
-        _draw: &mut dyn Draw,
-    ) {
-    }
-
-    fn handle_probe_lost(&mut self, _now: Instant, _probe: ProbeId, _draw: &mut dyn Draw) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _now: Instant, _draw: &mut dyn Draw) {}
 
     fn counters(&self) -> Counters {
         self.counters
