@@ -68,7 +68,8 @@ async fn a_body_larger_than_its_memory_passes_each_way() {
 
     until("nothing is in flight", async || agent.rif().await == 0).await;
     let grown = memory_peak_bytes(agent.id()) - before;
-    assert!(grown < 16 << 20, "{grown} bytes more than before");
+    // Held back, a body would show whole; what shows is buffers, and what the allocator keeps of them.
+    assert!(grown < BYTES / 3, "{grown} bytes more than before");
 }
 
 #[tokio::test]

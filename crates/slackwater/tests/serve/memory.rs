@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const BODY_BYTES: usize = 64 << 20;
 /// Far below a body, far above what buffers need.
-const GROWTH_BYTES_MAX: u64 = 12 << 20;
+const GROWTH_BYTES_MAX: u64 = (BODY_BYTES / 3) as u64;
 
 #[tokio::test]
 async fn large_bodies_do_not_stay_in_memory() {
