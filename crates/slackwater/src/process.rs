@@ -35,7 +35,7 @@ impl Signals {
 }
 
 /// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
-pub(crate) fn log_to_stderr() {
+fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let asked = std::env::var_os(EnvFilter::DEFAULT_ENV);
     let (filter, wrong) = match EnvFilter::try_from_default_env() {
@@ -57,7 +57,7 @@ pub(crate) fn log_to_stderr() {
 }
 
 /// Lets the process open as many files as it may, and logs if `connections_max` needs more.
-pub(crate) fn allow_connections(connections_max: u32) {
+fn allow_connections(connections_max: u32) {
     let limit = descriptors::raise_limit();
     if let Some(remark) = descriptors::remark(limit, connections_max) {
         tracing::warn!("{remark}");
@@ -65,7 +65,7 @@ pub(crate) fn allow_connections(connections_max: u32) {
 }
 
 /// Logs what was remarked on the configuration.
-pub(crate) fn log_remark(remark: &Remark) {
+fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
         Severity::Warning => tracing::warn!("{}", remark.about),
@@ -78,4 +78,21 @@ pub(crate) fn advice_on_port(error: &io::Error, flag: &str) -> String {
         io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
         _ => String::new(),
     }
+}
+
+/// How `serve` and `agent` begin once they are configured: the log, what was remarked, the limit of open files; then
+/// `work` to its end, on this thread.
+pub(crate) fn run_configured(
+    remarks: &[Remark],
+    connections_max: u32,
+    work: impl Future<Output = Result<(), Fault>>,
+) -> Result<(), Fault> {
+    log_to_stderr();
+    remarks.iter().for_each(log_remark);
+    allow_connections(connections_max);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
+    runtime.block_on(work)
 }

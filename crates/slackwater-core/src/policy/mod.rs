@@ -73,7 +73,13 @@ pub trait Policy: Debug + Send {
         round: ProbeRound,
         query: Query<'_>,
         draw: &mut dyn Draw,
-    ) -> Option<Pick>;
+    ) -> Option<Pick> {
+        let _ = round;
+        match self.handle_query(now, query, draw) {
+            Decision::Pick(pick) => Some(pick),
+            Decision::Probe(_) | Decision::NoReplica => None,
+        }
+    }
 
     /// The next probe to send, if one is due. Call it after each event until it gives `None`; send what it gives, and
     /// hand the answer to [`Policy::handle_report`].

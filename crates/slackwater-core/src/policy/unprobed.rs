@@ -6,7 +6,6 @@ use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
-use crate::policy::probe::ProbeRound;
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
@@ -109,19 +108,6 @@ impl<C: Choose> Policy for Unprobed<C> {
 
     fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {
         self.fleet.query_done(ticket.replica());
-    }
-
-    fn finish_round(
-        &mut self,
-        now: Instant,
-        _round: ProbeRound,
-        query: Query<'_>,
-        draw: &mut dyn Draw,
-    ) -> Option<Pick> {
-        match self.handle_query(now, query, draw) {
-            Decision::Pick(pick) => Some(pick),
-            Decision::Probe(_) | Decision::NoReplica => None,
-        }
     }
 
     fn counters(&self) -> Counters {

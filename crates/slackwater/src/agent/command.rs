@@ -13,7 +13,7 @@ use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
-use crate::process::{Signals, allow_connections, log_remark, log_to_stderr};
+use crate::process::{Signals, run_configured};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -51,14 +51,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
-    log_to_stderr();
-    loaded.remarks.iter().for_each(log_remark);
-    allow_connections(loaded.config.limits.connections_max);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
-    runtime.block_on(serve(Arc::new(loaded.config)))
+    let connections_max = loaded.config.limits.connections_max;
+    run_configured(
+        &loaded.remarks,
+        connections_max,
+        serve(Arc::new(loaded.config)),
+    )
 }
 
 async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {

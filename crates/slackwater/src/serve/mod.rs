@@ -10,10 +10,10 @@ mod status;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
-use crate::process::{Signals, advice_on_port, allow_connections, log_remark, log_to_stderr};
+use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,46 +45,41 @@ pub(crate) struct Args {
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
-    let loaded = Config::load(config.as_deref(), &overrides)?;
-    log_to_stderr();
-    loaded.remarks.iter().for_each(log_remark);
-    allow_connections(loaded.config.limits.connections_max);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
-        let mut signals = Signals::new()?;
-        // Before anything is served: whoever asked for an admin server wants to look at what happens.
-        let admin_listener = loaded.config.admin.listen.map(admin::bind).transpose()?;
-        let mut running = start(&loaded.config)?;
-        let _admin = admin_listener
-            .map(|listener| run_admin(&loaded.config, &running, listener))
-            .transpose()?;
-        for address in running.addresses() {
-            tracing::info!(
-                %address,
-                replicas = loaded.config.replicas.len(),
-                policy = loaded.config.policy.name,
-                workers = loaded.config.workers,
-                "serving"
-            );
-        }
-        tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
-        tokio::select! {
-            () = signals.next() => (),
-            fault = running.threads.unasked_end() => return Err(fault),
-        }
-        tracing::info!(drain = ?loaded.config.timeouts.drain, "stopping; once more to stop at once");
-        running.drain();
-        tokio::select! {
-            () = signals.next() => running.stop(),
-            ended = running.threads.ended() => ended?,
-        }
-        running.threads.ended().await?;
-        tracing::info!("stopped");
-        Ok(())
-    })
+    let Loaded { config, remarks } = Config::load(config.as_deref(), &overrides)?;
+    run_configured(&remarks, config.limits.connections_max, serve(&config))
+}
+
+async fn serve(config: &Config) -> Result<(), Fault> {
+    let mut signals = Signals::new()?;
+    // Before anything is served: whoever asked for an admin server wants to look at what happens.
+    let admin_listener = config.admin.listen.map(admin::bind).transpose()?;
+    let mut running = start(config)?;
+    let _admin = admin_listener
+        .map(|listener| run_admin(config, &running, listener))
+        .transpose()?;
+    for address in running.addresses() {
+        tracing::info!(
+            %address,
+            replicas = config.replicas.len(),
+            policy = config.policy.name,
+            workers = config.workers,
+            "serving"
+        );
+    }
+    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
+    tokio::select! {
+        () = signals.next() => (),
+        fault = running.threads.unasked_end() => return Err(fault),
+    }
+    tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
+    running.drain();
+    tokio::select! {
+        () = signals.next() => running.stop(),
+        ended = running.threads.ended() => ended?,
+    }
+    running.threads.ended().await?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
 fn run_admin(

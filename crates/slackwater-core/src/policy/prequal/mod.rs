@@ -35,7 +35,7 @@ use crate::fixed::Accumulator;
 use crate::policy::Policy;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
-use crate::policy::probe::{Probe, ProbeId, ProbeRound};
+use crate::policy::probe::{Probe, ProbeId};
 use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
@@ -345,19 +345,6 @@ impl Policy for Prequal {
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
         self.locals.head_ready(now, ticket, outcome);
-    }
-
-    fn finish_round(
-        &mut self,
-        now: Instant,
-        _round: ProbeRound,
-        query: Query<'_>,
-        draw: &mut dyn Draw,
-    ) -> Option<Pick> {
-        match self.handle_query(now, query, draw) {
-            Decision::Pick(pick) => Some(pick),
-            Decision::Probe(_) | Decision::NoReplica => None,
-        }
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
