@@ -1,0 +1,176 @@
+//! The experiments: each one a list of cells to play, claims of a paper to hold against what came out, and charts.
+//!
+//! A figure is a value: [`Figure::cells`] says what to play, the runner plays it, [`Figure::findings`] judges and draws.
+//! Adding a figure is one file here and one line in [`FIGURES`].
+
+use crate::{Measured, PolicyChoice, Scenario};
+use core::time::Duration;
+use std::sync::Arc;
+
+/// What a user can say about how long a figure is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Seeds, from 1 to this number.
+    pub seeds: u64,
+    /// Measured span; `None`: the figure's own.
+    pub span: Option<Duration>,
+    /// Warm-up; `None`: the figure's own.
+    pub warmup: Option<Duration>,
+}
+
+/// One scenario under one policy; played once for each seed.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// As the paper names the step: load multiple, Q, probes a query, λ, replicas x clients.
+    pub step: String,
+    /// Load as a multiple of the allocation (or of the capacity, where there is no allocation).
+    pub load: f64,
+    /// The policy.
+    pub policy: PolicyChoice,
+    /// The parameter that the cell varies, as `name=value`; empty if none.
+    pub param: String,
+    /// What is played.
+    pub scenario: Arc<Scenario>,
+}
+
+/// A cell and what came out.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// What was played.
+    pub cell: Cell,
+    /// Seed by seed, in order.
+    pub runs: Vec<Measured>,
+    /// All of them taken together.
+    pub all: Measured,
+}
+
+/// An experiment.
+pub trait Figure: Sync {
+    /// The name on the command line and in the column `figure`.
+    fn name(&self) -> &'static str;
+
+    /// What it shows, in a line.
+    fn title(&self) -> &'static str;
+
+    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for the report.
+    fn about(&self) -> &'static str;
+
+    /// What to play.
+    fn cells(&self, effort: &Effort) -> Vec<Cell>;
+
+    /// What came out of it. `played` is in the order of [`Figure::cells`].
+    fn findings(&self, played: &[Played]) -> Findings;
+}
+
+/// What came out of an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Each claim of the paper, held against what came out.
+    pub claims: Vec<Claim>,
+    /// Pictures.
+    pub charts: Vec<Chart>,
+    /// Tables beside the CSV's, for what has no column there.
+    pub tables: Vec<Table>,
+}
+
+/// A claim of a paper and what became of it here.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What the paper says, in our words, with its number.
+    pub says: String,
+    /// What we found, with the number.
+    pub found: String,
+    /// Whether the two agree.
+    pub verdict: Verdict,
+}
+
+/// Whether a claim was reproduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within the stated bounds.
+    Reproduced,
+    /// Not within them.
+    NotReproduced,
+}
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What it shows, in a line.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub plot: Plot,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Name and unit.
+    pub label: String,
+    /// Logarithmic.
+    pub log: bool,
+}
+
+/// What a chart draws.
+#[derive(Clone, Debug)]
+pub enum Plot {
+    /// Lines with a mark at each point.
+    Lines(Vec<Line>),
+    /// Groups of bars, one group for each name.
+    Bars {
+        /// The groups' names.
+        groups: Vec<String>,
+        /// One bar of each series in each group.
+        series: Vec<Bars>,
+        /// Bars are cut off here and marked.
+        limit: Option<f64>,
+    },
+    /// Counts as shades: `cells[y][x]`.
+    Heat {
+        /// Names of the columns.
+        columns: Vec<String>,
+        /// Lower bounds of the rows, from the lowest.
+        rows: Vec<f64>,
+        /// Share of samples in the row, for each row and column, from 0 to 1.
+        cells: Vec<Vec<f64>>,
+    },
+}
+
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The legend's text.
+    pub name: String,
+    /// Points (x, y), by x.
+    pub points: Vec<(f64, f64)>,
+    /// Ends of the interval over seeds at each point, if known.
+    pub interval: Vec<(f64, f64)>,
+    /// A paper's numbers rather than ours: drawn dashed.
+    pub reference: bool,
+}
+
+/// Bars of one series, one for each group.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// The legend's text.
+    pub name: String,
+    /// Heights.
+    pub values: Vec<f64>,
+    /// What is written over a bar, where something is: "TO".
+    pub marks: Vec<Option<String>>,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Its head.
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
+}

@@ -1,0 +1,25 @@
+//! The testbed in virtual time: the policies that users run, among simulated clients, replicas and noisy neighbours.
+//!
+//! A [`Scenario`] says what the fleet, its load and its troubles are; [`run`] plays it once under one
+//! [`PolicyChoice`] and one seed and gives what was [`Measured`]; [`runner`] plays many runs on several threads.
+//! [`figure`] holds the experiments of the papers, and [`report`] writes what came out as CSV and HTML.
+//!
+//! There is no clock here and no async: a single-threaded discrete-event loop for each run, deterministic by seed. The
+//! same seed gives every policy the same arrivals, costs and neighbours (common random numbers), so that what differs
+//! between two policies is theirs. The decisions are slackwater-core's, unchanged.
+
+pub mod engine;
+pub mod figure;
+pub mod machine;
+pub mod measure;
+pub mod policy;
+pub mod presets;
+pub mod random;
+pub mod report;
+pub mod runner;
+pub mod scenario;
+
+pub use engine::run;
+pub use measure::Measured;
+pub use policy::PolicyChoice;
+pub use scenario::Scenario;

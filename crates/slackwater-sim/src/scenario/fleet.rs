@@ -1,0 +1,127 @@
+//! The replicas: how they serve queries, what they run on, and in which ways they are bad.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+/// Replicas of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// How many.
+    pub count: usize,
+    /// How they serve.
+    pub service: Service,
+    /// Queries cost this many times as much here; 1 is normal, 2 is half as fast.
+    pub slowness: f64,
+    /// How they fail, if they do.
+    pub failure: Option<Failure>,
+    /// Pauses in which they do nothing at all: garbage collection.
+    pub stall: Option<Stall>,
+    /// A spell of lower capacity.
+    pub hobble: Option<Hobble>,
+    /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0: none.
+    pub io_wait: Duration,
+}
+
+/// How a replica serves queries.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Service {
+    /// All queries share the CPU; each has one core at the most.
+    Shared(Sharing),
+    /// `workers` queries at a time, the others wait in order of arrival.
+    Fifo {
+        /// From 1 up; 1 is a single-threaded server.
+        workers: usize,
+    },
+    /// Every query takes its cost as latency, however many there are: a replayed latency, no queue.
+    Latency,
+    /// As `Latency`, but from a trace of its own instead of the scenario's cost.
+    LatencyTrace(Arc<[Duration]>),
+}
+
+/// A CPU that queries share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sharing {
+    /// What the replica is allocated, in cores; utilization is measured against it.
+    pub cores: f64,
+    /// Spare time beyond allocation and neighbours: how much the replica may have used above its capacity before it is held
+    /// to it, in core-seconds; 0 holds it at once. It refills while the replica is below its capacity.
+    pub bucket: f64,
+    /// While the bucket lasts, the replica may use this many times its capacity.
+    pub burst: f64,
+    /// The share of its work that a replica loses to contention while it is held, from 0 to below 1.
+    pub contention_loss: f64,
+}
+
+/// A neighbourhood: how much spare capacity each machine has, beyond the replica's allocation.
+///
+/// `spare(t) = cores · median · exp(s · z)`, with s one of `sigma_below` (z < 0) and `sigma_above`, and z the weighted sum of a
+/// static normal and of two Ornstein-Uhlenbeck processes, weights √0.7, √0.2 and √0.1: three time scales.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Antagonists {
+    /// Median spare capacity as a multiple of the allocation.
+    pub spare_median: f64,
+    /// s for z below 0.
+    pub sigma_below: f64,
+    /// s for z above 0.
+    pub sigma_above: f64,
+    /// Spare capacity ends here, in cores: the machine's size.
+    pub spare_max: f64,
+    /// Time constant of the slower process.
+    pub slow: Duration,
+    /// Time constant of the faster process.
+    pub fast: Duration,
+    /// So many machines at a time have no spare capacity at all.
+    pub full_machines: usize,
+    /// How long a machine stays full before another one takes its turn.
+    pub full_for: Duration,
+}
+
+/// A replica that answers some queries with an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Failure {
+    /// The share of queries that fail, from 0 to 1.
+    pub share: f64,
+    /// What a failing query costs, as a share of its cost: 0 fails at once, 1 fails at the end.
+    pub cost_share: f64,
+    /// When it begins, after the start of the run.
+    pub from: Duration,
+    /// When it ends.
+    pub until: Duration,
+}
+
+/// Pauses of a replica, Poisson in time, independent on each replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// Mean time between the end of one pause and the beginning of the next.
+    pub every: Duration,
+    /// How long a pause lasts.
+    pub lasts: Duration,
+}
+
+/// A spell of lower capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hobble {
+    /// When it begins, after the start of the run.
+    pub from: Duration,
+    /// When it ends.
+    pub until: Duration,
+    /// What is left of the capacity (of the speed, where queries do not share a CPU): above 0, at most 1.
+    pub capacity: f64,
+    /// Latency of every query that arrives in the spell, where replicas replay latencies; replaces the trace's.
+    pub latency: Option<Duration>,
+}
+
+impl Group {
+    /// `count` healthy replicas that serve so.
+    pub fn healthy(count: usize, service: Service) -> Self {
+        Self {
+            count,
+            service,
+            slowness: 1.0,
+            failure: None,
+            stall: None,
+            hobble: None,
+            io_wait: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Who sends queries: how many clients, at what rates, and whether they try twice.
+
+use core::time::Duration;
+
+/// The clients and their queries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Queries a second, of all clients together.
+    pub rate: f64,
+    /// Each client's share of the rate, up to a common factor; as many clients as entries, all above 0.
+    pub clients: Vec<f64>,
+    /// How queries are spread in time.
+    pub arrivals: Arrivals,
+    /// A second copy for queries that take long.
+    pub hedge: Option<Hedge>,
+}
+
+/// How queries are spread in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps, client after client.
+    Regular,
+}
+
+/// A second copy, on another replica, of a query that has been out for long; the first answer counts, the loser is
+/// cancelled. `[The Tail at Scale, "Hedged requests"]`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hedge {
+    /// Sent once the query has been out for longer than this quantile of the client's recent latencies; 0.95 in the
+    /// article.
+    pub after_quantile: f64,
+    /// At most this share of queries is sent twice.
+    pub budget: f64,
+    /// Never before this much has passed.
+    pub delay_min: Duration,
+}
+
+impl Load {
+    /// `clients` clients of equal rate, `rate` queries a second together, Poisson, no hedging.
+    pub fn even(rate: f64, clients: usize) -> Self {
+        Self {
+            rate,
+            clients: vec![1.0; clients],
+            arrivals: Arrivals::Poisson,
+            hedge: None,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What is played: clients, their queries, the replicas, the network between them and what befalls them.
+//!
+//! Plain data. [`Scenario::mistakes`] says what is wrong with it, by field, before anything runs; what passes can be played
+//! without an error. The TOML form of it is the command's (`slackwater sim run`), not this crate's.
+
+mod cost;
+mod event;
+mod fleet;
+mod load;
+mod network;
+
+pub use cost::Cost;
+pub use event::{Change, Event};
+pub use fleet::{Antagonists, Failure, Group, Hobble, Service, Sharing, Stall};
+pub use load::{Arrivals, Hedge, Load};
+pub use network::{Delay, Network};
+
+use core::time::Duration;
+
+/// A fleet, its load, and what befalls them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Who sends queries, and how many.
+    pub load: Load,
+    /// What a query costs on a replica of speed 1.
+    pub cost: Cost,
+    /// The replicas, group by group. Replica numbers run through the groups in order, from 0.
+    pub fleet: Vec<Group>,
+    /// The neighbours on the replicas' machines; `None`: the machines are the replicas' own.
+    pub antagonists: Option<Antagonists>,
+    /// What lies between clients and replicas.
+    pub network: Network,
+    /// What happens at given times: replicas leave, join, restart, change their speed.
+    pub events: Vec<Event>,
+    /// How long a client waits for an answer; then the query is an error, and counts with this latency.
+    pub deadline: Duration,
+    /// Whether a replica is told of an expired query and drops it. `false`, as in the paper's testbed: it works on.
+    pub cancel_expired: bool,
+    /// What is played before anything is measured.
+    pub warmup: Duration,
+    /// What is measured: queries that arrive within this span after the warm-up.
+    pub span: Duration,
+}
+
+/// What is wrong with a scenario, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The field's path as the TOML form writes it: `fleet[1].cores`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Scenario {
+    /// The most replicas.
+    pub const REPLICAS_MAX: usize = 10_000;
+    /// The most clients.
+    pub const CLIENTS_MAX: usize = 10_000;
+
+    /// How many replicas there are at the start.
+    pub fn replicas(&self) -> usize {
+        self.fleet.iter().map(|group| group.count).sum()
+    }
+}
