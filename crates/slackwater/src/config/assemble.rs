@@ -1,15 +1,16 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
-use super::mistake::Mistakes;
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
 use super::prequal::PrequalSection;
 use super::probe::ProbeSection;
-use super::reader::{Reader, Said, Setting};
-use super::values::{bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within};
 use super::{Loaded, remarks};
+use crate::toml_reader::values::{
+    bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
+};
+use crate::toml_reader::{Mistakes, Reader, Said, Setting};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;

@@ -3,8 +3,8 @@
 //! Ranges are the core's. A field is put into settings that are otherwise the defaults and validated there, so each
 //! mistake is found, not only the first, and no range is written down twice.
 
-use super::reader::{Reader, Said};
-use super::values::{Unfit, boolean, duration, quantile, rate, whole};
+use crate::toml_reader::values::{Unfit, boolean, duration, quantile, rate, whole};
+use crate::toml_reader::{Reader, Said};
 use core::time::Duration;
 use slackwater_core::Rate;
 use slackwater_core::policy::prequal::PrequalSettings;

@@ -1,10 +1,9 @@
 //! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool filled, an admin
 //! server that the network can reach.
 
-use super::mistake::{Remark, Severity};
 use super::model::has_probes;
 use super::prequal::PrequalSection;
-use super::reader::{Reader, Said};
+use crate::toml_reader::{Reader, Remark, Said, Severity};
 use slackwater_core::policy::prequal::PrequalConfig;
 
 /// The fields of `[prequal]` that `prequal_sync` reads.

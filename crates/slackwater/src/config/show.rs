@@ -3,7 +3,7 @@
 
 use super::agent::AgentConfig;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
-use super::values::{show_bytes, show_duration};
+use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
 

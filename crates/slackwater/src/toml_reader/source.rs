@@ -14,7 +14,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A file that has been read.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     file: PathBuf,
     text: String,
     /// Where each line begins, in bytes.
@@ -32,7 +32,7 @@ impl Source {
         }
     }
 
-    pub(super) fn read(file: &Path) -> Result<Self, Mistake> {
+    pub(crate) fn read(file: &Path) -> Result<Self, Mistake> {
         let bytes = read_bounded(file).map_err(|message| Mistake {
             place: Place::File(file.to_owned()),
             field: String::new(),
@@ -61,16 +61,16 @@ impl Source {
         }
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// The line and column of a span of bytes. One that runs over several lines is cut at the end of its first.
-    pub(super) fn place(&self, span: Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
         let start = self.floor(span.start);
         let end = self.floor(span.end).max(start);
         let line = self.line_starts.partition_point(|&begin| begin <= start);
@@ -103,7 +103,7 @@ impl Source {
 }
 
 /// The file's bytes, or what is wrong with it.
-pub(super) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
     let told = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),
         ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),

@@ -35,7 +35,7 @@ pub(crate) enum Place {
 /// A line without its end, or what surrounds the offending part in a very long one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Excerpt {
-    pub(super) text: String,
+    pub(crate) text: String,
     /// How many characters of it stand before the offending part.
     indent: usize,
 }
@@ -46,7 +46,7 @@ impl Excerpt {
     const SHOWN: usize = 100;
 
     /// What to show of `line`, in which the offending part begins at byte `at`, a character's first.
-    pub(super) fn new(line: &str, at: usize) -> Self {
+    pub(crate) fn new(line: &str, at: usize) -> Self {
         let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
         let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();
         let shown = (kept.iter().rev().copied()).chain(rest.chars().take(Self::SHOWN - kept.len()));
@@ -134,7 +134,7 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    pub(super) fn new(mut mistakes: Vec<Mistake>) -> Self {
+    pub(crate) fn new(mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort();
         mistakes.dedup();
         let omitted = mistakes.len().saturating_sub(TOLD_MAX);
