@@ -140,6 +140,16 @@ impl<'s> Reader<'s> {
         });
     }
 
+    /// A key that has to be said in the file, and was not: told at the section where it belongs.
+    pub(crate) fn add_missing_key(&mut self, field: &str, expected: &str) {
+        let place = self.place_near(field);
+        self.mistakes.push(Mistake {
+            place,
+            field: field.to_owned(),
+            message: format!("is missing, expected {expected}"),
+        });
+    }
+
     /// The file as a whole.
     pub(crate) fn whole_place(&self) -> Place {
         self.source.map_or(Place::CommandLine, Self::whole)
@@ -198,6 +208,11 @@ impl<'s> Reader<'s> {
         find(&self.document, field)
             .and_then(|value| value.get_ref().as_array())
             .map_or(0, |tables| tables.len())
+    }
+
+    /// Whether the file has `field`, as a section or as a key.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        find(&self.document, field).is_some()
     }
 
     /// The place of `field`, or of the nearest thing around it that the file has.

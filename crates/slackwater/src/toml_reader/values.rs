@@ -76,6 +76,21 @@ pub(crate) fn quantile(value: &DeValue<'_>) -> Result<Quantile, Unfit> {
         .and_then(|parts| Quantile::from_millionths(parts).ok_or(Unfit::Range))
 }
 
+/// A number, finite; nan and inf are not.
+pub(crate) fn number(value: &DeValue<'_>) -> Result<f64, Unfit> {
+    let read: f64 = match value {
+        DeValue::Integer(_) => whole::<i64>(value)?.to_string().parse(),
+        DeValue::Float(digits) => digits.as_str().parse(),
+        _ => return Err(mismatch(value, "a number")),
+    }
+    .map_err(|_| mismatch(value, "a number"))?;
+    if read.is_finite() {
+        Ok(read)
+    } else {
+        Err(mismatch(value, "a finite number"))
+    }
+}
+
 fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     let parts = match value {
         DeValue::Integer(_) => whole::<i64>(value)?.checked_mul(1_000_000),
@@ -291,6 +306,16 @@ mod tests {
         }
         assert_eq!(quantile(&value("1.000001")), Err(Unfit::Range));
         assert_eq!(quantile(&value("1")), Ok(Quantile::ONE));
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        for (text, expected) in [("3", 3.0), ("-0.5", -0.5), ("1e3", 1000.0), ("1_000.25", 1000.25)] {
+            assert_eq!(number(&value(text)), Ok(expected), "{text}");
+        }
+        for text in ["nan", "-inf", "1e999", "\"3\"", "true"] {
+            assert!(matches!(number(&value(text)), Err(Unfit::Other(_))), "{text}");
+        }
     }
 
     #[test]
