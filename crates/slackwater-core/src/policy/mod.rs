@@ -9,8 +9,10 @@
 mod fleet;
 mod least_loaded;
 mod observe;
+mod pooled;
 pub mod prequal;
 mod probe;
+mod probed;
 mod query;
 mod random;
 mod registry;

@@ -1,8 +1,8 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
 use crate::policy::observe::PooledView;
-use crate::policy::prequal::LocalArrival;
 use crate::policy::probe::ProbeRound;
+use crate::policy::probed::LocalArrival;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;

@@ -5,8 +5,8 @@
 
 use crate::draw::Draw;
 use crate::fixed::{Accumulator, Rate};
-use crate::policy::prequal::pool::Pool;
-use crate::report::Rif;
+use crate::policy::pooled::pool::Pool;
+use crate::policy::pooled::{PoolRule, Seen};
 
 /// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
 /// Where the pool is hardly larger than that, one place less than it has, but the two to decide in any case.
@@ -37,10 +37,11 @@ impl Removal {
     }
 
     /// Removes one report and passes the turn on; `None`, and the turn stays, if the pool has none to spare.
-    pub(super) fn remove(
+    pub(super) fn remove<R: PoolRule>(
         &mut self,
         pool: &mut Pool,
-        limit: Option<Rif>,
+        rule: &R,
+        seen: Seen,
         draw: &mut dyn Draw,
     ) -> Option<Removed> {
         if pool.len() <= floor(pool.capacity()) {
@@ -53,7 +54,7 @@ impl Removal {
                 Removed::Worst
             }
             Removed::Worst => {
-                let worst = pool.worst(limit, draw)?;
+                let worst = pool.worst(rule, seen, draw)?;
                 pool.remove_at(worst);
                 Removed::Oldest
             }
