@@ -18,7 +18,7 @@ use crate::draw::Draw;
 use crate::fixed::ONE;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
-use crate::policy::probed::rank::{Load, Place};
+use crate::policy::probed::rank::Order;
 use crate::policy::probed::{Choice, Client, Keep};
 use crate::policy::query::{Attempt, PickReason, Query};
 use crate::replica::ReplicaId;
@@ -44,17 +44,11 @@ pub trait PoolRule: Debug + Send {
         None
     }
 
-    /// Where a report of `load` stands.
-    fn place(&self, replica: ReplicaId, load: Load, seen: Seen) -> Place;
+    /// The order of this moment: where a report of a replica's load stands.
+    fn order(&self, rif_limit: Option<Rif>, client: &Client) -> impl Order;
 
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
-}
-
-/// What a rule may look at besides a report.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    pub(in crate::policy) rif_limit: Option<Rif>,
 }
 
 /// A pool of reports, and the rule by which it chooses.
@@ -104,22 +98,24 @@ impl<R: PoolRule> Pooled<R> {
         &mut self,
         now: Instant,
         query: Query<'_>,
+        rif_limit: Option<Rif>,
         client: &Client,
         draw: &mut dyn Draw,
     ) -> Option<(Choice, Option<usize>)> {
-        let seen = self.seen(client);
         let usable = self.pool.usable(query);
         let candidates = u16::try_from(usable).unwrap_or(u16::MAX);
         if usable >= POOL_MIN
-            && let Some(best) = self.pool.best(&self.rule, seen, query, draw)
+            && let Some(best) = self
+                .pool
+                .best(query, self.rule.order(rif_limit, client), draw)
         {
             let report = self.pool.at(best.index);
             let choice = Choice {
                 replica: report.replica,
                 reason: self.rule.reason(best.first),
-                rif_limit: seen.rif_limit,
+                rif_limit,
                 candidates,
-                chosen: Some(report.view(now, seen.rif_limit)),
+                chosen: Some(report.view(now, rif_limit)),
                 runner_up: best.runner_up.map(|index| self.pool.at(index).replica),
             };
             return Some((choice, Some(best.index)));
@@ -127,18 +123,12 @@ impl<R: PoolRule> Pooled<R> {
         let choice = Choice {
             replica: client.fleet.random(query, draw)?,
             reason: client.fleet.reason_or_panic(PickReason::Fallback),
-            rif_limit: seen.rif_limit,
+            rif_limit,
             candidates,
             chosen: None,
             runner_up: None,
         };
         Some((choice, None))
-    }
-
-    fn seen(&self, client: &Client) -> Seen {
-        Seen {
-            rif_limit: self.rule.rif_limit(client),
-        }
     }
 
     /// Counts the query on its replica's report `[A11]` and spends a use of the report that decided `[A9]`.
@@ -158,11 +148,10 @@ impl<R: PoolRule> Pooled<R> {
         }
     }
 
-    fn remove_by_rate(&mut self, client: &mut Client, draw: &mut dyn Draw) {
+    fn remove_by_rate(&mut self, rif_limit: Option<Rif>, client: &mut Client, draw: &mut dyn Draw) {
         for _ in 0..self.removal.due(client.config.remove_rate) {
-            let seen = self.seen(client);
-            let removed = self.removal.remove(&mut self.pool, &self.rule, seen, draw);
-            match removed {
+            let order = self.rule.order(rif_limit, client);
+            match self.removal.remove(&mut self.pool, order, draw) {
                 Some(Removed::Oldest) => client.counters.removed_oldest += 1,
                 Some(Removed::Worst) => client.counters.removed_worst += 1,
                 None => client.counters.removals_withheld += 1,
@@ -182,10 +171,11 @@ impl<R: PoolRule> Keep for Pooled<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         self.expire(now, client);
-        let (choice, chosen) = self.find(now, query, client, draw)?;
+        let rif_limit = self.rule.rif_limit(client);
+        let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
         if query.attempt == Attempt::First {
-            self.remove_by_rate(client, draw);
+            self.remove_by_rate(rif_limit, client, draw);
             if self.report_yield.query() {
                 self.balance_reuse(client);
             }

@@ -5,8 +5,7 @@
 
 use crate::draw::Draw;
 use crate::policy::observe::PooledView;
-use crate::policy::pooled::{PoolRule, Seen};
-use crate::policy::probed::rank::{self, Best, Load, PoolRank};
+use crate::policy::probed::rank::{self, Best, Load, Order, PoolRank};
 use crate::policy::query::Query;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -148,30 +147,24 @@ impl Pool {
     }
 
     /// The best report that the query can use.
-    pub(super) fn best<R: PoolRule>(
+    pub(super) fn best(
         &mut self,
-        rule: &R,
-        seen: Seen,
         query: Query<'_>,
+        order: impl Order,
         draw: &mut dyn Draw,
     ) -> Option<Best> {
         let stand_in_ns = self.stand_in_ns();
         if query.avoid.is_empty() {
-            return rank::best(self.ranks(rule, seen, stand_in_ns, |_| true), draw);
+            return rank::best(self.ranks(order, stand_in_ns, |_| true), draw);
         }
         let allowed = |report: &PooledReport| query.allows(report.replica);
-        rank::best(self.ranks(rule, seen, stand_in_ns, allowed), draw)
+        rank::best(self.ranks(order, stand_in_ns, allowed), draw)
     }
 
-    /// The worst report by the same rule. `[A10]`
-    pub(super) fn worst<R: PoolRule>(
-        &mut self,
-        rule: &R,
-        seen: Seen,
-        draw: &mut dyn Draw,
-    ) -> Option<usize> {
+    /// The worst report in the same order. `[A10]`
+    pub(super) fn worst(&mut self, order: impl Order, draw: &mut dyn Draw) -> Option<usize> {
         let stand_in_ns = self.stand_in_ns();
-        rank::worst(self.ranks(rule, seen, stand_in_ns, |_| true), draw)
+        rank::worst(self.ranks(order, stand_in_ns, |_| true), draw)
     }
 
     /// What stands for a latency that is not known: the median of those in the pool that are. `[A7]`
@@ -189,10 +182,9 @@ impl Pool {
         rank::stand_in_ns(&mut self.scratch_ns)
     }
 
-    fn ranks<R: PoolRule>(
+    fn ranks(
         &self,
-        rule: &R,
-        seen: Seen,
+        order: impl Order,
         stand_in_ns: u64,
         allowed: impl Fn(&PooledReport) -> bool + Clone,
     ) -> impl Iterator<Item = PoolRank> + Clone {
@@ -204,7 +196,7 @@ impl Pool {
                 rif: u64::from(report.rif.count()),
                 latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
             };
-            PoolRank::new(index, rule.place(report.replica, load, seen))
+            PoolRank::new(index, order(report.replica, load))
         })
     }
 

@@ -6,7 +6,7 @@
 use crate::draw::Draw;
 use crate::fixed::{Accumulator, Rate};
 use crate::policy::pooled::pool::Pool;
-use crate::policy::pooled::{PoolRule, Seen};
+use crate::policy::probed::rank::Order;
 
 /// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
 /// Where the pool is hardly larger than that, one place less than it has, but the two to decide in any case.
@@ -37,11 +37,10 @@ impl Removal {
     }
 
     /// Removes one report and passes the turn on; `None`, and the turn stays, if the pool has none to spare.
-    pub(super) fn remove<R: PoolRule>(
+    pub(super) fn remove(
         &mut self,
         pool: &mut Pool,
-        rule: &R,
-        seen: Seen,
+        order: impl Order,
         draw: &mut dyn Draw,
     ) -> Option<Removed> {
         if pool.len() <= floor(pool.capacity()) {
@@ -54,7 +53,7 @@ impl Removal {
                 Removed::Worst
             }
             Removed::Worst => {
-                let worst = pool.worst(rule, seen, draw)?;
+                let worst = pool.worst(order, draw)?;
                 pool.remove_at(worst);
                 Removed::Oldest
             }

@@ -4,9 +4,9 @@
 //! hot ones; cold ones are ordered by latency and then RIF, hot ones by RIF and then latency. "Worst" is the reverse of
 //! this very order, so that choice and removal cannot disagree.
 
-use crate::policy::pooled::{PoolRule, Seen};
+use crate::policy::pooled::PoolRule;
 use crate::policy::probed::Client;
-use crate::policy::probed::rank::{Load, Place};
+use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -22,8 +22,9 @@ impl PoolRule for HotCold {
         client.rif_limit()
     }
 
-    fn place(&self, _replica: ReplicaId, load: Load, seen: Seen) -> Place {
-        place(load, unscaled(seen.rif_limit))
+    fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+        let limit = unscaled(rif_limit);
+        move |_: ReplicaId, load| place(load, limit)
     }
 
     fn reason(&self, first: u64) -> PickReason {
@@ -42,15 +43,11 @@ const HOT: u64 = 1 << 63;
 pub(super) fn place(load: Load, limit: Option<u64>) -> Place {
     let hot = limit.is_some_and(|limit| load.rif >= limit);
     let (first, second) = if hot {
-        (load.rif, load.latency_ns)
+        (HOT | load.rif.min(SIGNAL_MAX), load.latency_ns)
     } else {
-        (load.latency_ns, load.rif)
+        (load.latency_ns.min(SIGNAL_MAX), load.rif)
     };
-    let temperature = if hot { HOT } else { 0 };
-    Place {
-        first: temperature | first.min(SIGNAL_MAX),
-        second,
-    }
+    Place { first, second }
 }
 
 /// Whether the report whose place begins so is hot.

@@ -6,6 +6,7 @@
 //! A place and an index are one number, so that the best is found without a branch that depends on the load.
 
 use crate::draw::{Draw, below};
+use crate::replica::ReplicaId;
 
 /// What rules compare: load in units that are the same for all candidates compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,11 @@ pub struct Place {
     /// What decides between equals in `first`. Values from 2^(64 − index bits) on count as equal; in a pool, from 2^56.
     pub(in crate::policy) second: u64,
 }
+
+/// The order of one moment: where a replica of some load stands.
+pub trait Order: Fn(ReplicaId, Load) -> Place + Copy {}
+
+impl<F: Fn(ReplicaId, Load) -> Place + Copy> Order for F {}
 
 /// A place and, in the lowest `INDEX_BITS`, the index of whose it is. From the top: `first` (64 bits), `second`, index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
