@@ -1,7 +1,7 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
-use crate::policy::{LeastLoaded, Policy, Random, RoundRobin};
+use crate::policy::{LeastLoaded, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin};
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
@@ -10,6 +10,8 @@ use alloc::boxed::Box;
 pub struct PolicySettings {
     /// For `prequal` and `prequal_sync`.
     pub prequal: PrequalConfig,
+    /// For `power_of_d`.
+    pub power_of_d: PowerOfDConfig,
 }
 
 /// A policy that users can select.
@@ -34,6 +36,11 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),
+    entry(
+        "power_of_d",
+        "fewest of its own in flight, of d drawn",
+        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
     }),
