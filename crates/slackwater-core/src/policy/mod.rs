@@ -10,6 +10,7 @@ mod candidates;
 mod decay;
 mod fleet;
 mod least_loaded;
+mod linear;
 mod observe;
 mod pooled;
 mod power_of_d;
@@ -27,6 +28,7 @@ mod unprobed;
 
 pub use candidates::Candidates;
 pub use least_loaded::LeastLoaded;
+pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
 pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};

@@ -119,6 +119,8 @@ pub enum PickReason {
     Cold,
     /// All were hot, and it had the lowest RIF. `[A7]`
     Hot,
+    /// Of those pooled, it had the lowest score.
+    LowestScore,
     /// Fewer than two reports were usable: a random replica. `[A8]`
     Fallback,
     /// No replica may be chosen, so all may be: a random one. `[A8]`
@@ -141,9 +143,10 @@ pub enum PickReason {
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cold,
         Self::Hot,
+        Self::LowestScore,
         Self::Fallback,
         Self::Panic,
         Self::SoleAnswer,
@@ -160,6 +163,7 @@ impl PickReason {
         match self {
             Self::Cold => "cold",
             Self::Hot => "hot",
+            Self::LowestScore => "lowest_score",
             Self::Fallback => "fallback",
             Self::Panic => "panic",
             Self::SoleAnswer => "sole_answer",
