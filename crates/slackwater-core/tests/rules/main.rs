@@ -8,6 +8,7 @@
 mod budgets;
 mod choice;
 mod idle;
+mod linear;
 mod pool;
 mod probes;
 mod removal;
