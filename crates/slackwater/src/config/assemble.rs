@@ -4,7 +4,7 @@ use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
-use super::prequal::PrequalSection;
+use super::policies::PolicySections;
 use super::probe::ProbeSection;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
@@ -15,7 +15,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings};
+use slackwater_core::policy::{POLICIES, PolicyEntry};
 
 const MS: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -28,7 +28,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let workers = read_workers(reader_ref);
     let policy = read_policy(reader_ref);
     let probe = ProbeSection::read(reader_ref);
-    let prequal = PrequalSection::read(reader_ref);
+    let mut policies = PolicySections::read(reader_ref);
     let replicas = read_replicas(reader_ref, probe.port.value);
     let replica = read_replica_settings(reader_ref);
     let timeouts = read_timeouts(reader_ref);
@@ -37,34 +37,23 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
     note_collisions(reader_ref, &listeners, admin.as_ref(), &replicas);
 
-    let mut settings = prequal.settings.clone();
+    let is_local_only = policies.prequal.local_only;
     if probe.transport.value == ProbeTransport::None {
-        settings.local_only = true;
+        policies.prequal.local_only = true;
         note_blind_sync(reader_ref, &policy, &probe.transport);
     }
-    // Each field was validated as it was read.
-    let mut policy_settings = PolicySettings::default();
-    match settings.validate() {
-        Ok(valid) => policy_settings.prequal = valid,
-        Err(error) => {
-            let whole = Said {
-                field: format!("prequal.{}", error.field),
-                place: reader_ref.whole_place(),
-            };
-            reader_ref.add_mistake(whole.mistake(format!("expected {}", error.expected)));
-        }
-    }
+    let policy_settings = policies.settings(reader_ref);
 
-    let mut remarks = remarks::unread(reader_ref, policy.value.name, &prequal);
+    let mut remarks = remarks::unread(reader_ref, policy.value.name, &policies);
     remarks.extend(probe.remarks());
-    if prequal.settings.local_only && probe.transport.value != ProbeTransport::None {
+    if is_local_only && probe.transport.value != ProbeTransport::None {
         remarks.extend(remarks::unused_probes(reader_ref));
     }
     if policy.value.name == "prequal"
         && let Ok(fleet) = u32::try_from(replicas.len())
     {
         let config = &policy_settings.prequal;
-        remarks.extend(remarks::refilling(&prequal, config, fleet));
+        remarks.extend(remarks::refilling(&policies, config, fleet));
     }
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));

@@ -10,7 +10,7 @@ mod assemble;
 mod fleet;
 mod model;
 mod overrides;
-mod prequal;
+mod policies;
 mod probe;
 mod remarks;
 mod show;
@@ -23,6 +23,7 @@ pub(crate) use model::{
     ReplicaSettings, Timeouts,
 };
 pub(crate) use overrides::Overrides;
+pub(crate) use policies::PolicySections;
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -142,11 +142,16 @@ impl<'s> Reader<'s> {
 
     /// A key that has to be said in the file, and was not: told at the section where it belongs.
     pub(crate) fn add_missing_key(&mut self, field: &str, expected: &str) {
+        self.add_mistake_near(field, format!("is missing, expected {expected}"));
+    }
+
+    /// A mistake of `field`, wherever it was said, or would have been.
+    pub(crate) fn add_mistake_near(&mut self, field: &str, message: String) {
         let place = self.place_near(field);
         self.mistakes.push(Mistake {
             place,
             field: field.to_owned(),
-            message: format!("is missing, expected {expected}"),
+            message,
         });
     }
 
