@@ -59,20 +59,20 @@ pub(in crate::config) fn all_sections() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use slackwater_core::policy::{Decision, POLICIES, PolicyEntry, PolicySettings, Query};
-    use slackwater_core::{Instant, ReplicaId};
+    use slackwater_core::{Instant, ReplicaIds};
 
     /// Whether it wants a probe within its first query or two seconds after.
     fn wants_probes(entry: &PolicyEntry) -> bool {
         let mut policy = (entry.build)(&PolicySettings::default());
         let draw = &mut || 0_u64;
         let start = Instant::from_nanos(0);
-        for replica in 0..3 {
-            policy.add_replica(start, ReplicaId::new(replica));
+        let mut ids = ReplicaIds::new();
+        for replica in (0..3).filter_map(|_| ids.allocate()) {
+            policy.add_replica(start, replica);
         }
-        let decision = policy.handle_query(start, Query::default(), draw);
-        let later = start + Duration::from_secs(2);
+        let decision = policy.handle_query(start, Query::first(), draw);
+        let later = Instant::from_nanos(2_000_000_000);
         let is_round = matches!(decision, Decision::Probe(_));
         is_round || policy.poll_probe(start, draw).is_some() || {
             policy.handle_timeout(later, draw);

@@ -31,7 +31,7 @@ pub(super) fn read_cost(reader: &mut Reader<'_>) -> Option<Cost> {
             least: needed_span(reader, "cost.least", true)?,
             alpha: needed_decimal(reader, "cost.alpha", true)?,
         },
-        "trace" => Cost::Trace(read_trace(reader, "cost", true)?),
+        "trace" => Cost::Trace(read_trace(reader, "cost")?),
         "clipped_normal" => {
             let mean = needed_span(reader, "cost.mean", true)?;
             let deviation = span(reader, "cost.deviation", mean);

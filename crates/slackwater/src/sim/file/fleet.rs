@@ -23,13 +23,12 @@ pub(super) fn read_fleet(reader: &mut Reader<'_>) -> Vec<Group> {
     if groups == 0 && !reader.has("fleet") {
         reader.add_missing_key("fleet", "at least one table [[fleet]] with the key count");
     }
-    let groups = (0..groups).filter_map(|number| read_group(reader, &format!("fleet[{number}]")));
+    let groups = (0..groups).map(|number| read_group(reader, &format!("fleet[{number}]")));
     groups.collect()
 }
 
-fn read_group(reader: &mut Reader<'_>, group: &str) -> Option<Group> {
+fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let key = |name: &str| format!("{group}.{name}");
-    // Everything is read before anything is given up, so that every mistake is found.
     let count = needed_count(reader, &key("count"), true);
     let service = read_service(reader, group);
     let slowness = decimal(reader, &key("slowness"), 1.0);
@@ -37,15 +36,16 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Option<Group> {
     let failure = read_failure(reader, &key("failure"));
     let stall = read_stall(reader, &key("stall"));
     let hobble = read_hobble(reader, &key("hobble"));
-    Some(Group {
-        count: count?,
-        service: service?,
+    // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+    Group {
+        count: count.unwrap_or(1),
+        service: service.unwrap_or(Service::Latency),
         slowness,
         failure,
         stall,
         hobble,
         io_wait,
-    })
+    }
 }
 
 fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {

@@ -2,7 +2,7 @@
 
 use super::keys::{decimal, span};
 use crate::toml_reader::values::{found, number, one_of, whole};
-use crate::toml_reader::{Item, Reader};
+use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::time::Duration;
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Arrivals, Hedge, Load};
@@ -16,7 +16,7 @@ pub(super) enum Rate {
     /// Queries a second.
     Absolute(f64),
     /// A share of what the fleet can do; known once fleet and cost are.
-    Utilization(f64),
+    Utilization(f64, Said),
 }
 
 /// The load, but for the rate, which is 0 in it until it is known.
@@ -50,7 +50,11 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
 fn read_rate(reader: &mut Reader<'_>) -> Option<Rate> {
     match (reader.take("load.rate"), reader.take("load.utilization")) {
         (Some(rate), None) => reader.note(rate.read(number, "")).map(Rate::Absolute),
-        (None, Some(share)) => reader.note(share.read(number, "")).map(Rate::Utilization),
+        (None, Some(share)) => {
+            let said = share.said.clone();
+            let share = reader.note(share.read(number, ""))?;
+            Some(Rate::Utilization(share, said))
+        },
         (Some(_), Some(share)) => {
             reader.add_mistake(share.mistake("is said beside load.rate, expected one of the two"));
             None
@@ -85,7 +89,7 @@ fn read_clients(reader: &mut Reader<'_>) -> Vec<f64> {
     reader.note(shares).unwrap_or_else(|| vec![1.0])
 }
 
-fn even_clients(item: &Item<'_>) -> Result<Vec<f64>, crate::toml_reader::Mistake> {
+fn even_clients(item: &Item<'_>) -> Result<Vec<f64>, Mistake> {
     let most = Scenario::CLIENTS_MAX;
     let range = format!("from 1 to {most} clients");
     let clients: usize = item.read(whole, &range)?;

@@ -18,8 +18,6 @@ mod fleet;
 mod keys;
 mod load;
 mod surroundings;
-#[cfg(test)]
-mod tests;
 mod trace;
 
 use crate::config::PolicySections;
@@ -29,7 +27,7 @@ use core::time::Duration;
 use load::Rate;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::Service;
+use slackwater_sim::scenario::{Cost, Service};
 use std::path::Path;
 
 /// A scenario without mistakes, and what its policies are set to.
@@ -67,37 +65,67 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let events = event::read_events(reader_ref);
     let policies = PolicySections::read(reader_ref);
     let settings = policies.settings(reader_ref);
-    let scenario = (load.rate.zip(cost)).map(|(rate, cost)| {
-        let mut scenario = Scenario {
-            load: load.load,
-            cost,
-            fleet,
-            antagonists,
-            network,
-            events,
-            deadline,
-            cancel_expired: cancel_expired.value,
-            warmup,
-            span,
-        };
-        scenario.load.rate = rate_of(reader_ref, &rate, &scenario);
-        scenario
+    let mut scenario = Scenario {
+        load: load.load,
+        // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+        cost: cost.unwrap_or(Cost::Fixed(Duration::from_millis(1))),
+        fleet,
+        antagonists,
+        network,
+        events,
+        deadline,
+        cancel_expired: cancel_expired.value,
+        warmup,
+        span,
+    };
+    scenario.load.rate = match load.rate {
+        Some(Rate::Absolute(rate)) => rate,
+        Some(Rate::Utilization(share, said)) => {
+            let rate = rate_of(share, &scenario).map_err(|message| said.mistake(message));
+            reader_ref.note(rate).unwrap_or(1.0)
+        }
+        None => 1.0,
+    };
+    let found = scenario.mistakes().into_iter().map(|mistake| Mistake {
+        place: reader.place_near(&mistake.field),
+        field: mistake.field,
+        message: mistake.message,
     });
-    let mut found = Vec::new();
-    if let Some(scenario) = &scenario {
-        // What could not be read is missing from the scenario, and that it is missing is no mistake of its own.
-        found.extend(scenario.mistakes().into_iter().map(|mistake| Mistake {
-            place: reader.place_near(&mistake.field),
-            field: mistake.field,
-            message: mistake.message,
-        }));
-    }
+    let found: Vec<_> = found.collect();
     let (fields, mut mistakes) = reader.finish();
-    if mistakes.is_empty() {
-        mistakes = found;
+    for mistake in found {
+        if mistakes.iter().all(|other| other.field != mistake.field) {
+            mistakes.push(mistake);
+        }
     }
-    match scenario {
-        Some(scenario) if mistakes.is_empty() => (fields, Ok(ScenarioFile { scenario, settings })),
-        _ => (fields, Err(Mistakes::new(mistakes))),
+    if mistakes.is_empty() {
+        (fields, Ok(ScenarioFile { scenario, settings }))
+    } else {
+        (fields, Err(Mistakes::new(mistakes)))
+    }
+}
+
+/// Queries a second that use `share` of what the fleet can do when nothing is wrong with it.
+fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
+    if share <= 0.0 {
+        return Err(format!("found {share}, expected above 0, where 1 is all that the fleet can do"));
+    }
+    let capacities = scenario.fleet.iter().map(|group| {
+        let cores = match &group.service {
+            Service::Shared(sharing) => sharing.cores,
+            Service::Fifo { workers } => *workers as f64,
+            Service::Latency | Service::LatencyTrace(_) => return None,
+        };
+        Some(cores * group.count as f64 / group.slowness)
+    });
+    let capacity: Option<f64> = capacities.sum();
+    let capacity = capacity.ok_or(
+        "does not go with service = \"latency\", which takes any load; expected load.rate instead",
+    )?;
+    let rate = share * capacity * 1e9 / scenario.cost.mean_ns();
+    if rate.is_finite() {
+        Ok(rate)
+    } else {
+        Err("needs a cost with a mean above 0 and below infinity; expected load.rate instead".to_owned())
     }
 }
