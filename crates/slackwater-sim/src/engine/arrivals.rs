@@ -12,10 +12,10 @@ use slackwater_core::Draw;
 const NS_PER_SECOND: f64 = 1e9;
 
 /// A query, before anybody has chosen anything for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Arrival {
     pub(super) client: u32,
-    pub(super) cost_ns: Time,
+    pub(super) cost_ns: f64,
     pub(super) luck: u64,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Arrivals {
     gaps: Gaps,
     cost: Cost,
     costs: Stream,
+    /// Apart, so that second copies change nothing for first ones.
+    second_costs: Stream,
     luck: Stream,
 }
 
@@ -68,6 +70,7 @@ impl Arrivals {
             gaps,
             cost: scenario.cost.clone(),
             costs: Stream::new(seed, Purpose::Cost, 0),
+            second_costs: Stream::new(seed, Purpose::Cost, 1),
             luck: Stream::new(seed, Purpose::Failure, 0),
         };
         arrivals.schedule();
@@ -89,6 +92,11 @@ impl Arrivals {
             cost_ns: self.cost.sample(&mut self.costs),
             luck: self.luck.draw(),
         }
+    }
+
+    /// The cost of a second copy, where it has one of its own.
+    pub(super) fn another_cost(&mut self) -> f64 {
+        self.cost.sample(&mut self.second_costs)
     }
 
     /// No further query arrives.
