@@ -42,6 +42,7 @@ fn testbed(span: Duration) -> Scenario {
             fast: Duration::from_millis(300),
             full_machines: 1,
             full_for: Duration::from_secs(80),
+            machines: REPLICAS,
         }),
         network: Network {
             delay: Delay {

@@ -42,7 +42,7 @@ pub(super) struct Replica {
 impl Replica {
     fn new(scenario: &Scenario, number: usize, seed: u64) -> Self {
         let machine = Machine::new(scenario, number, seed);
-        let group = scenario.group_of(number);
+        let group = scenario.fleet.get(scenario.group_of(number));
         Self {
             rates: rates(&machine),
             machine,
