@@ -4,9 +4,7 @@
 
 use core::error::Error;
 use core::time::Duration;
-use slackwater_sim::scenario::{
-    Antagonists, Cost, Delay, Group, Load, Network, Service, Sharing,
-};
+use slackwater_sim::scenario::{Antagonists, Cost, Delay, Group, Load, Network, Service, Sharing};
 use slackwater_sim::{PolicyChoice, Scenario};
 use std::io::Write;
 

@@ -210,7 +210,7 @@ mod tests {
         let (by_client, at) = play(Spread::Poisson, &[1.0, 2.0, 5.0], 80_000);
         // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s; four of them.
         assert!((at as f64 / 1e9 - 80.0).abs() < 1.2, "{at}");
-        for (count, expected) in by_client.into_iter().zip([10_000, 20_000, 50_000]) {
+        for (count, expected) in by_client.into_iter().zip([10_000_usize, 20_000, 50_000]) {
             // Binomial, deviation at most 137; five of them.
             assert!(expected.abs_diff(count) < 700, "{count} of {expected}");
         }

@@ -69,7 +69,12 @@ impl Engine {
         }
     }
 
-    fn befall(&mut self, Event { replica, change, .. }: Event) {
+    fn befall(
+        &mut self,
+        Event {
+            replica, change, ..
+        }: Event,
+    ) {
         match change {
             Change::Crash { known_after } => {
                 self.stop(replica);

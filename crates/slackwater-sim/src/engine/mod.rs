@@ -265,7 +265,11 @@ impl Engine {
             let due = due.as_nanos();
             let armed = self.timeouts.of(number as usize);
             if due < armed {
-                let not_before = if armed == NEVER { self.now + NAP_MIN_NS } else { 0 };
+                let not_before = if armed == NEVER {
+                    self.now + NAP_MIN_NS
+                } else {
+                    0
+                };
                 self.timeouts.set(number as usize, due.max(not_before));
             }
         }

@@ -33,7 +33,7 @@ pub(super) struct Round {
     query: Key,
     /// The replica that has the query already, where this is for its second copy.
     avoid: Option<ReplicaId>,
-    round: ProbeRound,
+    asked: ProbeRound,
 }
 
 impl Numbered for Round {
@@ -102,12 +102,12 @@ impl Engine {
                 }
             }
             Purpose::Round(key, id) => {
-                if let Some(Round { round, .. }) = self.rounds.find_mut(key) {
+                if let Some(Round { asked, .. }) = self.rounds.find_mut(key) {
                     match &probe.report {
-                        Some(report) => round.handle_report(id, report),
-                        None => round.handle_lost(id),
+                        Some(report) => asked.handle_report(id, report),
+                        None => asked.handle_lost(id),
                     }
-                    if round.is_ready() {
+                    if asked.is_ready() {
                         self.end_round(key);
                     }
                 }
@@ -130,7 +130,7 @@ impl Engine {
             serial,
             query,
             avoid,
-            round,
+            asked: round,
         });
         self.timers.push(deadline, Timer::Round(key));
         for replica in targets {
@@ -143,7 +143,7 @@ impl Engine {
         let Some(Round {
             query,
             avoid,
-            round,
+            asked: round,
             ..
         }) = self.rounds.remove(key)
         else {

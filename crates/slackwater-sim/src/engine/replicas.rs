@@ -186,8 +186,7 @@ impl Replicas {
         for (number, replica) in all.iter_mut().enumerate() {
             let of_this = scenario.events.iter().filter(|e| e.replica == number);
             let first = of_this.min_by_key(|event| event.at);
-            replica.is_up =
-                !first.is_some_and(|event| matches!(event.change, Change::Join { .. }));
+            replica.is_up = !first.is_some_and(|event| matches!(event.change, Change::Join { .. }));
         }
         let mut replicas = Self {
             all,
