@@ -39,7 +39,9 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Runtime(message) | Self::Interrupted(message) => f.write_str(message),
+            Self::Usage(message) | Self::Runtime(message) | Self::Interrupted(message) => {
+                f.write_str(message)
+            }
         }
     }
 }

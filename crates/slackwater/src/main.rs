@@ -14,6 +14,7 @@ mod load;
 mod output;
 mod process;
 mod serve;
+mod sim;
 mod toml_reader;
 mod worker_threads;
 

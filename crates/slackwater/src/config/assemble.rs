@@ -10,7 +10,7 @@ use super::{Loaded, remarks};
 use crate::toml_reader::values::{
     bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
 };
-use crate::toml_reader::{Mistakes, Reader, Said, Setting};
+use crate::toml_reader::{Mistakes, Reader, Setting};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;

@@ -16,11 +16,7 @@ fn warning(said: &Said, message: impl Into<String>) -> Remark {
 }
 
 /// Settings that the selected policy does not read.
-pub(super) fn unread(
-    reader: &Reader<'_>,
-    policy: &str,
-    policies: &PolicySections,
-) -> Vec<Remark> {
+pub(super) fn unread(reader: &Reader<'_>, policy: &str, policies: &PolicySections) -> Vec<Remark> {
     let mut remarks = unread_sections(reader, policy);
     remarks.extend(unread_fields(policy, policies));
     remarks
@@ -47,8 +43,13 @@ fn does_nothing(policy: &str, section: &str) -> String {
     if section == "prequal" && !has_probes(policy) {
         return format!("does nothing with policy = {policy:?}, which sends no probes");
     }
-    let readers: Vec<_> = readers_of(section).map(|reader| format!("{reader:?}")).collect();
-    format!("does nothing with policy = {policy:?}, only with {}", readers.join(", "))
+    let readers: Vec<_> = readers_of(section)
+        .map(|reader| format!("{reader:?}"))
+        .collect();
+    format!(
+        "does nothing with policy = {policy:?}, only with {}",
+        readers.join(", ")
+    )
 }
 
 /// Fields of `[prequal]` that are for other policies than the selected one, which reads the section, too.

@@ -2,8 +2,8 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
-use super::policies::write_sections;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
+use super::policies::write_sections;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;

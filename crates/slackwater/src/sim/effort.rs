@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use core::time::Duration;
-use slackwater_sim::Scenario;
+use slackwater_sim::{Measured, Scenario};
 
 /// The longest warm-up or span, in seconds.
 const SECONDS_MAX: f64 = 604_800.0;
@@ -44,7 +44,9 @@ impl EffortArgs {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let (seeds, threads) = (self.seeds, self.threads.unwrap_or_else(cores));
         if !(1..=SEEDS_MAX).contains(&seeds) {
-            return Err(Fault::usage(format!("--seeds {seeds}: must be from 1 to {SEEDS_MAX}")));
+            return Err(Fault::usage(format!(
+                "--seeds {seeds}: must be from 1 to {SEEDS_MAX}"
+            )));
         }
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(Fault::usage(format!(
@@ -68,7 +70,9 @@ impl EffortArgs {
 fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
     let span = Duration::try_from_secs_f64(value).ok();
     span.filter(|_| value <= SECONDS_MAX).ok_or_else(|| {
-        Fault::usage(format!("{name} {value}: must be from 0 to {SECONDS_MAX} seconds"))
+        Fault::usage(format!(
+            "{name} {value}: must be from 0 to {SECONDS_MAX} seconds"
+        ))
     })
 }
 
@@ -85,4 +89,21 @@ impl Effort {
             ))),
         }
     }
+}
+
+/// What it took to play `runs`.
+pub(super) fn summary<'r>(runs: impl Iterator<Item = &'r Measured>, elapsed: Duration) -> String {
+    let (mut count, mut events, mut wall) = (0_usize, 0_u64, Duration::ZERO);
+    for run in runs {
+        count += 1;
+        events += run.events;
+        wall += run.wall;
+    }
+    let rate = events as f64 / wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    format!(
+        "{count} runs, {:.1} s; {:.1} million events, {:.2} million a second on each core",
+        elapsed.as_secs_f64(),
+        events as f64 / 1e6,
+        rate / 1e6
+    )
 }

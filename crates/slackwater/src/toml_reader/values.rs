@@ -310,11 +310,19 @@ mod tests {
 
     #[test]
     fn numbers_are_finite() {
-        for (text, expected) in [("3", 3.0), ("-0.5", -0.5), ("1e3", 1000.0), ("1_000.25", 1000.25)] {
+        for (text, expected) in [
+            ("3", 3.0),
+            ("-0.5", -0.5),
+            ("1e3", 1000.0),
+            ("1_000.25", 1000.25),
+        ] {
             assert_eq!(number(&value(text)), Ok(expected), "{text}");
         }
         for text in ["nan", "-inf", "1e999", "\"3\"", "true"] {
-            assert!(matches!(number(&value(text)), Err(Unfit::Other(_))), "{text}");
+            assert!(
+                matches!(number(&value(text)), Err(Unfit::Other(_))),
+                "{text}"
+            );
         }
     }
 

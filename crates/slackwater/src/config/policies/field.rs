@@ -3,9 +3,11 @@
 //! Ranges are the core's. A value is put into settings that are otherwise the defaults and checked there, so each mistake
 //! is found, not only the first, and no range is written down twice.
 
-use crate::toml_reader::values::{Unfit, boolean, duration, number, quantile, rate, show_duration, whole};
 use super::SaidSetting;
 use crate::toml_reader::Reader;
+use crate::toml_reader::values::{
+    Unfit, boolean, duration, number, quantile, rate, show_duration, whole,
+};
 use core::fmt::{self, Write};
 use core::time::Duration;
 use slackwater_core::{Quantile, Rate};
@@ -74,7 +76,10 @@ impl<S: Section> Place<S> {
             Self::U16(place) => *place(&mut settings) = u16::MAX,
             Self::U32(place) => *place(&mut settings) = u32::MAX,
         }
-        settings.valid().err().map_or("a number in its range", |refusal| refusal.expected)
+        settings
+            .valid()
+            .err()
+            .map_or("a number in its range", |refusal| refusal.expected)
     }
 
     fn show(&self, settings: &S) -> String {

@@ -45,13 +45,19 @@ pub(in crate::config) fn reads(policy: &str, section: &str) -> bool {
 
 /// The policies that read the section; none if it is no policy's.
 pub(in crate::config) fn readers_of(section: &str) -> impl Iterator<Item = &'static str> {
-    let readers = READS.iter().filter(move |reads| reads.sections.contains(&section));
+    let readers = READS
+        .iter()
+        .filter(move |reads| reads.sections.contains(&section));
     readers.map(|reads| reads.policy)
 }
 
 /// The policies' sections, in the order of their first readers.
 pub(in crate::config) fn all_sections() -> Vec<&'static str> {
-    let mut sections: Vec<_> = READS.iter().flat_map(|reads| reads.sections).copied().collect();
+    let mut sections: Vec<_> = READS
+        .iter()
+        .flat_map(|reads| reads.sections)
+        .copied()
+        .collect();
     sections.dedup();
     sections
 }
@@ -86,7 +92,12 @@ mod tests {
         let listed: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
         assert_eq!(named, listed);
         for entry in POLICIES {
-            assert_eq!(has_probes(entry.name), wants_probes(entry), "{}", entry.name);
+            assert_eq!(
+                has_probes(entry.name),
+                wants_probes(entry),
+                "{}",
+                entry.name
+            );
         }
     }
 }

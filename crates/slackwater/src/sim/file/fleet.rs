@@ -1,8 +1,6 @@
 //! The tables `[[fleet]]`: replicas of one kind each.
 
-use super::keys::{
-    Kind, count, decimal, kind, needed_count, needed_decimal, needed_span, span,
-};
+use super::keys::{Kind, count, decimal, kind, needed_count, needed_decimal, needed_span, span};
 use super::trace::read_trace;
 use crate::toml_reader::Reader;
 use core::time::Duration;
@@ -55,9 +53,7 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
         "fifo" => Service::Fifo {
             workers: count(reader, &key("workers"), 1),
         },
-        "latency" if reader.has(&key("trace")) => {
-            Service::LatencyTrace(read_trace(reader, group)?)
-        }
+        "latency" if reader.has(&key("trace")) => Service::LatencyTrace(read_trace(reader, group)?),
         "latency" => Service::Latency,
         _ => Service::Shared(Sharing {
             cores: decimal(reader, &key("cores"), 1.0),

@@ -41,20 +41,12 @@ pub(super) fn needed_span(
 }
 
 /// A number that has to be there if `is_needed`.
-pub(super) fn needed_decimal(
-    reader: &mut Reader<'_>,
-    field: &str,
-    is_needed: bool,
-) -> Option<f64> {
+pub(super) fn needed_decimal(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<f64> {
     needed(reader, field, is_needed, "a number", number)
 }
 
 /// A whole number that has to be there if `is_needed`.
-pub(super) fn needed_count(
-    reader: &mut Reader<'_>,
-    field: &str,
-    is_needed: bool,
-) -> Option<usize> {
+pub(super) fn needed_count(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<usize> {
     needed(reader, field, is_needed, COUNT_EXPECTED, whole)
 }
 

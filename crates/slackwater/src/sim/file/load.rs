@@ -54,7 +54,7 @@ fn read_rate(reader: &mut Reader<'_>) -> Option<Rate> {
             let said = share.said.clone();
             let share = reader.note(share.read(number, ""))?;
             Some(Rate::Utilization(share, said))
-        },
+        }
         (Some(_), Some(share)) => {
             reader.add_mistake(share.mistake("is said beside load.rate, expected one of the two"));
             None

@@ -108,7 +108,9 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
 /// Queries a second that use `share` of what the fleet can do when nothing is wrong with it.
 fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
     if share <= 0.0 {
-        return Err(format!("found {share}, expected above 0, where 1 is all that the fleet can do"));
+        return Err(format!(
+            "found {share}, expected above 0, where 1 is all that the fleet can do"
+        ));
     }
     let capacities = scenario.fleet.iter().map(|group| {
         let cores = match &group.service {
@@ -126,6 +128,9 @@ fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
     if rate.is_finite() {
         Ok(rate)
     } else {
-        Err("needs a cost with a mean above 0 and below infinity; expected load.rate instead".to_owned())
+        Err(
+            "needs a cost with a mean above 0 and below infinity; expected load.rate instead"
+                .to_owned(),
+        )
     }
 }

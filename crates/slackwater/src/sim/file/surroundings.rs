@@ -18,8 +18,9 @@ pub(super) fn read_antagonists(reader: &mut Reader<'_>) -> Option<Antagonists> {
         spare_max: decimal(reader, "antagonists.spare_max", 64.0),
         slow: span(reader, "antagonists.slow", 10_000 * MS),
         fast: span(reader, "antagonists.fast", 300 * MS),
-        full_machines: count(reader, "antagonists.full_machines", 0),
+        full_machines: count(reader, "antagonists.full_machines", 1),
         full_for: span(reader, "antagonists.full_for", 80_000 * MS),
+        machines: count(reader, "antagonists.machines", 100),
     };
     reader.has("antagonists").then_some(antagonists)
 }

@@ -10,7 +10,10 @@ use slackwater_sim::scenario::Event;
 pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
     let counts: Vec<_> = scenario.fleet.iter().map(|group| group.count).collect();
     let shares = apportioned(&counts, replicas);
-    let events = scenario.events.iter().map(|event| moved(*event, &counts, &shares));
+    let events = scenario
+        .events
+        .iter()
+        .map(|event| moved(*event, &counts, &shares));
     let mut scaled = Scenario {
         events: events.collect::<Option<_>>()?,
         ..scenario.clone()
@@ -66,7 +69,11 @@ mod tests {
             (&[1, 1, 1], 1, &[1, 0, 0]),
             (&[50, 30, 20], 7, &[4, 2, 1]),
         ] {
-            assert_eq!(apportioned(counts, total), expected, "{counts:?} to {total}");
+            assert_eq!(
+                apportioned(counts, total),
+                expected,
+                "{counts:?} to {total}"
+            );
         }
     }
 
@@ -77,7 +84,9 @@ mod tests {
         let event = |replica| Event {
             at: Duration::ZERO,
             replica,
-            change: Change::Restart { down_for: Duration::ZERO },
+            change: Change::Restart {
+                down_for: Duration::ZERO,
+            },
         };
         let moved = |replica, now| moved(event(replica), &[4, 2], now).map(|event| event.replica);
         assert_eq!(moved(3, &[8, 4]), Some(3));

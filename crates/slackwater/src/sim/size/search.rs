@@ -103,8 +103,16 @@ mod tests {
     fn what_is_not_there_is_not_found() {
         assert_eq!(search(1, 8, 64, |_| false).0, None);
         assert_eq!(search(1, 8, 64, |number| number > 64).0, None);
-        assert_eq!(search(1, 8, 64, |number| number >= 64).0, Some(64), "the last");
-        assert_eq!(search(3, 8, 64, |_| true).0, Some(3), "the first that may be");
+        assert_eq!(
+            search(1, 8, 64, |number| number >= 64).0,
+            Some(64),
+            "the last"
+        );
+        assert_eq!(
+            search(3, 8, 64, |_| true).0,
+            Some(3),
+            "the first that may be"
+        );
         assert_eq!(search(1, 1, 1, |_| true).0, Some(1));
     }
 

@@ -40,7 +40,9 @@ impl Slo {
         if what == "errors" {
             let percent: f64 = bound.strip_suffix('%')?.trim().parse().ok()?;
             let share = percent / 100.0;
-            return (0.0..1.0).contains(&share).then_some(Self::Errors { share });
+            return (0.0..1.0)
+                .contains(&share)
+                .then_some(Self::Errors { share });
         }
         let bound = duration(&DeValue::String(bound.into())).ok()?;
         if bound.is_zero() {
@@ -50,7 +52,9 @@ impl Slo {
             return Some(Self::Mean { bound });
         }
         let digits = what.strip_prefix('p')?;
-        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let is_plain = digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
         let percent: f64 = digits.parse().ok().filter(|_| is_plain)?;
         (percent > 0.0 && percent < 100.0).then_some(Self::Quantile { percent, bound })
     }
@@ -142,9 +146,27 @@ mod tests {
     #[test]
     fn objectives_are_a_quantile_the_mean_or_errors() {
         for (text, expected) in [
-            ("p50=5ms", Slo::Quantile { percent: 50.0, bound: 5 * MS }),
-            ("p99.9=300ms", Slo::Quantile { percent: 99.9, bound: 300 * MS }),
-            ("p99.99=1m", Slo::Quantile { percent: 99.99, bound: 60_000 * MS }),
+            (
+                "p50=5ms",
+                Slo::Quantile {
+                    percent: 50.0,
+                    bound: 5 * MS,
+                },
+            ),
+            (
+                "p99.9=300ms",
+                Slo::Quantile {
+                    percent: 99.9,
+                    bound: 300 * MS,
+                },
+            ),
+            (
+                "p99.99=1m",
+                Slo::Quantile {
+                    percent: 99.99,
+                    bound: 60_000 * MS,
+                },
+            ),
             ("mean=1.5s", Slo::Mean { bound: 1_500 * MS }),
             ("errors=0.5%", Slo::Errors { share: 0.005 }),
             ("errors=0%", Slo::Errors { share: 0.0 }),
@@ -152,8 +174,22 @@ mod tests {
             assert_eq!(Slo::parse(text), Ok(expected), "{text}");
         }
         for text in [
-            "", "p99", "p99=", "p99=300", "p99=0", "p99=-1s", "99=1s", "p0=1s", "p100=1s", "pnan=1s",
-            "p1e1=1s", "errors=1", "errors=100%", "errors=-1%", "errors=x%", "median=1s",
+            "",
+            "p99",
+            "p99=",
+            "p99=300",
+            "p99=0",
+            "p99=-1s",
+            "99=1s",
+            "p0=1s",
+            "p100=1s",
+            "pnan=1s",
+            "p1e1=1s",
+            "errors=1",
+            "errors=100%",
+            "errors=-1%",
+            "errors=x%",
+            "median=1s",
         ] {
             assert!(Slo::parse(text).is_err(), "{text}");
         }
@@ -173,14 +209,20 @@ mod tests {
     fn a_query_that_failed_counts_as_never_answered() {
         let latencies: Vec<u32> = (1..=90).collect();
         let (good, poor) = (run(&latencies, 0), run(&latencies, 10));
-        let slo = |percent| Slo::Quantile { percent, bound: 86 * MS };
+        let slo = |percent| Slo::Quantile {
+            percent,
+            bound: 86 * MS,
+        };
         assert!(slo(95.0).holds(&good), "86 of 90 within 86 ms");
         assert!(!slo(95.0).holds(&poor));
         assert_eq!(slo(95.0).reached(&poor), Reached::Never);
         assert!(slo(86.0).holds(&poor) && !slo(87.0).holds(&poor));
         assert!(Slo::Errors { share: 0.1 }.holds(&poor));
         assert!(!Slo::Errors { share: 0.099 }.holds(&poor));
-        assert!(!Slo::Mean { bound: 1000 * MS }.holds(&run(&[], 0)), "nothing was shown");
+        assert!(
+            !Slo::Mean { bound: 1000 * MS }.holds(&run(&[], 0)),
+            "nothing was shown"
+        );
     }
 
     #[test]

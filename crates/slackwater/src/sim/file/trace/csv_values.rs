@@ -48,10 +48,14 @@ pub(super) fn read(
             } else {
                 ""
             };
-            return Err(mistake(format!("found {text:?}, expected {VALUE_EXPECTED}{hint}")));
+            return Err(mistake(format!(
+                "found {text:?}, expected {VALUE_EXPECTED}{hint}"
+            )));
         };
         if values.len() == VALUES_MAX {
-            return Err(mistake(format!("is one too many, expected at most {VALUES_MAX} values")));
+            return Err(mistake(format!(
+                "is one too many, expected at most {VALUES_MAX} values"
+            )));
         }
         values.push(value);
     }
@@ -59,13 +63,20 @@ pub(super) fn read(
 }
 
 fn index_of(source: &Source, head: &StringRecord, name: &str) -> Result<usize, Mistake> {
-    head.iter().position(|column| column == name).ok_or_else(|| {
-        let hint = match nearest(name, head) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => "the first line has to name the columns".to_owned(),
-        };
-        at_line(source, start(head), name, format!("there is no such column, {hint}"))
-    })
+    head.iter()
+        .position(|column| column == name)
+        .ok_or_else(|| {
+            let hint = match nearest(name, head) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => "the first line has to name the columns".to_owned(),
+            };
+            at_line(
+                source,
+                start(head),
+                name,
+                format!("there is no such column, {hint}"),
+            )
+        })
 }
 
 fn start(record: &StringRecord) -> usize {

@@ -99,7 +99,10 @@ fn unpack(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String>
     }
     let counted = unpacked.len().saturating_sub(UNPACKED_HEAD_BYTES);
     let said = unpacked.get(4..8).and_then(|bytes| bytes.try_into().ok());
-    if said.map(u32::from_be_bytes).is_none_or(|said| said as usize > counted) {
+    if said
+        .map(u32::from_be_bytes)
+        .is_none_or(|said| said as usize > counted)
+    {
         return Err("is cut off".to_owned());
     }
     Deserializer::new()

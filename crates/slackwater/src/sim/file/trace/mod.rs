@@ -71,11 +71,12 @@ fn read_named(
 ) -> Result<Arc<[Duration]>, Mistake> {
     let name = file.read(|value| text(value, "the name of a file"), "")?;
     let path = beside(reader.source(), name);
-    let source = Source::read_large(&path, FILE_MIB_MAX).map_err(|mistake| match mistake.place {
-        // A file that cannot be read at all is a mistake where it is named.
-        Place::File(_) => file.mistake(format!("{} {}", path.display(), mistake.message)),
-        _ => mistake,
-    })?;
+    let source =
+        Source::read_large(&path, FILE_MIB_MAX).map_err(|mistake| match mistake.place {
+            // A file that cannot be read at all is a mistake where it is named.
+            Place::File(_) => file.mistake(format!("{} {}", path.display(), mistake.message)),
+            _ => mistake,
+        })?;
     let values = if hdr_log::is_one(source.text()) {
         if column.is_some() {
             return Err(file.mistake("is an HDR log, which has no columns: leave out trace_column"));
