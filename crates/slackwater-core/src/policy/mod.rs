@@ -6,6 +6,7 @@
 //!
 //! Adding a policy is one file here and one line in [`POLICIES`].
 
+mod c3;
 mod candidates;
 mod decay;
 mod fleet;
@@ -26,6 +27,7 @@ mod settings;
 mod trial;
 mod unprobed;
 
+pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
 pub use least_loaded::LeastLoaded;
 pub use linear::{Linear, LinearConfig, LinearSettings};
