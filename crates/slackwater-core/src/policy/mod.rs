@@ -6,26 +6,41 @@
 //!
 //! Adding a policy is one file here and one line in [`POLICIES`].
 
+mod c3;
+mod candidates;
+mod decay;
 mod fleet;
 mod least_loaded;
+mod linear;
 mod observe;
+mod pooled;
+mod power_of_d;
 pub mod prequal;
 mod probe;
+mod probed;
 mod query;
 mod random;
 mod registry;
 mod round_robin;
+mod settings;
+#[cfg(test)]
+mod trial;
 mod unprobed;
 
+pub use c3::{C3, C3Config, C3Settings};
+pub use candidates::Candidates;
 pub use least_loaded::LeastLoaded;
+pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
+pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 pub use round_robin::RoundRobin;
-pub use unprobed::{Candidates, Choose, Unprobed};
+pub use settings::{ConfigError, Settings, Valid};
+pub use unprobed::{Choose, QueryEnd, Unprobed};
 
 use crate::draw::Draw;
 use crate::replica::ReplicaId;

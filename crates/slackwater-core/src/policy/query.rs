@@ -1,8 +1,8 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
 use crate::policy::observe::PooledView;
-use crate::policy::prequal::LocalArrival;
 use crate::policy::probe::ProbeRound;
+use crate::policy::probed::LocalArrival;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;
@@ -119,6 +119,8 @@ pub enum PickReason {
     Cold,
     /// All were hot, and it had the lowest RIF. `[A7]`
     Hot,
+    /// Of those pooled, it had the lowest score.
+    LowestScore,
     /// Fewer than two reports were usable: a random replica. `[A8]`
     Fallback,
     /// No replica may be chosen, so all may be: a random one. `[A8]`
@@ -129,21 +131,31 @@ pub enum PickReason {
     Random,
     /// It was its turn.
     Turn,
-    /// It had the fewest queries of this client's in flight.
+    /// It had the fewest queries of this client's in flight, of all or of those drawn.
     LeastLoaded,
+    /// Of those drawn, its latency times the queries in flight there was the lowest.
+    LowestCost,
+    /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an estimate.
+    LowestRif,
+    /// Chance, in proportion to weights.
+    Weighted,
 }
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Cold,
         Self::Hot,
+        Self::LowestScore,
         Self::Fallback,
         Self::Panic,
         Self::SoleAnswer,
         Self::Random,
         Self::Turn,
         Self::LeastLoaded,
+        Self::LowestCost,
+        Self::LowestRif,
+        Self::Weighted,
     ];
 
     /// The reason in one word, as metrics and logs have it.
@@ -151,12 +163,16 @@ impl PickReason {
         match self {
             Self::Cold => "cold",
             Self::Hot => "hot",
+            Self::LowestScore => "lowest_score",
             Self::Fallback => "fallback",
             Self::Panic => "panic",
             Self::SoleAnswer => "sole_answer",
             Self::Random => "random",
             Self::Turn => "turn",
             Self::LeastLoaded => "least_loaded",
+            Self::LowestCost => "lowest_cost",
+            Self::LowestRif => "lowest_rif",
+            Self::Weighted => "weighted",
         }
     }
 }
@@ -176,6 +192,17 @@ pub struct Ticket {
     sent_at: Instant,
     /// The query as this client's own tracker of a silent replica saw it. `[A13]`
     pub(in crate::policy) local: Option<LocalArrival>,
+    /// What the head of the response said, once it has come.
+    pub(in crate::policy) head: Option<Head>,
+}
+
+/// The head of a response, as a policy that learns latencies keeps it until the query's end.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// From the pick to the head.
+    pub(in crate::policy) latency: Duration,
+    /// It was the head of an error.
+    pub(in crate::policy) failed: bool,
 }
 
 impl Ticket {
@@ -184,7 +211,24 @@ impl Ticket {
             replica,
             sent_at,
             local: None,
+            head: None,
         }
+    }
+
+    /// Notes that latency ends now, with the head of a response or else with the query; `None` if it had ended before.
+    pub(in crate::policy) fn end_latency(
+        &mut self,
+        now: Instant,
+        outcome: Outcome,
+    ) -> Option<Head> {
+        if self.head.is_some() {
+            return None;
+        }
+        self.head = Some(Head {
+            latency: now.saturating_since(self.sent_at),
+            failed: outcome != Outcome::Success,
+        });
+        self.head
     }
 
     /// Where the query goes.

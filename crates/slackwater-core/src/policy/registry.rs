@@ -1,15 +1,23 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
+use crate::policy::c3::{C3, C3Config};
+use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
-use crate::policy::{LeastLoaded, Policy, Random, RoundRobin};
+use crate::policy::{LeastLoaded, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin};
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`.
+    /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`.
     pub prequal: PrequalConfig,
+    /// For `linear`.
+    pub linear: LinearConfig,
+    /// For `c3`.
+    pub c3: C3Config,
+    /// For `power_of_d`.
+    pub power_of_d: PowerOfDConfig,
 }
 
 /// A policy that users can select.
@@ -31,9 +39,20 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("prequal_sync", "asks a few replicas for each query", |s| {
         Box::new(PrequalSync::new(s.prequal.clone()))
     }),
+    entry("linear", "probes, weighted sum of RIF and latency", |s| {
+        Box::new(Linear::new(s.prequal.clone(), &s.linear))
+    }),
+    entry("c3", "probes, response time and queue cubed", |s| {
+        Box::new(C3::new(s.prequal.clone(), &s.c3))
+    }),
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),
+    entry(
+        "power_of_d",
+        "fewest of its own in flight, of d drawn",
+        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
     }),
