@@ -158,14 +158,15 @@ mod tests {
         const DRAWS: usize = 200_000;
         let cost = testbed().cost;
         let mut stream = Stream::new(1, Purpose::Cost, 0);
-        let mut costs: Vec<f64> = (0..DRAWS)
-            .map(|_| cost.sample(&mut stream) / 1e6)
-            .collect();
+        let mut costs: Vec<f64> = (0..DRAWS).map(|_| cost.sample(&mut stream) / 1e6).collect();
         costs.sort_by(f64::total_cmp);
         // Tolerances are four standard errors of a quantile among 200,000 draws, √(q (1 − q) / n) / density, rounded up.
-        for (per_mille, paper_ms, tolerance_ms) in
-            [(500, 80.0, 2.0), (900, 182.0, 2.0), (990, 265.0, 3.0), (999, 325.0, 7.0)]
-        {
+        for (per_mille, paper_ms, tolerance_ms) in [
+            (500, 80.0, 2.0),
+            (900, 182.0, 2.0),
+            (990, 265.0, 3.0),
+            (999, 325.0, 7.0),
+        ] {
             let found = costs[DRAWS * per_mille / 1_000];
             assert!(
                 (found - paper_ms).abs() <= tolerance_ms,
