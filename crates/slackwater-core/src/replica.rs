@@ -16,7 +16,9 @@ pub struct ReplicaId {
 }
 
 impl ReplicaId {
-    const fn index(self) -> usize {
+    /// A small number that no other replica of the fleet has at the same time: what a table of one's own can be indexed by.
+    /// Once the replica has left, its successor may have it.
+    pub const fn index(self) -> usize {
         self.slot as usize
     }
 }
