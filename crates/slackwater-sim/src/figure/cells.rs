@@ -3,8 +3,8 @@
 use super::{Cell, Effort, Played};
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
-use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
-use slackwater_core::policy::{PolicySettings, Settings};
+use slackwater_core::policy::PolicySettings;
+use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::{Quantile, Rate};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) fn prequal_settings(change: impl FnOnce(&mut PrequalSettings)) -> Opt
     let mut prequal = PrequalSettings::default();
     change(&mut prequal);
     let mut settings = PolicySettings::default();
-    settings.prequal = PrequalConfig::from(prequal.validate().ok()?);
+    settings.prequal = prequal.validate().ok()?;
     Some(settings)
 }
 

@@ -73,13 +73,11 @@ fn verdict(holds: bool) -> Verdict {
     }
 }
 
-/// A number for people: three or four digits that mean something, thousands apart.
+/// A number for people: three digits that mean something, thousands apart.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1_000.0 {
-        let text = format!("{value:.0}");
-        let (head, tail) = text.split_at(text.len() - 3);
-        format!("{head},{tail}")
+        thousands_apart(&format!("{value:.0}"))
     } else if size >= 100.0 || value == 0.0 {
         format!("{value:.0}")
     } else if size >= 10.0 {
@@ -88,6 +86,15 @@ pub(super) fn number(value: f64) -> String {
         format!("{value:.2}")
     } else {
         format!("{value:.1e}")
+    }
+}
+
+fn thousands_apart(digits: &str) -> String {
+    match digits.split_at_checked(digits.len().saturating_sub(3)) {
+        Some((head, tail)) if head.ends_with(|last: char| last.is_ascii_digit()) => {
+            format!("{},{tail}", thousands_apart(head))
+        }
+        _ => digits.to_owned(),
     }
 }
 
@@ -134,7 +141,10 @@ mod tests {
 
     #[test]
     fn numbers_are_as_long_as_they_mean_something() {
-        let shown = [0.0, 0.0123, 0.5, 12.34, 279.4, 4_563.2, 1_234_567.0].map(number);
-        assert_eq!(shown, ["0", "1.2e-2", "0.50", "12.3", "279", "4,563", "1234,567"]);
+        let shown = [0.0, 0.0123, 0.5, 12.34, 279.4, -4_563.2, 1_234_567.0].map(number);
+        assert_eq!(
+            shown,
+            ["0", "1.2e-2", "0.50", "12.3", "279", "-4,563", "1,234,567"]
+        );
     }
 }
