@@ -1,7 +1,9 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
-use crate::policy::{LeastLoaded, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin};
+use crate::policy::{
+    LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin,
+};
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
@@ -12,6 +14,8 @@ pub struct PolicySettings {
     pub prequal: PrequalConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
+    /// For `peak_ewma`.
+    pub peak_ewma: PeakEwmaConfig,
 }
 
 /// A policy that users can select.
@@ -40,6 +44,11 @@ pub const POLICIES: &[PolicyEntry] = &[
         "power_of_d",
         "fewest of its own in flight, of d drawn",
         |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    ),
+    entry(
+        "peak_ewma",
+        "own latency times in flight, of d drawn",
+        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
     ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
