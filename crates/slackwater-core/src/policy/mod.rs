@@ -8,6 +8,7 @@
 
 mod candidates;
 mod decay;
+mod els;
 mod fleet;
 mod least_loaded;
 mod observe;
@@ -25,6 +26,7 @@ mod trial;
 mod unprobed;
 
 pub use candidates::Candidates;
+pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
 pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};

@@ -2,7 +2,8 @@
 
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
 use crate::policy::{
-    LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin,
+    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PowerOfD, PowerOfDConfig,
+    Random, RoundRobin,
 };
 use alloc::boxed::Box;
 
@@ -16,6 +17,8 @@ pub struct PolicySettings {
     pub power_of_d: PowerOfDConfig,
     /// For `peak_ewma`.
     pub peak_ewma: PeakEwmaConfig,
+    /// For `els`.
+    pub els: ElsConfig,
 }
 
 /// A policy that users can select.
@@ -50,6 +53,9 @@ pub const POLICIES: &[PolicyEntry] = &[
         "own latency times in flight, of d drawn",
         |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
     ),
+    entry("els", "weights from own latencies and failures", |s| {
+        Box::new(Els::with(s.els.clone()))
+    }),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
     }),
