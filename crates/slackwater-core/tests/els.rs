@@ -108,11 +108,11 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
         fleet.serve(place, MS, Outcome::Failed, 25);
     }
     assert!(fleet.counts(400).iter().all(|&count| count > 50));
-    // One fails all of 900 more: 75 of 1,000 is less than half of 300 of 1,300.
+    // One fails all of 900 more: 75 of 1,000 is less than 0.4 of 300 of 1,300.
     fleet.serve(3, Duration::ZERO, Outcome::Failed, 900);
     assert_eq!(fleet.counts(1_000)[3], 0);
-    // Its samples fade to 20 in ln(1000 / 20) = 3.91 minutes at the most, and then it is tried again.
-    fleet.now += Duration::from_mins(3);
+    // Its samples fade to 100 in ln(1000 / 100) = 2.30 minutes, and then it is tried again.
+    fleet.now += Duration::from_mins(2);
     assert_eq!(fleet.counts(1_000)[3], 0);
     fleet.now += Duration::from_mins(1);
     assert!(fleet.counts(1_000)[3] > 0);
@@ -122,10 +122,10 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
 fn few_samples_exclude_nobody() {
     let mut fleet = Fleet::els(2);
     fleet.serve(0, Duration::ZERO, Outcome::Success, 100);
-    fleet.serve(1, Duration::ZERO, Outcome::Failed, 19);
-    assert!(fleet.counts(2_000)[1] > 0, "19 failures");
+    fleet.serve(1, Duration::ZERO, Outcome::Failed, 99);
+    assert!(fleet.counts(2_000)[1] > 0, "99 failures");
     fleet.serve(1, Duration::ZERO, Outcome::Failed, 1);
-    assert_eq!(fleet.counts(2_000)[1], 0, "20 failures");
+    assert_eq!(fleet.counts(2_000)[1], 0, "100 failures");
 }
 
 /// What is to come: an instant, and the ticket of the query that ends then, with how.

@@ -42,10 +42,11 @@ pub struct ElsSettings {
     /// How fast averages forget: above 0 to 1 hour, default 1 minute, with which 63 % of an average come from the last
     /// minute and 23 % from the one before.
     pub time_bias: Duration,
-    /// A replica whose success rate is below this share of the fleet's gets no queries: 0 to 1, default 0.5. At 0 nobody
-    /// is excluded, at 1 whoever is below the mean.
+    /// A replica whose success rate is below this share of the fleet's gets no queries: 0 to 1, default 0.4. At 0 nobody
+    /// is excluded, at 1 whoever is below the mean. Weights alone keep most queries away from whoever fails half of them,
+    /// and send it more as the others become busy; to exclude it would cost its good half when it is needed most.
     pub exclude_below: Quantile,
-    /// A replica of which fewer samples are remembered than this is not excluded: 1 to 10,000, default 20. Whoever is
+    /// A replica of which fewer samples are remembered than this is not excluded: 1 to 10,000, default 100. Whoever is
     /// excluded gets no new samples and is back in the choice when the old ones have faded to so many.
     pub exclude_samples_min: u32,
 }
@@ -54,8 +55,8 @@ impl Default for ElsSettings {
     fn default() -> Self {
         Self {
             time_bias: Duration::from_mins(1),
-            exclude_below: Quantile::from_millionths(500_000).unwrap_or(Quantile::ZERO),
-            exclude_samples_min: 20,
+            exclude_below: Quantile::from_millionths(400_000).unwrap_or(Quantile::ZERO),
+            exclude_samples_min: 100,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
 use crate::policy::{
-    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PowerOfD, PowerOfDConfig,
-    Random, RoundRobin,
+    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
+    PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
+    WeightedRoundRobinConfig,
 };
 use alloc::boxed::Box;
 
@@ -19,6 +20,10 @@ pub struct PolicySettings {
     pub peak_ewma: PeakEwmaConfig,
     /// For `els`.
     pub els: ElsConfig,
+    /// For `polled_power_of_d`.
+    pub polled_power_of_d: PolledPowerOfDConfig,
+    /// For `weighted_round_robin`.
+    pub weighted_round_robin: WeightedRoundRobinConfig,
 }
 
 /// A policy that users can select.
@@ -56,6 +61,14 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("els", "weights from own latencies and failures", |s| {
         Box::new(Els::with(s.els.clone()))
     }),
+    entry("polled_power_of_d", "lowest polled RIF, of d drawn", |s| {
+        Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone()))
+    }),
+    entry(
+        "weighted_round_robin",
+        "in turn, by polled CPU for each query",
+        |s| Box::new(WeightedRoundRobin::with(s.weighted_round_robin.clone())),
+    ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
     }),
