@@ -355,8 +355,8 @@ mod tests {
         tell(&mut trial, 1, 40 * MS, Outcome::Success, 1);
         tell(&mut trial, 1, 60 * MS, Outcome::Failed, 2);
         // The fleet: ℓ = 90/6 = 15 ms, s = 6/8, f = 60 ms.
-        let e0 = (50.0 + 15.0) / 6.0 + 60.0 * ((5.0 + 1.0) / (5.0 + 0.75) - 1.0);
-        let e1 = (40.0 + 15.0) / 2.0 + 60.0 * ((3.0 + 1.0) / (1.0 + 0.75) - 1.0);
+        let e0 = 65.0 / 6.0 + 60.0 * ((5.0 + 1.0) / (5.0 + 0.75) - 1.0);
+        let e1 = 55.0 / 2.0 + 60.0 * ((3.0 + 1.0) / (1.0 + 0.75) - 1.0);
         let e2 = 15.0 + 60.0 * (1.0 / 0.75 - 1.0);
         for (place, expected) in [e0, e1, e2].into_iter().enumerate() {
             let found = expected_ms(&mut trial, place);
@@ -420,8 +420,8 @@ mod tests {
         tell(&mut trial, 1, 9 * MS, Outcome::Dropped, 1);
         assert_near(expected_ms(&mut trial, 1), before);
         tell(&mut trial, 1, 40 * MS, Outcome::Dropped, 1);
-        // The fleet's ℓ is now 25 ms.
-        assert_near(expected_ms(&mut trial, 1), (40.0 + 25.0) / 2.0);
+        // The fleet's ℓ is now 25 ms: half of 40 and that.
+        assert_near(expected_ms(&mut trial, 1), 32.5);
         assert_near(trial.policy.rule.fleet(trial.now).in_flight, 1.0);
     }
 

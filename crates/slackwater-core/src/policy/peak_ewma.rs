@@ -176,6 +176,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::policy::settings::check_ranges;
     use crate::policy::trial::Trial;
+    use alloc::vec::Vec;
 
     const MS: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);
@@ -241,10 +242,11 @@ mod tests {
         trial.after(90 * MS);
         trial.end(second, Outcome::Success);
         // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight there cost less than one here.
+        let mut out = Vec::new();
         for in_flight in 0..3 {
             let ticket = trial.pick_at([0, 0], [2, 1]);
             assert_eq!(trial.place(ticket.replica()), 1, "{in_flight} in flight");
-            core::mem::forget(ticket);
+            out.push(ticket);
         }
         let ticket = trial.pick_at([1, 0], [2, 1]);
         assert_eq!(trial.place(ticket.replica()), 0, "29.7 · 4 against 100");

@@ -279,6 +279,7 @@ mod tests {
     use crate::report::Rif;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const NS: Duration = Duration::from_nanos(1);
 
     fn trial(
         replicas: usize,
@@ -363,17 +364,17 @@ mod tests {
         report(&mut trial, 0, &load(0, 0, 0));
         trial.after(20 * SECOND);
         report(&mut trial, 0, &load(100, 50, 0));
-        trial.after(10 * SECOND - Duration::from_nanos(1));
+        trial.after(Duration::from_nanos(9_999_999_999));
         assert_eq!(
             weight(&trial, 0),
             None,
             "counted from the first useful report"
         );
-        trial.after(Duration::from_nanos(1));
+        trial.after(NS);
         assert_weight(&trial, 0, 200.0);
-        trial.after(170 * SECOND - Duration::from_nanos(1));
+        trial.after(Duration::from_nanos(169_999_999_999));
         assert_weight(&trial, 0, 200.0);
-        trial.after(Duration::from_nanos(1));
+        trial.after(NS);
         assert_eq!(weight(&trial, 0), None, "three minutes old");
         report(&mut trial, 0, &load(100, 100, 0));
         assert_eq!(weight(&trial, 0), None, "a new blackout");
@@ -452,7 +453,7 @@ mod tests {
             ("interval", |s| s.interval = Duration::ZERO),
             ("smoothing", |s| s.smoothing = Duration::MAX),
             ("update_period", |s| {
-                s.update_period = Duration::from_millis(99)
+                s.update_period = Duration::from_millis(99);
             }),
             ("update_period", |s| s.update_period = Duration::MAX),
             ("blackout", |s| s.blackout = Duration::MAX),
