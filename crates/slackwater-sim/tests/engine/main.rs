@@ -2,10 +2,17 @@
 //!
 //! Small fleets, short spans, seeded draws. Where a number is compared with theory, the tolerance is argued beside it.
 
+#[cfg(test)]
 mod determinism;
+#[cfg(test)]
 mod fleet;
+#[cfg(test)]
 mod hedging;
+#[cfg(test)]
 mod network;
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
 mod theory;
+#[cfg(test)]
 mod troubles;

@@ -72,9 +72,7 @@ pub(crate) fn play_seed(scenario: &Scenario, policy: &str, seed: u64) -> Measure
 }
 
 pub(crate) fn named(policy: &str) -> PolicyChoice {
-    let choice = PolicyChoice::named(policy);
-    assert!(choice.is_some(), "there is no policy {policy}");
-    choice.expect("checked just now")
+    PolicyChoice::named(policy).unwrap_or_else(|| panic!("there is no policy {policy}"))
 }
 
 /// Whether two latencies are the same to a histogram's three digits.
