@@ -1,7 +1,17 @@
 //! What one run showed: latencies, errors, requests in flight, utilization, probes.
+//!
+//! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`], as if they had been one
+//! long run: counts add up and quantiles are those of all queries, not means of quantiles.
 
 use core::time::Duration;
 use hdrhistogram::Histogram;
+
+/// Significant digits of what is kept in histograms.
+const DIGITS: u8 = 3;
+/// Longer latencies count as this one, in microseconds: 1,000 s.
+const LATENCY_MAX_US: u64 = 1_000_000_000;
+/// More requests in flight count as so many.
+const RIF_MAX: u64 = 1_000_000;
 
 /// What was measured in one run, or in several runs of the same kind taken together.
 #[derive(Clone, Debug)]
@@ -33,6 +43,99 @@ pub struct Measured {
     pub span: Duration,
 }
 
+impl Measured {
+    /// Nothing measured yet, on a fleet of `replicas`.
+    pub fn nothing(replicas: usize) -> Self {
+        Self {
+            queries: 0,
+            errors: 0,
+            timeouts: 0,
+            latency: Latencies::default(),
+            rif: histogram(RIF_MAX),
+            utilization: Utilization {
+                replicas,
+                by_second: Vec::new(),
+            },
+            probes: 0,
+            hedges: 0,
+            queries_by_replica: vec![0; replicas],
+            events: 0,
+            wall: Duration::ZERO,
+            span: Duration::ZERO,
+        }
+    }
+
+    /// Takes `other`, a run of the same kind, together with this one. A smaller fleet's replicas count as the first of the
+    /// larger one's, but for utilization, which is kept only where the fleets are of one size.
+    pub fn merge(&mut self, other: &Self) {
+        self.queries += other.queries;
+        self.errors += other.errors;
+        self.timeouts += other.timeouts;
+        self.latency.merge(&other.latency);
+        for recorded in other.rif.iter_recorded() {
+            self.rif
+                .saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
+        }
+        self.utilization.merge(&other.utilization);
+        self.probes += other.probes;
+        self.hedges += other.hedges;
+        if self.queries_by_replica.len() < other.queries_by_replica.len() {
+            self.queries_by_replica
+                .resize(other.queries_by_replica.len(), 0);
+        }
+        for (sum, count) in self
+            .queries_by_replica
+            .iter_mut()
+            .zip(&other.queries_by_replica)
+        {
+            *sum += count;
+        }
+        self.events += other.events;
+        self.wall += other.wall;
+        self.span += other.span;
+    }
+
+    /// All runs together; `None` of none.
+    pub fn together(runs: &[Self]) -> Option<Self> {
+        let (first, others) = runs.split_first()?;
+        let mut all = first.clone();
+        for run in others {
+            all.merge(run);
+        }
+        Some(all)
+    }
+
+    /// The share of queries that were errors, from 0 to 1; 0 of none.
+    pub fn error_share(&self) -> f64 {
+        ratio(self.errors as f64, self.queries as f64)
+    }
+
+    /// Errors a second.
+    pub fn errors_per_second(&self) -> f64 {
+        ratio(self.errors as f64, self.span.as_secs_f64())
+    }
+
+    /// Queries a second, as they came.
+    pub fn rate(&self) -> f64 {
+        ratio(self.queries as f64, self.span.as_secs_f64())
+    }
+
+    /// Probes for each query.
+    pub fn probes_per_query(&self) -> f64 {
+        ratio(self.probes as f64, self.queries as f64)
+    }
+
+    /// Steps of the event loop for each second of real time on one core. Not determined by the seed.
+    pub fn events_per_second(&self) -> f64 {
+        ratio(self.events as f64, self.wall.as_secs_f64())
+    }
+
+    /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
+    pub fn rif_quantile(&self, q: f64) -> u64 {
+        self.rif.value_at_quantile(q)
+    }
+}
+
 /// Latencies in microseconds, 3 digits, up to 1,000 s.
 #[derive(Clone, Debug)]
 pub struct Latencies {
@@ -41,11 +144,228 @@ pub struct Latencies {
     sum_ns: u128,
 }
 
-/// CPU used by each replica in each second of the measured span, as a multiple of its allocation.
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            histogram: histogram(LATENCY_MAX_US),
+            sum_ns: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// One more; counted in the nearest microsecond.
+    #[inline]
+    pub fn record(&mut self, latency: Duration) {
+        self.sum_ns += latency.as_nanos();
+        let us = (latency.as_nanos() + 500) / 1_000;
+        self.histogram
+            .saturating_record(u64::try_from(us).unwrap_or(u64::MAX));
+    }
+
+    /// Those of another run, too.
+    pub fn merge(&mut self, other: &Self) {
+        for recorded in other.histogram.iter_recorded() {
+            self.histogram
+                .saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
+        }
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of none.
+    pub fn quantile(&self, q: f64) -> Duration {
+        Duration::from_micros(self.histogram.value_at_quantile(q))
+    }
+
+    /// The mean, exact; zero of none.
+    pub fn mean(&self) -> Duration {
+        let mean_ns = self.sum_ns.checked_div(u128::from(self.count()));
+        Duration::from_nanos(mean_ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX)))
+    }
+
+    /// The share of queries, from 0 to 1, that took `bound` or less, within the histogram's 0.1 %; 1 of none.
+    pub fn share_at_most(&self, bound: Duration) -> f64 {
+        let us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
+        self.histogram.quantile_below(us)
+    }
+}
+
+/// CPU used by each replica in each whole second of the measured span, as a multiple of its allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
     /// How many replicas there are.
     pub replicas: usize,
     /// Second by second, within it replica by replica; further runs follow.
     pub by_second: Vec<f32>,
+}
+
+impl Utilization {
+    /// The mean over replicas and time; 0 if nothing was measured.
+    pub fn mean(&self) -> f64 {
+        mean(&self.by_second)
+    }
+
+    /// The utilization that a share `q`, from 0 to 1, of replicas and seconds did not exceed (nearest rank); 0 if nothing
+    /// was measured.
+    pub fn quantile_1s(&self, q: f64) -> f64 {
+        quantile(self.by_second.clone(), q)
+    }
+
+    /// Each replica's mean over time, in the order of their numbers.
+    pub fn by_replica_mean(&self) -> Vec<f64> {
+        let seconds = self.seconds();
+        let mut sums = vec![0.0; self.replicas];
+        for second in self.by_second.chunks_exact(self.replicas.max(1)) {
+            for (sum, &used) in sums.iter_mut().zip(second) {
+                *sum += f64::from(used);
+            }
+        }
+        for sum in &mut sums {
+            *sum = ratio(*sum, seconds as f64);
+        }
+        sums
+    }
+
+    /// How many seconds there are, of all runs together.
+    pub fn seconds(&self) -> usize {
+        self.by_second.len() / self.replicas.max(1)
+    }
+
+    /// Means over windows of so many seconds: window by window, within it replica by replica. Seconds at the end that do
+    /// not fill a window are left out. A window of 0 counts as 1.
+    pub fn averaged(&self, window_seconds: usize) -> Vec<f32> {
+        let window = window_seconds.max(1);
+        let replicas = self.replicas.max(1);
+        let mut averaged = Vec::with_capacity(self.by_second.len() / window);
+        for seconds in self.by_second.chunks_exact(replicas * window) {
+            for replica in 0..replicas {
+                let sum: f32 = seconds.iter().skip(replica).step_by(replicas).sum();
+                averaged.push(sum / window as f32);
+            }
+        }
+        averaged
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if self.by_second.is_empty() {
+            self.replicas = other.replicas;
+        }
+        if self.replicas == other.replicas {
+            self.by_second.extend_from_slice(&other.by_second);
+        }
+    }
+}
+
+fn histogram(max: u64) -> Histogram<u64> {
+    #[expect(
+        clippy::expect_used,
+        reason = "bounds and digits are constants, and valid ones"
+    )]
+    Histogram::new_with_bounds(1, max, DIGITS).expect("valid bounds")
+}
+
+/// `part` / `whole`, and 0 of nothing.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn mean(values: &[f32]) -> f64 {
+    let sum: f64 = values.iter().map(|&value| f64::from(value)).sum();
+    ratio(sum, values.len() as f64)
+}
+
+/// By nearest rank: ⌈q · n⌉, and the lowest for a `q` of 0.
+fn quantile(mut values: Vec<f32>, q: f64) -> f64 {
+    let Some(last) = values.len().checked_sub(1) else {
+        return 0.0;
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float's conversion saturates, and the rank is bounded below"
+    )]
+    let rank = (q * values.len() as f64).ceil() as usize;
+    let index = rank.saturating_sub(1).min(last);
+    let (_, &mut value, _) = values.select_nth_unstable_by(index, f32::total_cmp);
+    f64::from(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn latencies_know_their_quantiles_mean_and_shares() {
+        let mut latencies = Latencies::default();
+        for latency in 1..=1_000 {
+            latencies.record(ms(latency));
+        }
+        assert_eq!(latencies.count(), 1_000);
+        assert_eq!(latencies.mean(), Duration::from_micros(500_500));
+        let p90 = latencies.quantile(0.9).as_secs_f64();
+        assert!((p90 - 0.9).abs() <= 0.001, "{p90}");
+        let share = latencies.share_at_most(ms(250));
+        assert!((share - 0.25).abs() <= 0.002, "{share}");
+        assert_eq!(latencies.share_at_most(Duration::ZERO), 0.0);
+    }
+
+    #[test]
+    fn nothing_measured_is_zero_not_nan() {
+        let nothing = Measured::nothing(3);
+        assert_eq!(nothing.error_share(), 0.0);
+        assert_eq!(nothing.errors_per_second(), 0.0);
+        assert_eq!(nothing.events_per_second(), 0.0);
+        assert_eq!(nothing.utilization.mean(), 0.0);
+        assert_eq!(nothing.utilization.quantile_1s(0.99), 0.0);
+        assert_eq!(nothing.utilization.by_replica_mean(), [0.0; 3]);
+        assert_eq!(nothing.latency.mean(), Duration::ZERO);
+    }
+
+    #[test]
+    fn merged_runs_are_one_long_run() {
+        let run = |latency, utilization: &[f32], replica: usize| {
+            let mut run = Measured::nothing(2);
+            run.queries = 1;
+            run.span = Duration::from_secs(1);
+            run.latency.record(ms(latency));
+            run.rif.saturating_record(latency);
+            run.utilization.by_second.extend_from_slice(utilization);
+            run.queries_by_replica[replica] += 1;
+            run
+        };
+        let runs = [run(10, &[0.5, 1.0], 0), run(30, &[1.5, 1.0], 1)];
+        let all = Measured::together(&runs).expect("two runs");
+        assert_eq!((all.queries, all.rate()), (2, 1.0));
+        assert_eq!(all.latency.mean(), ms(20));
+        assert_eq!((all.rif_quantile(0.5), all.rif_quantile(1.0)), (10, 30));
+        assert_eq!(all.queries_by_replica, [1, 1]);
+        assert_eq!(all.utilization.by_second, [0.5, 1.0, 1.5, 1.0]);
+        assert_eq!(all.utilization.by_replica_mean(), [1.0, 1.0]);
+        assert!(Measured::together(&[]).is_none());
+    }
+
+    #[test]
+    fn utilization_is_averaged_replica_by_replica() {
+        let utilization = Utilization {
+            replicas: 2,
+            by_second: vec![0.0, 1.0, 1.0, 2.0, 9.0, 9.0],
+        };
+        assert_eq!(
+            utilization.averaged(2),
+            [0.5, 1.5],
+            "the third second fills no window"
+        );
+        assert_eq!(utilization.averaged(1), utilization.by_second);
+        assert_eq!(utilization.quantile_1s(0.5), 1.0, "rank 3 of 6");
+        assert_eq!(utilization.seconds(), 3);
+    }
 }

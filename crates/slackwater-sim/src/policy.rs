@@ -1,6 +1,6 @@
 //! Who chooses: one of the policies that users run, or a clairvoyant that no client could be.
 
-use slackwater_core::policy::{PolicyEntry, PolicySettings};
+use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 
 /// A policy to play a scenario under.
 #[derive(Clone, Debug)]
@@ -34,4 +34,95 @@ pub enum Clairvoyant {
     WeightedByCapacity,
     /// Where this query would finish first, all remaining work and present capacities known.
     Greedy,
+}
+
+impl Clairvoyant {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [
+        Self::JoinShortestQueue,
+        Self::WeightedByCapacity,
+        Self::Greedy,
+    ];
+
+    /// The name to select it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JoinShortestQueue => "jsq",
+            Self::WeightedByCapacity => "jsq_weighted",
+            Self::Greedy => "greedy",
+        }
+    }
+}
+
+impl PolicyChoice {
+    /// The policy of that name that users can select, with its default settings; `None` if there is none.
+    pub fn shipped(name: &str) -> Option<Self> {
+        Self::with_settings(name, PolicySettings::default())
+    }
+
+    /// The policy of that name that users can select, with these settings; `None` if there is none.
+    pub fn with_settings(name: &str, settings: PolicySettings) -> Option<Self> {
+        let entry = policy_named(name)?;
+        Some(Self {
+            name: entry.name.to_owned(),
+            kind: PolicyKind::Shipped {
+                entry,
+                settings: Box::new(settings),
+            },
+        })
+    }
+
+    /// A balancer that sees everything.
+    pub fn clairvoyant(clairvoyant: Clairvoyant) -> Self {
+        Self {
+            name: clairvoyant.name().to_owned(),
+            kind: PolicyKind::Clairvoyant(clairvoyant),
+        }
+    }
+
+    /// The policy or clairvoyant of that name, with default settings; `None` if there is none in [`PolicyChoice::names`].
+    pub fn named(name: &str) -> Option<Self> {
+        let clairvoyant = Clairvoyant::ALL
+            .into_iter()
+            .find(|clairvoyant| clairvoyant.name() == name);
+        clairvoyant
+            .map(Self::clairvoyant)
+            .or_else(|| Self::shipped(name))
+    }
+
+    /// All names: the policies that users can select, then the clairvoyants.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let shipped = POLICIES.iter().map(|entry| entry.name);
+        shipped.chain(Clairvoyant::ALL.into_iter().map(Clairvoyant::name))
+    }
+
+    /// The same policy under another name in the results: `prequal q=0.9`.
+    #[must_use]
+    pub fn called(self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_and_none_is_taken_twice() {
+        let names: Vec<_> = PolicyChoice::names().collect();
+        for (index, name) in names.iter().enumerate() {
+            let choice = PolicyChoice::named(name).expect("it is listed");
+            assert_eq!(choice.name, *name);
+            assert!(!names[..index].contains(name), "{name} is listed twice");
+        }
+        assert!(names.contains(&"prequal") && names.contains(&"greedy"));
+        assert!(PolicyChoice::named("no such policy").is_none());
+        assert!(
+            PolicyChoice::shipped("jsq").is_none(),
+            "no client could be it"
+        );
+    }
 }

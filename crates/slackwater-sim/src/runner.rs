@@ -1,7 +1,8 @@
 //! Many runs on several threads: results in the order asked for, whatever order they end in.
 
-use crate::{Measured, PolicyChoice, Scenario};
-use std::sync::Arc;
+use crate::{Measured, PolicyChoice, Scenario, engine};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -14,6 +15,14 @@ pub struct Job {
     pub seed: u64,
 }
 
+impl Job {
+    /// How much work it is compared with others: the number of queries to expect.
+    fn weight(&self) -> f64 {
+        let played = self.scenario.warmup + self.scenario.span;
+        self.scenario.load.rate * played.as_secs_f64()
+    }
+}
+
 /// How far the work has come; weights are proportional to the expected number of queries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
@@ -23,4 +32,65 @@ pub struct Progress {
     pub total: usize,
     /// The share of the expected work that is done, from 0 to 1.
     pub share: f64,
+}
+
+/// What the threads have come to.
+#[derive(Debug)]
+struct Results {
+    /// In the order of the jobs.
+    measured: Vec<Option<Measured>>,
+    done: usize,
+    weight: f64,
+}
+
+/// Does all `jobs` on `threads` threads (0 counts as 1), the largest first, and gives the results in the order of the jobs.
+/// They do not depend on the number of threads, but for [`Measured::wall`].
+///
+/// `progress` is called after each run, one call at a time. Once `stop` is set no further run begins, and what comes back is
+/// what was done before the first job that was not: fewer results than jobs.
+pub fn run_all(
+    jobs: &[Job],
+    threads: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+    stop: &AtomicBool,
+) -> Vec<Measured> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by(|&a, &b| jobs[b].weight().total_cmp(&jobs[a].weight()));
+    let total_weight: f64 = jobs.iter().map(Job::weight).sum();
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Results {
+        measured: vec![None; jobs.len()],
+        done: 0,
+        weight: 0.0,
+    });
+    let work = || {
+        while !stop.load(Relaxed) {
+            let Some(&index) = order.get(next.fetch_add(1, Relaxed)) else {
+                return;
+            };
+            let job = &jobs[index];
+            let measured = engine::run(&job.scenario, &job.policy, job.seed);
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.measured[index] = Some(measured);
+            results.done += 1;
+            results.weight += job.weight();
+            progress(Progress {
+                done: results.done,
+                total: jobs.len(),
+                share: if results.done == jobs.len() {
+                    1.0
+                } else {
+                    results.weight / total_weight
+                },
+            });
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.measured.into_iter().map_while(|run| run).collect()
 }

@@ -70,10 +70,14 @@ pub struct Antagonists {
     pub slow: Duration,
     /// Time constant of the faster process.
     pub fast: Duration,
-    /// So many machines at a time have no spare capacity at all.
+    /// So many machines of the neighbourhood at a time have no spare capacity at all; 0: none ever.
     pub full_machines: usize,
-    /// How long a machine stays full before another one takes its turn.
+    /// How long a machine stays full before another one takes its turn. Turns change one by one, `full_for / full_machines`
+    /// apart, so that there are always exactly `full_machines`.
     pub full_for: Duration,
+    /// How many machines take turns, the fleet's among them: a small fleet may live in a large neighbourhood. Less than the
+    /// fleet counts as the fleet.
+    pub machines: usize,
 }
 
 /// A replica that answers some queries with an error.

@@ -7,12 +7,15 @@ mod cost;
 mod event;
 mod fleet;
 mod load;
+mod mistakes;
 mod network;
 
 pub use cost::Cost;
+pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
 pub use fleet::{Antagonists, Failure, Group, Hobble, Service, Sharing, Stall};
 pub use load::{Arrivals, Hedge, Load};
+pub use mistakes::Mistake;
 pub use network::{Delay, Network};
 
 use core::time::Duration;
@@ -42,15 +45,6 @@ pub struct Scenario {
     pub span: Duration,
 }
 
-/// What is wrong with a scenario, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The field's path as the TOML form writes it: `fleet[1].cores`.
-    pub field: String,
-    /// What is wrong, and what would be right.
-    pub message: String,
-}
-
 impl Scenario {
     /// The most replicas.
     pub const REPLICAS_MAX: usize = 10_000;
@@ -59,6 +53,19 @@ impl Scenario {
 
     /// How many replicas there are at the start.
     pub fn replicas(&self) -> usize {
-        self.fleet.iter().map(|group| group.count).sum()
+        self.fleet
+            .iter()
+            .fold(0, |sum: usize, group| sum.saturating_add(group.count))
+    }
+
+    /// The group of replica number `replica`; `None` if there is no such replica.
+    pub fn group_of(&self, replica: usize) -> Option<&Group> {
+        let mut first = 0_usize;
+        self.fleet.iter().find(|group| {
+            let end = first.saturating_add(group.count);
+            let within = (first..end).contains(&replica);
+            first = end;
+            within
+        })
     }
 }

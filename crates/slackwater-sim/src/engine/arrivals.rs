@@ -1,0 +1,220 @@
+//! The queries that arrive: when, at which client, at what cost and with what luck.
+//!
+//! One process for all clients, drawn from streams that nothing else draws from, so that every policy meets the very same
+//! queries (common random numbers).
+
+use super::queue::Earliest;
+use crate::machine::Time;
+use crate::random::{Purpose, Stream};
+use crate::scenario::{Arrivals as Spread, Cost, Scenario};
+use slackwater_core::Draw;
+
+const NS_PER_SECOND: f64 = 1e9;
+
+/// A query, before anybody has chosen anything for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub(super) client: u32,
+    pub(super) cost_ns: Time,
+    pub(super) luck: u64,
+}
+
+/// The arrival process.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    next_at: Time,
+    /// The same, not rounded, so that gaps add up to the rate.
+    exact_ns: f64,
+    gap_ns: f64,
+    gaps: Gaps,
+    cost: Cost,
+    costs: Stream,
+    luck: Stream,
+}
+
+/// How gaps and clients follow each other.
+#[derive(Debug)]
+enum Gaps {
+    /// Exponential gaps, clients by chance: what superposed Poisson processes look like.
+    Poisson {
+        gaps: Stream,
+        clients: Stream,
+        /// Up to and with each client: its share of all draws.
+        cumulated: Vec<u64>,
+    },
+    /// Equal gaps, each client at its own rate: the client whose turn is the earliest is next.
+    Regular {
+        turns: Earliest,
+        /// From one turn to the next.
+        strides: Vec<u64>,
+    },
+}
+
+impl Arrivals {
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
+        let load = &scenario.load;
+        let gaps = match load.arrivals {
+            Spread::Poisson => Gaps::Poisson {
+                gaps: Stream::new(seed, Purpose::Arrivals, 0),
+                clients: Stream::new(seed, Purpose::Arrivals, 1),
+                cumulated: cumulated(&load.clients),
+            },
+            Spread::Regular => regular(&load.clients),
+        };
+        let mut arrivals = Self {
+            next_at: 0,
+            exact_ns: 0.0,
+            gap_ns: NS_PER_SECOND / load.rate,
+            gaps,
+            cost: scenario.cost.clone(),
+            costs: Stream::new(seed, Purpose::Cost, 0),
+            luck: Stream::new(seed, Purpose::Failure, 0),
+        };
+        arrivals.schedule();
+        arrivals
+    }
+
+    /// When the next query arrives.
+    #[inline]
+    pub(super) const fn next_at(&self) -> Time {
+        self.next_at
+    }
+
+    /// The query that arrives at [`Arrivals::next_at`].
+    #[inline]
+    pub(super) fn take(&mut self) -> Arrival {
+        self.schedule();
+        Arrival {
+            client: self.gaps.client(),
+            cost_ns: self.cost.sample(&mut self.costs),
+            luck: self.luck.draw(),
+        }
+    }
+
+    /// No further query arrives.
+    #[cfg(test)]
+    pub(super) const fn stop(&mut self) {
+        self.next_at = crate::machine::NEVER;
+    }
+
+    #[inline]
+    fn schedule(&mut self) {
+        self.exact_ns += match &mut self.gaps {
+            Gaps::Poisson { gaps, .. } => gaps.exponential(self.gap_ns),
+            Gaps::Regular { .. } => self.gap_ns,
+        };
+        self.next_at = super::rounded(self.exact_ns);
+    }
+}
+
+impl Gaps {
+    #[inline]
+    fn client(&mut self) -> u32 {
+        let client = match self {
+            Self::Poisson {
+                clients, cumulated, ..
+            } => {
+                let draw = clients.draw();
+                cumulated.partition_point(|&end| end < draw)
+            }
+            Self::Regular { turns, strides } => {
+                let client = turns.next();
+                turns.set(client, turns.of(client).saturating_add(strides[client]));
+                client
+            }
+        };
+        super::query::slot_number(client)
+    }
+}
+
+/// For each client, the highest draw that is its own: shares of 2^64 in proportion to the weights.
+fn cumulated(weights: &[f64]) -> Vec<u64> {
+    let total: f64 = weights.iter().sum();
+    let mut sum = 0.0;
+    let mut ends: Vec<u64> = weights
+        .iter()
+        .map(|weight| {
+            sum += weight;
+            super::rounded(sum / total * u64::MAX as f64)
+        })
+        .collect();
+    if let Some(last) = ends.last_mut() {
+        *last = u64::MAX; // whatever rounding has lost
+    }
+    ends
+}
+
+/// Turns by stride: a client with twice the weight has half the stride.
+fn regular(weights: &[f64]) -> Gaps {
+    /// Of the heaviest client: fine enough for weights that are a million times smaller or nearly the same.
+    const STRIDE: f64 = (1_u64 << 24) as f64;
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    let strides: Vec<u64> = weights
+        .iter()
+        .map(|weight| super::rounded(STRIDE * heaviest / weight))
+        .collect();
+    let mut turns = Earliest::new(strides.len());
+    for (client, &stride) in strides.iter().enumerate() {
+        turns.set(client, stride);
+    }
+    Gaps::Regular { turns, strides }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Group, Load, Network, Service};
+    use core::time::Duration;
+
+    fn scenario(spread: Spread, clients: &[f64]) -> Scenario {
+        Scenario {
+            load: Load {
+                clients: clients.to_vec(),
+                arrivals: spread,
+                ..Load::even(1_000.0, 1)
+            },
+            cost: Cost::Exponential(Duration::from_millis(1)),
+            fleet: vec![Group::healthy(1, Service::Fifo { workers: 1 })],
+            antagonists: None,
+            network: Network::NONE,
+            events: Vec::new(),
+            deadline: Duration::from_secs(1),
+            cancel_expired: false,
+            warmup: Duration::ZERO,
+            span: Duration::from_secs(1),
+        }
+    }
+
+    /// Arrivals by client, and the time of the last one.
+    fn play(spread: Spread, clients: &[f64], count: usize) -> (Vec<usize>, Time) {
+        let mut arrivals = Arrivals::new(&scenario(spread, clients), 1);
+        let mut by_client = vec![0; clients.len()];
+        let mut at = 0;
+        for _ in 0..count {
+            at = arrivals.next_at();
+            by_client[arrivals.take().client as usize] += 1;
+        }
+        (by_client, at)
+    }
+
+    #[test]
+    fn poisson_arrivals_keep_rate_and_shares() {
+        let (by_client, at) = play(Spread::Poisson, &[1.0, 2.0, 5.0], 80_000);
+        // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s; four of them.
+        assert!((at as f64 / 1e9 - 80.0).abs() < 1.2, "{at}");
+        for (count, expected) in by_client.into_iter().zip([10_000, 20_000, 50_000]) {
+            // Binomial, deviation at most 137; five of them.
+            assert!(expected.abs_diff(count) < 700, "{count} of {expected}");
+        }
+    }
+
+    #[test]
+    fn regular_arrivals_are_exact() {
+        let (by_client, at) = play(Spread::Regular, &[1.0, 2.0, 5.0], 8_000);
+        assert_eq!(at, 8_000_000_000);
+        assert_eq!(by_client, [1_000, 2_000, 5_000]);
+        let mut arrivals = Arrivals::new(&scenario(Spread::Regular, &[1.0; 3]), 1);
+        let order: Vec<_> = (0..6).map(|_| arrivals.take().client).collect();
+        assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
+    }
+}

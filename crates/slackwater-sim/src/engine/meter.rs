@@ -1,0 +1,111 @@
+//! What is written down during a run: the queries of the measured span, and samples of the replicas within it.
+
+use crate::Measured;
+use crate::machine::Time;
+use core::time::Duration;
+
+/// How a measured query ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was answered, after so long.
+    Answered,
+    /// It failed or was refused.
+    Failed,
+    /// It ran into its deadline.
+    Expired,
+}
+
+/// The measuring part of a run.
+#[derive(Debug)]
+pub(super) struct Meter {
+    measured: Measured,
+    begins: Time,
+    ends: Time,
+    /// Measured queries that have not ended yet.
+    open: u64,
+}
+
+impl Meter {
+    pub(super) fn new(replicas: usize, begins: Time, ends: Time) -> Self {
+        Self {
+            measured: Measured::nothing(replicas),
+            begins,
+            ends,
+            open: 0,
+        }
+    }
+
+    /// Whether `now` is within the measured span.
+    #[inline]
+    pub(super) fn measures(&self, now: Time) -> bool {
+        (self.begins..self.ends).contains(&now)
+    }
+
+    /// The span is over and all its queries have ended.
+    #[inline]
+    pub(super) fn is_done(&self, now: Time) -> bool {
+        now >= self.ends && self.open == 0
+    }
+
+    /// A query arrives; whether it is measured.
+    #[inline]
+    pub(super) fn query(&mut self, now: Time) -> bool {
+        let measures = self.measures(now);
+        if measures {
+            self.measured.queries += 1;
+            self.open += 1;
+        }
+        measures
+    }
+
+    /// A measured query goes to its first replica.
+    #[inline]
+    pub(super) fn sent(&mut self, replica: usize) {
+        self.measured.queries_by_replica[replica] += 1;
+    }
+
+    /// A measured query ends, `latency` after it arrived.
+    #[inline]
+    pub(super) fn ended(&mut self, latency: Time, ending: Ending) {
+        self.open -= 1;
+        let measured = &mut self.measured;
+        if ending != Ending::Answered {
+            measured.errors += 1;
+        }
+        if ending == Ending::Expired {
+            measured.timeouts += 1;
+        }
+        if ending != Ending::Failed {
+            measured.latency.record(Duration::from_nanos(latency));
+        }
+    }
+
+    #[inline]
+    pub(super) fn probe(&mut self, now: Time) {
+        self.measured.probes += u64::from(self.measures(now));
+    }
+
+    pub(super) fn hedge(&mut self, now: Time) {
+        self.measured.hedges += u64::from(self.measures(now));
+    }
+
+    pub(super) fn rif(&mut self, rif: u32) {
+        self.measured.rif.saturating_record(u64::from(rif));
+    }
+
+    /// What one replica used in the second that is over, as a multiple of its allocation.
+    pub(super) fn utilization(&mut self, used: f64) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "three digits would be enough"
+        )]
+        self.measured.utilization.by_second.push(used as f32);
+    }
+
+    pub(super) fn finish(mut self, events: u64, wall: Duration) -> Measured {
+        self.measured.events = events;
+        self.measured.wall = wall;
+        self.measured.span = Duration::from_nanos(self.ends - self.begins);
+        self.measured
+    }
+}
