@@ -6,12 +6,17 @@
 //!
 //! Adding a policy is one file here and one line in [`POLICIES`].
 
+mod c3;
 mod candidates;
 mod decay;
+mod els;
 mod fleet;
 mod least_loaded;
 mod linear;
 mod observe;
+mod peak_ewma;
+mod polled;
+mod polled_power_of_d;
 mod pooled;
 mod power_of_d;
 pub mod prequal;
@@ -22,14 +27,21 @@ mod random;
 mod registry;
 mod round_robin;
 mod settings;
+mod stride;
 #[cfg(test)]
 mod trial;
 mod unprobed;
+mod weighted_round_robin;
 
+pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
+pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
 pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
+pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use polled::{ChoosePolled, Polled};
+pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
 pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound};
@@ -39,6 +51,9 @@ pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 pub use round_robin::RoundRobin;
 pub use settings::{ConfigError, Settings, Valid};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
+pub use weighted_round_robin::{
+    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+};
 
 use crate::draw::Draw;
 use crate::replica::ReplicaId;

@@ -198,7 +198,7 @@ pub struct Ticket {
 
 /// The head of a response, as a policy that learns latencies keeps it until the query's end.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::policy) struct Head {
+pub struct Head {
     /// From the pick to the head.
     pub(in crate::policy) latency: Duration,
     /// It was the head of an error.
@@ -213,6 +213,22 @@ impl Ticket {
             local: None,
             head: None,
         }
+    }
+
+    /// Notes that latency ends now, with the head of a response or else with the query; `None` if it had ended before.
+    pub(in crate::policy) fn end_latency(
+        &mut self,
+        now: Instant,
+        outcome: Outcome,
+    ) -> Option<Head> {
+        if self.head.is_some() {
+            return None;
+        }
+        self.head = Some(Head {
+            latency: now.saturating_since(self.sent_at),
+            failed: outcome != Outcome::Success,
+        });
+        self.head
     }
 
     /// Where the query goes.

@@ -6,6 +6,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "tests and their helpers")]
 
 mod budgets;
+mod c3;
 mod choice;
 mod idle;
 mod linear;

@@ -20,7 +20,7 @@ use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::Order;
 use crate::policy::probed::{Choice, Client, Keep};
-use crate::policy::query::{Attempt, PickReason, Query};
+use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -49,6 +49,26 @@ pub trait PoolRule: Debug + Send {
 
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
+
+    /// A replica has joined, of which nothing is known. By default a rule learns of nothing but what is pooled.
+    fn add_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A replica has left; what was known of it is to be forgotten.
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A report goes into the pool.
+    fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
+        let _ = (replica, report);
+    }
+
+    /// The latency of a query that went to the replica has ended. Once for each.
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        let _ = (replica, head);
+    }
 }
 
 /// A pool of reports, and the rule by which it chooses.
@@ -192,6 +212,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
+        self.rule.handle_report(replica, report);
         self.report_yield.report_pooled();
         let inserted = self.pool.insert(PooledReport {
             replica,
@@ -212,7 +233,19 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool.remove_replica(replica);
     }
 
-    fn fleet_changed(&mut self, _replica: ReplicaId, client: &Client) {
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        self.rule.handle_head(replica, head);
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.rule.add_replica(replica);
+    }
+
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        self.rule.remove_replica(replica);
+    }
+
+    fn fleet_changed(&mut self, client: &Client) {
         self.balance_reuse(client); // equation (1) has another n
     }
 

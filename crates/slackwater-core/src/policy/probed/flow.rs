@@ -25,6 +25,7 @@ impl<K: Keep> Policy for Probed<K> {
             if self.client.config.local_only {
                 self.locals.begin_silence(replica);
             }
+            self.kept.add_replica(replica);
             self.fleet_changed(replica);
         }
     }
@@ -34,6 +35,7 @@ impl<K: Keep> Policy for Probed<K> {
         if self.client.fleet.remove(replica) {
             self.probing.remove(replica);
             self.locals.remove(replica);
+            self.kept.remove_replica(replica);
             self.fleet_changed(replica);
         }
     }
@@ -75,6 +77,9 @@ impl<K: Keep> Policy for Probed<K> {
         let replica = ticket.replica();
         self.client.fleet.query_done(replica);
         self.locals.query_done(now, &mut ticket, outcome);
+        if let Some(head) = ticket.end_latency(now, outcome) {
+            self.kept.handle_head(replica, head);
+        }
         if outcome == Outcome::Unreachable {
             self.kept.forget(replica);
         }
@@ -83,6 +88,9 @@ impl<K: Keep> Policy for Probed<K> {
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
         self.locals.head_ready(now, ticket, outcome);
+        if let Some(head) = ticket.end_latency(now, outcome) {
+            self.kept.handle_head(ticket.replica(), head);
+        }
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {

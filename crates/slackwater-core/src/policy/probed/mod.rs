@@ -27,7 +27,7 @@ use crate::fixed::Accumulator;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
-use crate::policy::query::{PickReason, Query};
+use crate::policy::query::{Head, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -65,8 +65,24 @@ pub trait Keep: Debug + Send {
     /// What the replica has reported no longer tells what a query meets there.
     fn forget(&mut self, replica: ReplicaId);
 
-    /// The replica has joined, or left, or may be chosen now, or may not any more. One that may not has been forgotten.
-    fn fleet_changed(&mut self, replica: ReplicaId, client: &Client);
+    /// The latency of a query that went to the replica has ended: once for each, with the head of the response or, where
+    /// no head was told of, with the query.
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        let _ = (replica, head);
+    }
+
+    /// A replica has joined, of which nothing is known.
+    fn add_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A replica has left.
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// Who may be chosen has changed; whoever may not any more has been forgotten.
+    fn fleet_changed(&mut self, client: &Client);
 
     /// From which RIF on a report is hot, for policies that tell hot from cold. `[A6]`
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
@@ -195,7 +211,7 @@ impl<K: Keep> Probed<K> {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
         }
-        self.kept.fleet_changed(replica, &self.client);
+        self.kept.fleet_changed(&self.client);
         self.forget_if_deaf();
     }
 }
