@@ -145,6 +145,13 @@ impl Mistakes {
         }
     }
 
+    /// The end of a command that could not use `what` they are in.
+    pub(crate) fn fault_in(&self, what: &str) -> Fault {
+        let count = self.count();
+        let plural = if count == 1 { "" } else { "s" };
+        Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.first.len() + self.omitted
@@ -168,11 +175,7 @@ impl Error for Mistakes {}
 
 impl From<Mistakes> for Fault {
     fn from(mistakes: Mistakes) -> Self {
-        let count = mistakes.count();
-        let plural = if count == 1 { "" } else { "s" };
-        Self::usage(format!(
-            "{count} mistake{plural} in the configuration:\n{mistakes}"
-        ))
+        mistakes.fault_in("configuration")
     }
 }
 

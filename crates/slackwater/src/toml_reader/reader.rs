@@ -215,9 +215,14 @@ impl<'s> Reader<'s> {
             .map_or(0, |tables| tables.len())
     }
 
-    /// Whether the file has `field`, as a section or as a key.
+    /// Whether the file has a key `field`, or a section.
     pub(crate) fn has(&self, field: &str) -> bool {
         find(&self.document, field).is_some()
+    }
+
+    /// Whether the file has a section `field`, or a table there.
+    pub(crate) fn has_section(&self, field: &str) -> bool {
+        find(&self.document, field).is_some_and(|value| value.get_ref().is_table())
     }
 
     /// The place of `field`, or of the nearest thing around it that the file has.
@@ -336,10 +341,10 @@ impl<'s> Reader<'s> {
         value: &DeValue<'_>,
         is_list: bool,
     ) -> Mistake {
-        let section = if is_list {
-            format!("tables [[{field}]]")
-        } else {
-            format!("a section [{field}]")
+        let section = match is_list {
+            true => format!("tables [[{}]]", pattern(field).replace("[]", "")),
+            false if field.contains('[') => "a table".to_owned(),
+            false => format!("a section [{field}]"),
         };
         Mistake {
             place: self.place_of(span),

@@ -5,9 +5,7 @@
 
 use super::SaidSetting;
 use crate::toml_reader::Reader;
-use crate::toml_reader::values::{
-    Unfit, boolean, duration, number, quantile, rate, show_duration, whole,
-};
+use crate::toml_reader::values::{Unfit, boolean, duration, quantile, rate, show_duration, whole};
 use core::fmt::{self, Write};
 use core::time::Duration;
 use slackwater_core::{Quantile, Rate};
@@ -39,7 +37,6 @@ pub(super) type Field<S> = (&'static str, Place<S>);
 /// Where a value is kept, by its type.
 pub(super) enum Place<S> {
     Boolean(fn(&mut S) -> &mut bool),
-    Decimal(fn(&mut S) -> &mut f64),
     Duration(fn(&mut S) -> &mut Duration),
     Quantile(fn(&mut S) -> &mut Quantile),
     Rate(fn(&mut S) -> &mut Rate),
@@ -52,7 +49,6 @@ impl<S: Section> Place<S> {
     fn read(&self, settings: &mut S, value: &DeValue<'_>) -> Result<(), Unfit> {
         match self {
             Self::Boolean(place) => *place(settings) = boolean(value)?,
-            Self::Decimal(place) => *place(settings) = number(value)?,
             Self::Duration(place) => *place(settings) = duration(value)?,
             Self::Quantile(place) => *place(settings) = quantile(value)?,
             Self::Rate(place) => *place(settings) = rate(value)?,
@@ -68,8 +64,7 @@ impl<S: Section> Place<S> {
         let mut settings = S::default();
         match self {
             Self::Boolean(_) => return "true or false",
-            Self::Quantile(_) => return "a number from 0 to 1",
-            Self::Decimal(place) => *place(&mut settings) = f64::MAX,
+            Self::Quantile(_) => return self.range_of_quantile(),
             Self::Duration(place) => *place(&mut settings) = Duration::MAX,
             Self::Rate(place) => *place(&mut settings) = Rate::MAX,
             Self::U8(place) => *place(&mut settings) = u8::MAX,
@@ -82,11 +77,19 @@ impl<S: Section> Place<S> {
             .map_or("a number in its range", |refusal| refusal.expected)
     }
 
+    /// Of a quantile 0 is what may be refused; there is none beyond 1.
+    fn range_of_quantile(&self) -> &'static str {
+        let mut settings = S::default();
+        if let Self::Quantile(place) = self {
+            *place(&mut settings) = Quantile::ZERO;
+        }
+        (settings.valid().err()).map_or("a number from 0 to 1", |refusal| refusal.expected)
+    }
+
     fn show(&self, settings: &S) -> String {
         let settings = &mut settings.clone();
         match self {
             Self::Boolean(place) => place(settings).to_string(),
-            Self::Decimal(place) => place(settings).to_string(),
             Self::Duration(place) => format!("\"{}\"", show_duration(*place(settings))),
             Self::Quantile(place) => place(settings).to_string(),
             Self::Rate(place) => place(settings).to_string(),

@@ -9,7 +9,10 @@ use crate::toml_reader::{Reader, Said};
 use core::fmt;
 use field::{adopt, read, write};
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{LinearSettings, PolicySettings, PowerOfDSettings};
+use slackwater_core::policy::{
+    C3Settings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
+    PolledPowerOfDSettings, PowerOfDSettings, WeightedRoundRobinSettings,
+};
 
 pub(super) use readers::{all_sections, has_probes, readers_of, reads};
 
@@ -18,7 +21,12 @@ pub(super) use readers::{all_sections, has_probes, readers_of, reads};
 pub(crate) struct PolicySections {
     pub(super) prequal: PrequalSettings,
     linear: LinearSettings,
+    c3: C3Settings,
     power_of_d: PowerOfDSettings,
+    peak_ewma: PeakEwmaSettings,
+    els: ElsSettings,
+    polled_power_of_d: PolledPowerOfDSettings,
+    weighted_round_robin: WeightedRoundRobinSettings,
     said: Vec<SaidSetting>,
 }
 
@@ -37,7 +45,12 @@ impl PolicySections {
         Self {
             prequal: read(reader, said),
             linear: read(reader, said),
+            c3: read(reader, said),
             power_of_d: read(reader, said),
+            peak_ewma: read(reader, said),
+            els: read(reader, said),
+            polled_power_of_d: read(reader, said),
+            weighted_round_robin: read(reader, said),
             said: core::mem::take(said),
         }
     }
@@ -56,7 +69,20 @@ impl PolicySections {
         let mut settings = PolicySettings::default();
         adopt(reader, &self.prequal, &mut settings.prequal);
         adopt(reader, &self.linear, &mut settings.linear);
+        adopt(reader, &self.c3, &mut settings.c3);
         adopt(reader, &self.power_of_d, &mut settings.power_of_d);
+        adopt(reader, &self.peak_ewma, &mut settings.peak_ewma);
+        adopt(reader, &self.els, &mut settings.els);
+        adopt(
+            reader,
+            &self.polled_power_of_d,
+            &mut settings.polled_power_of_d,
+        );
+        adopt(
+            reader,
+            &self.weighted_round_robin,
+            &mut settings.weighted_round_robin,
+        );
         settings
     }
 }
@@ -65,5 +91,10 @@ impl PolicySections {
 pub(super) fn write_sections(to: &mut String, settings: &PolicySettings) -> fmt::Result {
     write::<PrequalSettings>(to, &settings.prequal)?;
     write::<LinearSettings>(to, &settings.linear)?;
-    write::<PowerOfDSettings>(to, &settings.power_of_d)
+    write::<C3Settings>(to, &settings.c3)?;
+    write::<PowerOfDSettings>(to, &settings.power_of_d)?;
+    write::<PeakEwmaSettings>(to, &settings.peak_ewma)?;
+    write::<ElsSettings>(to, &settings.els)?;
+    write::<PolledPowerOfDSettings>(to, &settings.polled_power_of_d)?;
+    write::<WeightedRoundRobinSettings>(to, &settings.weighted_round_robin)
 }

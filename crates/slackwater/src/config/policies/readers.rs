@@ -27,8 +27,13 @@ const READS: &[Reads] = &[
     probing("prequal", &["prequal"]),
     probing("prequal_sync", &["prequal"]),
     probing("linear", &["prequal", "linear"]),
+    probing("c3", &["prequal", "c3"]),
     silent("least_loaded", &[]),
     silent("power_of_d", &["power_of_d"]),
+    silent("peak_ewma", &["peak_ewma"]),
+    silent("els", &["els"]),
+    probing("polled_power_of_d", &["polled_power_of_d"]),
+    probing("weighted_round_robin", &["weighted_round_robin"]),
     silent("round_robin", &[]),
     silent("random", &[]),
 ];

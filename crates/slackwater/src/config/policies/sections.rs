@@ -3,7 +3,9 @@
 use super::field::{Field, Place, Refusal, Section};
 use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
 use slackwater_core::policy::{
-    ConfigError, LinearConfig, LinearSettings, PowerOfDConfig, PowerOfDSettings, Settings,
+    C3Config, C3Settings, ConfigError, ElsConfig, ElsSettings, LinearConfig, LinearSettings,
+    PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig, PolledPowerOfDSettings, PowerOfDConfig,
+    PowerOfDSettings, Settings, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
 impl From<ConfigError> for Refusal {
@@ -66,12 +68,93 @@ impl Section for LinearSettings {
     }
 }
 
+impl Section for C3Settings {
+    const NAME: &'static str = "c3";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("clients", Place::U32(|s| &mut s.clients)),
+        ("newest_weight", Place::Quantile(|s| &mut s.newest_weight)),
+    ];
+    type Valid = C3Config;
+
+    fn valid(self) -> Result<C3Config, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
 impl Section for PowerOfDSettings {
     const NAME: &'static str = "power_of_d";
     const FIELDS: &'static [Field<Self>] = &[("choices", Place::U8(|s| &mut s.choices))];
     type Valid = PowerOfDConfig;
 
     fn valid(self) -> Result<PowerOfDConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for PeakEwmaSettings {
+    const NAME: &'static str = "peak_ewma";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("decay", Place::Duration(|s| &mut s.decay)),
+        (
+            "initial_latency",
+            Place::Duration(|s| &mut s.initial_latency),
+        ),
+        (
+            "failure_penalty",
+            Place::Duration(|s| &mut s.failure_penalty),
+        ),
+        ("choices", Place::U8(|s| &mut s.choices)),
+    ];
+    type Valid = PeakEwmaConfig;
+
+    fn valid(self) -> Result<PeakEwmaConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for ElsSettings {
+    const NAME: &'static str = "els";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("time_bias", Place::Duration(|s| &mut s.time_bias)),
+        ("exclude_below", Place::Quantile(|s| &mut s.exclude_below)),
+        (
+            "exclude_samples_min",
+            Place::U32(|s| &mut s.exclude_samples_min),
+        ),
+    ];
+    type Valid = ElsConfig;
+
+    fn valid(self) -> Result<ElsConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for PolledPowerOfDSettings {
+    const NAME: &'static str = "polled_power_of_d";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("interval", Place::Duration(|s| &mut s.interval)),
+        ("choices", Place::U8(|s| &mut s.choices)),
+    ];
+    type Valid = PolledPowerOfDConfig;
+
+    fn valid(self) -> Result<PolledPowerOfDConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for WeightedRoundRobinSettings {
+    const NAME: &'static str = "weighted_round_robin";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("interval", Place::Duration(|s| &mut s.interval)),
+        ("smoothing", Place::Duration(|s| &mut s.smoothing)),
+        ("update_period", Place::Duration(|s| &mut s.update_period)),
+        ("blackout", Place::Duration(|s| &mut s.blackout)),
+        ("expiration", Place::Duration(|s| &mut s.expiration)),
+        ("error_penalty", Place::Rate(|s| &mut s.error_penalty)),
+    ];
+    type Valid = WeightedRoundRobinConfig;
+
+    fn valid(self) -> Result<WeightedRoundRobinConfig, Refusal> {
         Ok(self.validate()?)
     }
 }

@@ -13,7 +13,7 @@ const SERVICES: &[Kind] = &[
 ];
 
 /// Until the run ends, however long it is.
-const FOREVER: Duration = Duration::from_hours(24 * 365);
+const FOREVER: Duration = Duration::MAX;
 
 /// The replicas; empty only after a mistake.
 pub(super) fn read_fleet(reader: &mut Reader<'_>) -> Vec<Group> {
@@ -65,7 +65,7 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
 }
 
 fn read_failure(reader: &mut Reader<'_>, section: &str) -> Option<Failure> {
-    let is_there = reader.has(section);
+    let is_there = reader.has_section(section);
     let share = needed_decimal(reader, &format!("{section}.share"), is_there);
     let cost_share = decimal(reader, &format!("{section}.cost_share"), 0.0);
     let from = span(reader, &format!("{section}.from"), Duration::ZERO);
@@ -79,7 +79,7 @@ fn read_failure(reader: &mut Reader<'_>, section: &str) -> Option<Failure> {
 }
 
 fn read_stall(reader: &mut Reader<'_>, section: &str) -> Option<Stall> {
-    let is_there = reader.has(section);
+    let is_there = reader.has_section(section);
     let every = needed_span(reader, &format!("{section}.every"), is_there);
     let lasts = needed_span(reader, &format!("{section}.lasts"), is_there);
     Some(Stall {
@@ -89,7 +89,7 @@ fn read_stall(reader: &mut Reader<'_>, section: &str) -> Option<Stall> {
 }
 
 fn read_hobble(reader: &mut Reader<'_>, section: &str) -> Option<Hobble> {
-    let is_there = reader.has(section);
+    let is_there = reader.has_section(section);
     let from = span(reader, &format!("{section}.from"), Duration::ZERO);
     let until = span(reader, &format!("{section}.until"), FOREVER);
     let capacity = decimal(reader, &format!("{section}.capacity"), 1.0);

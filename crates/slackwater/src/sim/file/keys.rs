@@ -8,7 +8,7 @@ use crate::toml_reader::values::{Unfit, duration, number, one_of, whole};
 use core::time::Duration;
 use toml::de::DeValue;
 
-const SPAN_EXPECTED: &str = "a duration from 0 up, such as \"50ms\"";
+pub(super) const SPAN_EXPECTED: &str = "a duration from 0 up, such as \"50ms\"";
 const COUNT_EXPECTED: &str = "a whole number from 0 up";
 
 /// A kind of something, and the keys that only some kinds have.

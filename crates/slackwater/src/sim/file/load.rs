@@ -106,5 +106,5 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
         budget: decimal(reader, "load.hedge.budget", 0.02),
         delay_min: span(reader, "load.hedge.delay_min", Duration::from_millis(1)),
     };
-    reader.has("load.hedge").then_some(hedge)
+    reader.has_section("load.hedge").then_some(hedge)
 }

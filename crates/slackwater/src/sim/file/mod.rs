@@ -21,12 +21,14 @@ mod surroundings;
 mod trace;
 
 use crate::config::PolicySections;
+use crate::fault::Fault;
 use crate::toml_reader::values::boolean;
 use crate::toml_reader::{Mistake, Mistakes, Reader, Source};
 use core::time::Duration;
 use load::Rate;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::Scenario;
+use slackwater_sim::presets::rate_at;
 use slackwater_sim::scenario::{Cost, Service};
 use std::path::Path;
 
@@ -42,12 +44,17 @@ impl ScenarioFile {
     ///
     /// # Errors
     ///
-    /// Every mistake found, in the order of the file.
-    pub(super) fn load(file: &Path) -> Result<Self, Mistakes> {
-        let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        read(Reader::new(Some(&source), Vec::new())?).1
+    /// Every mistake found, in the order of the file, each in a line with file, line, column and field.
+    pub(super) fn load(file: &Path) -> Result<Self, Fault> {
+        let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]));
+        source
+            .and_then(|source| read(Reader::new(Some(&source), Vec::new())?).1)
+            .map_err(|mistakes| mistakes.fault_in("scenario"))
     }
 }
+
+/// Stands for a rate that is not known, after a mistake.
+const PLACEHOLDER_RATE: f64 = 1.0;
 
 /// Reads every key and checks what comes of them. Also gives every key that there is.
 fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>) {
@@ -82,9 +89,9 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         Some(Rate::Absolute(rate)) => rate,
         Some(Rate::Utilization(share, said)) => {
             let rate = rate_of(share, &scenario).map_err(|message| said.mistake(message));
-            reader_ref.note(rate).unwrap_or(1.0)
+            reader_ref.note(rate).unwrap_or(PLACEHOLDER_RATE)
         }
-        None => 1.0,
+        None => PLACEHOLDER_RATE,
     };
     let found = scenario.mistakes().into_iter().map(|mistake| Mistake {
         place: reader.place_near(&mistake.field),
@@ -112,25 +119,19 @@ fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
             "found {share}, expected above 0, where 1 is all that the fleet can do"
         ));
     }
-    let capacities = scenario.fleet.iter().map(|group| {
-        let cores = match &group.service {
-            Service::Shared(sharing) => sharing.cores,
-            Service::Fifo { workers } => *workers as f64,
-            Service::Latency | Service::LatencyTrace(_) => return None,
-        };
-        Some(cores * group.count as f64 / group.slowness)
-    });
-    let capacity: Option<f64> = capacities.sum();
-    let capacity = capacity.ok_or(
-        "does not go with service = \"latency\", which takes any load; expected load.rate instead",
-    )?;
-    let rate = share * capacity * 1e9 / scenario.cost.mean_ns();
-    if rate.is_finite() {
-        Ok(rate)
-    } else {
-        Err(
-            "needs a cost with a mean above 0 and below infinity; expected load.rate instead"
+    let replays =
+        |service: &Service| matches!(service, Service::Latency | Service::LatencyTrace(_));
+    if scenario.fleet.iter().any(|group| replays(&group.service)) {
+        return Err(
+            "does not go with service = \"latency\", which takes any load; expected load.rate instead"
                 .to_owned(),
-        )
+        );
     }
+    let rate = rate_at(share, &scenario.fleet, &scenario.cost);
+    // Otherwise a cost or a capacity is impossible, and told as such.
+    Ok(if rate.is_finite() && rate > 0.0 {
+        rate
+    } else {
+        PLACEHOLDER_RATE
+    })
 }

@@ -1,11 +1,10 @@
 //! What is around clients and replicas: the sections `[antagonists]` and `[network]`.
 
-use super::keys::{count, decimal, span};
-use crate::toml_reader::values::{duration, found};
-use crate::toml_reader::{Mistake, Reader};
+use super::keys::{SPAN_EXPECTED, count, decimal, span};
+use crate::toml_reader::Reader;
+use crate::toml_reader::values::duration;
 use core::time::Duration;
 use slackwater_sim::scenario::{Antagonists, Delay, Network};
-use toml::de::DeValue;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -22,37 +21,31 @@ pub(super) fn read_antagonists(reader: &mut Reader<'_>) -> Option<Antagonists> {
         full_for: span(reader, "antagonists.full_for", 80_000 * MS),
         machines: count(reader, "antagonists.machines", 100),
     };
-    reader.has("antagonists").then_some(antagonists)
+    reader.has_section("antagonists").then_some(antagonists)
 }
 
 /// The network; without a word of it, delays are the testbed's.
 pub(super) fn read_network(reader: &mut Reader<'_>) -> Network {
-    let delay = read_delay(reader);
     Network {
-        delay: reader.note(delay).flatten().unwrap_or(Delay {
-            least: MS / 10,
-            most: 3 * MS / 10,
-        }),
+        delay: read_delay(reader),
         probe_loss: decimal(reader, "network.probe_loss", 0.0),
     }
 }
 
-fn read_delay(reader: &mut Reader<'_>) -> Result<Option<Delay>, Mistake> {
-    const EXPECTED: &str = "a duration, or a list of the shortest and the longest";
-    let Some(item) = reader.take("network.delay") else {
-        return Ok(None);
-    };
-    let delays = reader.take_list("network.delay").unwrap_or_default();
-    let delays: Result<Vec<_>, _> = delays
-        .iter()
-        .map(|delay| delay.read(duration, "a duration from 0 up"))
-        .collect();
-    match (delays?.as_slice(), &item.value) {
-        (&[always], DeValue::String(_) | DeValue::Integer(_)) => Ok(Some(Delay {
-            least: always,
-            most: always,
-        })),
-        (&[least, most], _) => Ok(Some(Delay { least, most })),
-        (_, other) => Err(item.mistake(format!("found {}, expected {EXPECTED}", found(other)))),
+/// One duration, or a table of the shortest and the longest.
+fn read_delay(reader: &mut Reader<'_>) -> Delay {
+    let least = span(reader, "network.delay.least", MS / 10);
+    let most = span(reader, "network.delay.most", least.max(3 * MS / 10));
+    match reader.take("network.delay") {
+        Some(item) if !item.value.is_table() => {
+            let always = reader
+                .note(item.read(duration, SPAN_EXPECTED))
+                .unwrap_or(least);
+            Delay {
+                least: always,
+                most: always,
+            }
+        }
+        _ => Delay { least, most },
     }
 }
