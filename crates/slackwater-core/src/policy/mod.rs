@@ -21,6 +21,7 @@ mod probed;
 mod query;
 mod random;
 mod registry;
+mod rif_then_latency;
 mod round_robin;
 mod settings;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use probe::{Probe, ProbeId, ProbeRound};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
+pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
 pub use round_robin::RoundRobin;
 pub use settings::{ConfigError, Settings, Valid};
 pub use unprobed::{Choose, QueryEnd, Unprobed};

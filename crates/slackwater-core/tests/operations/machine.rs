@@ -38,6 +38,8 @@ struct Machine {
     policy: Box<dyn Policy>,
     settings: PrequalSettings,
     synchronous: bool,
+    /// The most reports that are kept.
+    kept_max: usize,
     ids: ReplicaIds,
     fleet: Vec<ReplicaId>,
     now: Instant,
@@ -98,6 +100,11 @@ impl Machine {
         Self {
             policy: (entry.build)(&all),
             synchronous: entry.name == "prequal_sync",
+            kept_max: if entry.name == "rif_then_latency" {
+                FLEET_MAX
+            } else {
+                settings.pool_capacity.into()
+            },
             settings,
             ids: ReplicaIds::new(),
             fleet: Vec::new(),
@@ -283,7 +290,7 @@ impl Machine {
 
     fn check(&self) {
         let snapshot = self.policy.snapshot(self.now);
-        assert!(snapshot.pool.len() <= usize::from(self.settings.pool_capacity));
+        assert!(snapshot.pool.len() <= self.kept_max);
         let pooled: BTreeSet<_> = snapshot.pool.iter().map(|view| view.replica).collect();
         assert_eq!(
             pooled.len(),
