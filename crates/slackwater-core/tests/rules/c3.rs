@@ -1,9 +1,7 @@
 //! C3: the cubic score decides, over the pool and the probes of Prequal. `[Prequal §5.2]`
 
 use crate::world::{MS, World, load, quiet};
-use slackwater_core::policy::{
-    C3, C3Config, Outcome, Pick, PickReason, Policy, Query, Ticket,
-};
+use slackwater_core::policy::{C3, C3Config, Outcome, Pick, PickReason, Policy, Query, Ticket};
 
 fn world(replicas: usize) -> World<C3> {
     let config = quiet().validate().expect("in range");
