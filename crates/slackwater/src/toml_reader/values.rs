@@ -91,7 +91,8 @@ pub(crate) fn number(value: &DeValue<'_>) -> Result<f64, Unfit> {
     }
 }
 
-fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
+/// A decimal number as millionths, exactly.
+pub(crate) fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     let parts = match value {
         DeValue::Integer(_) => whole::<i64>(value)?.checked_mul(1_000_000),
         DeValue::Float(number) => scaled_decimal(number.as_str(), 6)?,
@@ -100,6 +101,16 @@ fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     parts
         .and_then(|parts| u32::try_from(parts).ok())
         .ok_or(Unfit::Range)
+}
+
+/// The number of millionths as a user would write it.
+pub(crate) fn show_millionths(millionths: u32) -> String {
+    let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
+    let decimals = format!("{rest:06}");
+    match decimals.trim_end_matches('0') {
+        "" => whole.to_string(),
+        decimals => format!("{whole}.{decimals}"),
+    }
 }
 
 /// The decimal number `digits`, times 10^`places`, exactly; `None` if it is huge.
@@ -306,6 +317,19 @@ mod tests {
         }
         assert_eq!(quantile(&value("1.000001")), Err(Unfit::Range));
         assert_eq!(quantile(&value("1")), Ok(Quantile::ONE));
+    }
+
+    #[test]
+    fn millionths_are_shown_as_they_were_written() {
+        for (text, parts) in [
+            ("1.25", 1_250_000),
+            ("1000", 1_000_000_000),
+            ("0.000001", 1),
+            ("20.01", 20_010_000),
+        ] {
+            assert_eq!(millionths(&value(text), ""), Ok(parts), "{text}");
+            assert_eq!(show_millionths(parts), text);
+        }
     }
 
     #[test]

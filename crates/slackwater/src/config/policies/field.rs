@@ -5,7 +5,9 @@
 
 use super::SaidSetting;
 use crate::toml_reader::Reader;
-use crate::toml_reader::values::{Unfit, boolean, duration, quantile, rate, show_duration, whole};
+use crate::toml_reader::values::{
+    Unfit, boolean, duration, millionths, quantile, rate, show_duration, show_millionths, whole,
+};
 use core::fmt::{self, Write};
 use core::time::Duration;
 use slackwater_core::{Quantile, Rate};
@@ -38,6 +40,8 @@ pub(super) type Field<S> = (&'static str, Place<S>);
 pub(super) enum Place<S> {
     Boolean(fn(&mut S) -> &mut bool),
     Duration(fn(&mut S) -> &mut Duration),
+    /// A factor that the core keeps in millionths, and the range that it has as users write it.
+    Factor(fn(&mut S) -> &mut u32, &'static str),
     Quantile(fn(&mut S) -> &mut Quantile),
     Rate(fn(&mut S) -> &mut Rate),
     U8(fn(&mut S) -> &mut u8),
@@ -50,6 +54,9 @@ impl<S: Section> Place<S> {
         match self {
             Self::Boolean(place) => *place(settings) = boolean(value)?,
             Self::Duration(place) => *place(settings) = duration(value)?,
+            Self::Factor(place, _) => {
+                *place(settings) = millionths(value, "a number such as 1.25")?
+            }
             Self::Quantile(place) => *place(settings) = quantile(value)?,
             Self::Rate(place) => *place(settings) = rate(value)?,
             Self::U8(place) => *place(settings) = whole(value)?,
@@ -59,31 +66,39 @@ impl<S: Section> Place<S> {
         Ok(())
     }
 
-    /// What the core says that the value may be: what it refuses a value beyond all bounds with.
+    /// What the core says that the value may be: what it refuses one at the end of the type with; the type's own range where
+    /// it takes that as well.
     fn range(&self) -> &'static str {
         let mut settings = S::default();
-        match self {
+        let of_type = match self {
             Self::Boolean(_) => return "true or false",
-            Self::Quantile(_) => return self.range_of_quantile(),
-            Self::Duration(place) => *place(&mut settings) = Duration::MAX,
-            Self::Rate(place) => *place(&mut settings) = Rate::MAX,
-            Self::U8(place) => *place(&mut settings) = u8::MAX,
-            Self::U16(place) => *place(&mut settings) = u16::MAX,
-            Self::U32(place) => *place(&mut settings) = u32::MAX,
-        }
-        settings
-            .valid()
-            .err()
-            .map_or("a number in its range", |refusal| refusal.expected)
-    }
-
-    /// Of a quantile 0 is what may be refused; there is none beyond 1.
-    fn range_of_quantile(&self) -> &'static str {
-        let mut settings = S::default();
-        if let Self::Quantile(place) = self {
-            *place(&mut settings) = Quantile::ZERO;
-        }
-        (settings.valid().err()).map_or("a number from 0 to 1", |refusal| refusal.expected)
+            Self::Factor(_, range) => return range,
+            Self::Duration(place) => {
+                *place(&mut settings) = Duration::MAX;
+                "a duration from 0 up"
+            }
+            Self::Quantile(place) => {
+                *place(&mut settings) = Quantile::ZERO;
+                "a number from 0 to 1"
+            }
+            Self::Rate(place) => {
+                *place(&mut settings) = Rate::MAX;
+                "a number from 0 to 64"
+            }
+            Self::U8(place) => {
+                *place(&mut settings) = u8::MAX;
+                "a number from 0 to 255"
+            }
+            Self::U16(place) => {
+                *place(&mut settings) = u16::MAX;
+                "a number from 0 to 65,535"
+            }
+            Self::U32(place) => {
+                *place(&mut settings) = u32::MAX;
+                "a number from 0 to 4,294,967,295"
+            }
+        };
+        (settings.valid().err()).map_or(of_type, |refusal| refusal.expected)
     }
 
     fn show(&self, settings: &S) -> String {
@@ -91,6 +106,7 @@ impl<S: Section> Place<S> {
         match self {
             Self::Boolean(place) => place(settings).to_string(),
             Self::Duration(place) => format!("\"{}\"", show_duration(*place(settings))),
+            Self::Factor(place, _) => show_millionths(*place(settings)),
             Self::Quantile(place) => place(settings).to_string(),
             Self::Rate(place) => place(settings).to_string(),
             Self::U8(place) => place(settings).to_string(),

@@ -11,7 +11,7 @@ use field::{adopt, read, write};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     C3Settings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
-    PolledPowerOfDSettings, PowerOfDSettings, WeightedRoundRobinSettings,
+    PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings, WeightedRoundRobinSettings,
 };
 
 pub(super) use readers::{all_sections, has_probes, readers_of, reads};
@@ -22,6 +22,7 @@ pub(crate) struct PolicySections {
     pub(super) prequal: PrequalSettings,
     linear: LinearSettings,
     c3: C3Settings,
+    rif_then_latency: RifThenLatencySettings,
     power_of_d: PowerOfDSettings,
     peak_ewma: PeakEwmaSettings,
     els: ElsSettings,
@@ -46,6 +47,7 @@ impl PolicySections {
             prequal: read(reader, said),
             linear: read(reader, said),
             c3: read(reader, said),
+            rif_then_latency: read(reader, said),
             power_of_d: read(reader, said),
             peak_ewma: read(reader, said),
             els: read(reader, said),
@@ -70,6 +72,11 @@ impl PolicySections {
         adopt(reader, &self.prequal, &mut settings.prequal);
         adopt(reader, &self.linear, &mut settings.linear);
         adopt(reader, &self.c3, &mut settings.c3);
+        adopt(
+            reader,
+            &self.rif_then_latency,
+            &mut settings.rif_then_latency,
+        );
         adopt(reader, &self.power_of_d, &mut settings.power_of_d);
         adopt(reader, &self.peak_ewma, &mut settings.peak_ewma);
         adopt(reader, &self.els, &mut settings.els);
@@ -92,6 +99,7 @@ pub(super) fn write_sections(to: &mut String, settings: &PolicySettings) -> fmt:
     write::<PrequalSettings>(to, &settings.prequal)?;
     write::<LinearSettings>(to, &settings.linear)?;
     write::<C3Settings>(to, &settings.c3)?;
+    write::<RifThenLatencySettings>(to, &settings.rif_then_latency)?;
     write::<PowerOfDSettings>(to, &settings.power_of_d)?;
     write::<PeakEwmaSettings>(to, &settings.peak_ewma)?;
     write::<ElsSettings>(to, &settings.els)?;

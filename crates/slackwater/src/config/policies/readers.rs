@@ -28,6 +28,7 @@ const READS: &[Reads] = &[
     probing("prequal_sync", &["prequal"]),
     probing("linear", &["prequal", "linear"]),
     probing("c3", &["prequal", "c3"]),
+    probing("rif_then_latency", &["prequal", "rif_then_latency"]),
     silent("least_loaded", &[]),
     silent("power_of_d", &["power_of_d"]),
     silent("peak_ewma", &["peak_ewma"]),
@@ -58,12 +59,12 @@ pub(in crate::config) fn readers_of(section: &str) -> impl Iterator<Item = &'sta
 
 /// The policies' sections, in the order of their first readers.
 pub(in crate::config) fn all_sections() -> Vec<&'static str> {
-    let mut sections: Vec<_> = READS
-        .iter()
-        .flat_map(|reads| reads.sections)
-        .copied()
-        .collect();
-    sections.dedup();
+    let mut sections = Vec::new();
+    for section in READS.iter().flat_map(|reads| reads.sections) {
+        if !sections.contains(section) {
+            sections.push(*section);
+        }
+    }
     sections
 }
 

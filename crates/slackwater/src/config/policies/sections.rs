@@ -5,7 +5,8 @@ use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
 use slackwater_core::policy::{
     C3Config, C3Settings, ConfigError, ElsConfig, ElsSettings, LinearConfig, LinearSettings,
     PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig, PolledPowerOfDSettings, PowerOfDConfig,
-    PowerOfDSettings, Settings, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+    PowerOfDSettings, RifThenLatencyConfig, RifThenLatencySettings, Settings,
+    WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
 impl From<ConfigError> for Refusal {
@@ -77,6 +78,19 @@ impl Section for C3Settings {
     type Valid = C3Config;
 
     fn valid(self) -> Result<C3Config, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for RifThenLatencySettings {
+    const NAME: &'static str = "rif_then_latency";
+    const FIELDS: &'static [Field<Self>] = &[(
+        "rif_slack",
+        Place::Factor(|s| &mut s.rif_slack_millionths, "from 1 to 1,000"),
+    )];
+    type Valid = RifThenLatencyConfig;
+
+    fn valid(self) -> Result<RifThenLatencyConfig, Refusal> {
         Ok(self.validate()?)
     }
 }
