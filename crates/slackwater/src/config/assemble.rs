@@ -4,7 +4,7 @@ use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
-use super::policies::PolicySections;
+use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
@@ -40,13 +40,14 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let is_local_only = policies.prequal.local_only;
     if probe.transport.value == ProbeTransport::None {
         policies.prequal.local_only = true;
-        note_blind_sync(reader_ref, &policy, &probe.transport);
+        note_blind(reader_ref, &policy, &probe.transport);
     }
     let policy_settings = policies.settings(reader_ref);
 
     let mut remarks = remarks::unread(reader_ref, policy.value.name, &policies);
     remarks.extend(probe.remarks());
-    if is_local_only && probe.transport.value != ProbeTransport::None {
+    let may_be_local = reads(policy.value.name, "prequal");
+    if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
         remarks.extend(remarks::unused_probes(reader_ref));
     }
     if policy.value.name == "prequal"
@@ -102,19 +103,22 @@ fn read_policy(reader: &mut Reader<'_>) -> Setting<&'static PolicyEntry> {
     reader.setting("policy", default, "", |value| one_of(value, &names))
 }
 
-/// A policy that asks before each query cannot do so without a transport.
-fn note_blind_sync(
+/// A policy that knows nothing but what replicas answer cannot do without a transport.
+fn note_blind(
     reader: &mut Reader<'_>,
     policy: &Setting<&'static PolicyEntry>,
     transport: &Setting<ProbeTransport>,
 ) {
-    if policy.value.name == "prequal_sync"
-        && let Some(said) = &transport.said
-    {
-        reader.add_mistake(said.mistake(
-            "found \"none\" with policy = \"prequal_sync\", which asks replicas for each query; \
-             expected \"udp\" or \"http\"",
-        ));
+    let why = match policy.value.name {
+        "prequal_sync" => "which asks replicas for each query",
+        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
+        _ => return,
+    };
+    if let Some(said) = &transport.said {
+        let name = policy.value.name;
+        reader.add_mistake(said.mistake(format!(
+            "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
+        )));
     }
 }
 

@@ -18,6 +18,8 @@ mod fleet;
 mod keys;
 mod load;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use crate::config::PolicySections;
@@ -28,7 +30,7 @@ use core::time::Duration;
 use load::Rate;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::Scenario;
-use slackwater_sim::presets::rate_at;
+use slackwater_sim::presets::{rate_at, testbed};
 use slackwater_sim::scenario::{Cost, Service};
 use std::path::Path;
 
@@ -60,15 +62,16 @@ const PLACEHOLDER_RATE: f64 = 1.0;
 fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>) {
     let reader_ref = &mut reader;
     let second = Duration::from_secs(1);
-    let deadline = keys::span(reader_ref, "deadline", 5 * second);
+    let testbed = testbed();
+    let deadline = keys::span(reader_ref, "deadline", testbed.deadline);
     let cancel_expired = reader_ref.setting("cancel_expired", false, "", boolean);
     let warmup = keys::span(reader_ref, "warmup", 10 * second);
     let span = keys::span(reader_ref, "span", 60 * second);
     let load = load::read_load(reader_ref);
     let cost = cost::read_cost(reader_ref);
     let fleet = fleet::read_fleet(reader_ref);
-    let antagonists = surroundings::read_antagonists(reader_ref);
-    let network = surroundings::read_network(reader_ref);
+    let antagonists = surroundings::read_antagonists(reader_ref, &testbed);
+    let network = surroundings::read_network(reader_ref, &testbed);
     let events = event::read_events(reader_ref);
     let policies = PolicySections::read(reader_ref);
     let settings = policies.settings(reader_ref);
