@@ -45,7 +45,8 @@ impl Config {
 
     /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
     pub(crate) fn sends_probes(&self) -> bool {
-        let is_local = reads(self.policy.name, "prequal") && self.policy_settings.prequal.local_only;
+        let is_local =
+            reads(self.policy.name, "prequal") && self.policy_settings.prequal.local_only;
         self.policy_probes() && !is_local
     }
 }

@@ -13,12 +13,22 @@ use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  slackwater sim fig6                                       as in the paper: 3 seeds, 60 s after 60 s of warm-up
-  slackwater sim fig6 --seeds 1 --seconds 10 --warmup 10    a first look
+  slackwater sim fig6                                      3 seeds of 60 s after 60 s
+  slackwater sim fig6 --seeds 1 --seconds 10 --warmup 10   a first look
   slackwater sim all --out sim-results
 
-Writes NAME.csv, NAME.html and NAME-N.svg into --out. That a claim is not reproduced is a finding and no failure.
-Exit codes: 0 played and written; 1 failed, or with --strict a claim was not reproduced; 2 bad arguments; 130 stopped.";
+Writes NAME.csv, NAME.html and NAME-N.svg. A claim that is not reproduced is a finding, not a failure.
+Exit codes: 0 played and written; 1 failed, or --strict and a claim was not reproduced; 2 bad arguments;
+130 stopped.";
+
+pub(super) const OVERVIEW: &str = "\
+Examples:
+  slackwater sim fig6                                      a figure of the paper: played, judged, written
+  slackwater sim all --out sim-results                     all figures
+  slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
+  slackwater sim size my-fleet.toml --slo p99.9=300ms
+
+Exit codes: 0 all went well; 1 failed; 2 bad arguments or scenario; 130 stopped by Ctrl-C.";
 
 /// Arguments of `slackwater sim fig6` and the others.
 #[derive(Debug, clap::Args)]

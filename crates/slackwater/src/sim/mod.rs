@@ -27,7 +27,7 @@ use slackwater_sim::figure::{FIGURES, Figure, named};
 
 /// Arguments of `slackwater sim`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = figures::EXAMPLES)]
+#[command(after_help = figures::OVERVIEW)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -57,9 +57,9 @@ enum Command {
 impl Subcommand for Command {
     fn augment_subcommands(parser: Parser) -> Parser {
         let figure = |figure: &&dyn Figure| {
-            <figures::Args as clap::Args>::augment_args(
-                Parser::new(figure.name()).about(figure.title()),
-            )
+            // The arguments have a text of their own about what they are, which is not what a figure shows.
+            <figures::Args as clap::Args>::augment_args(Parser::new(figure.name()))
+                .about(figure.title())
         };
         Fixed::augment_subcommands(parser).subcommands(FIGURES.iter().map(figure))
     }

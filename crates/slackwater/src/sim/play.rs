@@ -61,12 +61,13 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         )));
     }
     chosen.extend(versus);
-    let title = title(&args.file, &scenario, effort.seeds);
+    let name = name_of(&args.file);
+    let title = title(&name, &scenario, effort.seeds);
     let scenario = Arc::new(scenario);
 
     let stop = Stop::on_signals()?;
     let meter = Meter::new("run");
-    let played = play(&scenario, &chosen, &effort, &meter, &stop)
+    let played = play(&name, &scenario, &chosen, &effort, &meter, &stop)
         .ok_or_else(|| Stop::fault("nothing was written"))?;
     let wall = meter.elapsed();
     drop(meter);
@@ -81,14 +82,14 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         return Ok(());
     };
     let about = written::run_info(effort.threads, wall);
-    let name = name_of(&args.file);
     written::told(report::write_comparison(
         out, &name, &title, &played, &about,
     ))
 }
 
-/// Each policy with each seed; `None` if it was stopped.
+/// Each policy with each seed, as cells of step `name`; `None` if it was stopped.
 fn play(
+    name: &str,
     scenario: &Arc<Scenario>,
     policies: &[PolicyChoice],
     effort: &effort::Effort,
@@ -117,7 +118,7 @@ fn play(
             all: Measured::together(&own)?,
             runs: own,
             cell: Cell {
-                step: String::new(),
+                step: name.to_owned(),
                 load: load_of(scenario),
                 policy: policy.clone(),
                 param: String::new(),
@@ -138,8 +139,8 @@ fn load_of(scenario: &Scenario) -> f64 {
     }
 }
 
-fn title(file: &Path, scenario: &Scenario, seeds: u64) -> String {
-    let mut title = name_of(file);
+fn title(name: &str, scenario: &Scenario, seeds: u64) -> String {
+    let mut title = name.to_owned();
     let (replicas, clients) = (scenario.replicas(), scenario.load.clients.len());
     // Writing to a string does not fail.
     let _ = write!(

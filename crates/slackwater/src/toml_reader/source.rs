@@ -22,7 +22,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    fn new(file: PathBuf, text: String) -> Self {
+    /// A file of this text.
+    pub(crate) fn new(file: PathBuf, text: String) -> Self {
         let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = core::iter::once(0).chain(newlines).collect();
         Self {

@@ -7,10 +7,7 @@ use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Antagonists, Delay, Network};
 
 /// The neighbours; what is not said of them is the testbed's.
-pub(super) fn read_antagonists(
-    reader: &mut Reader<'_>,
-    testbed: &Scenario,
-) -> Option<Antagonists> {
+pub(super) fn read_antagonists(reader: &mut Reader<'_>, testbed: &Scenario) -> Option<Antagonists> {
     let default = testbed.antagonists?;
     let antagonists = Antagonists {
         spare_median: decimal(reader, "antagonists.spare_median", default.spare_median),

@@ -29,14 +29,18 @@ fn the_testbeds_file_is_the_testbed() {
 
 #[test]
 fn six_lines_are_a_scenario() {
-    let scenario = load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml")).scenario;
+    let scenario =
+        load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml")).scenario;
     let sharing = Sharing {
         cores: 1.0,
         bucket: 0.0,
         burst: 1.0,
         contention_loss: 0.0,
     };
-    assert_eq!(scenario.fleet, [Group::healthy(8, Service::Shared(sharing))]);
+    assert_eq!(
+        scenario.fleet,
+        [Group::healthy(8, Service::Shared(sharing))]
+    );
     assert_eq!(scenario.load.clients, [1.0]);
     assert_eq!(scenario.load.arrivals, Arrivals::Poisson);
     assert_eq!(scenario.load.hedge, None);
@@ -55,10 +59,22 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
     assert_eq!(scenario.load.clients, [1.0, 1.0, 2.5]);
     assert_eq!(scenario.replicas(), 11);
     let trace: &[Duration] = &[MS / 2, 3 * MS, 12 * MS];
-    assert_eq!(scenario.fleet[2].service, Service::LatencyTrace(trace.into()));
-    assert_eq!(scenario.fleet[0].stall.map(|stall| stall.lasts), Some(200 * MS));
-    assert_eq!(scenario.fleet[0].failure.map(|failure| failure.until), Some(Duration::MAX));
-    assert_eq!(scenario.events[1].change, Change::Restart { down_for: 500 * MS });
+    assert_eq!(
+        scenario.fleet[2].service,
+        Service::LatencyTrace(trace.into())
+    );
+    assert_eq!(
+        scenario.fleet[0].stall.map(|stall| stall.lasts),
+        Some(200 * MS)
+    );
+    assert_eq!(
+        scenario.fleet[0].failure.map(|failure| failure.until),
+        Some(Duration::MAX)
+    );
+    assert_eq!(
+        scenario.events[1].change,
+        Change::Restart { down_for: 500 * MS }
+    );
     assert_eq!(scenario.antagonists.map(|them| them.machines), Some(20));
     assert_eq!(settings.prequal.pool_capacity, 8);
     assert_eq!(settings.peak_ewma.choices, 3);
@@ -74,7 +90,8 @@ fn all_fields() -> BTreeSet<String> {
 
 /// Of the policies' sections: documented with `serve`'s configuration, where a test compares them.
 fn is_policys(field: &str) -> bool {
-    let file = std::fs::read_to_string(root().join("docs/configuration.md")).expect("documentation");
+    let file =
+        std::fs::read_to_string(root().join("docs/configuration.md")).expect("documentation");
     field.contains('.') && file.contains(&format!("| `{field}` |"))
 }
 

@@ -104,3 +104,70 @@ fn at_line(source: &Source, start: usize, field: &str, message: String) -> Mista
         message,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::UNITS;
+    use super::*;
+    use std::path::PathBuf;
+
+    const MS: Unit = UNITS[2].1;
+
+    fn read_text(text: &str, column: Option<&str>) -> Result<Vec<Duration>, String> {
+        let source = Source::new(PathBuf::from("a.csv"), text.to_owned());
+        read(&source, column, MS).map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn a_value_a_line_or_a_column_of_its_own() {
+        let expected = Ok(vec![Duration::from_micros(1_500), Duration::ZERO]);
+        for (text, column) in [
+            ("1.5\n0\n", None),
+            ("# head\n\n 1.5 \r\n0e0", None),
+            ("ms,name\n1.5,x\n0,\"y,z\"\n", Some("ms")),
+            ("name,ms\na\"b,1.5\n# no\nb,0,more\n", Some("ms")),
+        ] {
+            assert_eq!(read_text(text, column), expected, "{text}");
+        }
+        assert_eq!(read_text("", None), Ok(Vec::new()));
+        assert_eq!(read_text("", Some("ms")), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_no_time_is_told_with_its_line() {
+        for (text, column, expected) in [
+            ("1\n\n# no\n-1\n", None, "a.csv:4:1: value: found \"-1\""),
+            ("1\nnan\n", None, "a.csv:2:1: value: found \"nan\""),
+            (
+                "1\n99999999999\n",
+                None,
+                "a.csv:2:1: value: found \"99999999999\", expected a time from 0 to 24 h",
+            ),
+            (
+                "latency\n1\n",
+                None,
+                "a.csv:1:1: value: found \"latency\", expected a time from 0 to 24 h in its unit; if",
+            ),
+            ("1,2\n", None, "a.csv:1:1: value: found 2 columns"),
+            ("a,b\n1,2\n3\n", Some("b"), "a.csv:3:1: b: found \"\""),
+            ("a,b\n", Some("c"), "a.csv:1:1: c: there is no such column"),
+        ] {
+            let told = read_text(text, column).expect_err(text);
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn there_is_a_most() {
+        let most = "1\n".repeat(VALUES_MAX);
+        assert_eq!(
+            read_text(&most, None).map(|values| values.len()),
+            Ok(VALUES_MAX)
+        );
+        let told = read_text(&format!("{most}1\n"), None).expect_err("one more");
+        assert!(
+            told.starts_with("a.csv:1000001:1: value: is one too many"),
+            "{told}"
+        );
+    }
+}

@@ -126,3 +126,130 @@ fn spread(counts: &BTreeMap<u64, u64>) -> Vec<u64> {
     }
     spread
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::UNITS;
+    use super::*;
+    use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
+    use std::path::PathBuf;
+
+    const MS: Unit = UNITS[2].1;
+
+    fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).expect("3 digits");
+        for &(value, count) in values {
+            histogram.record_n(value, count).expect("it grows");
+        }
+        histogram
+    }
+
+    fn log(histograms: &[Histogram<u64>]) -> String {
+        let mut serializer = V2DeflateSerializer::new();
+        let mut text = Vec::new();
+        let mut writer = IntervalLogWriterBuilder::new()
+            .add_comment("a comment")
+            .begin_log_with(&mut text, &mut serializer)
+            .expect("a vector takes it");
+        let second = Duration::from_secs(1);
+        for histogram in histograms {
+            let tag = Tag::new("web");
+            writer
+                .write_histogram(histogram, second, second, tag)
+                .expect("a vector takes it");
+        }
+        String::from_utf8(text).expect("a log is text")
+    }
+
+    fn read_text(text: &str) -> Result<Vec<Duration>, String> {
+        let source = Source::new(PathBuf::from("a.hlog"), text.to_owned());
+        read(&source, MS).map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn all_intervals_are_taken_together() {
+        let text = log(&[histogram(&[(3, 2), (500, 1)]), histogram(&[(3, 1), (7, 1)])]);
+        assert!(is_one(&text));
+        let ms: Vec<_> = read_text(&text)
+            .expect("a log")
+            .iter()
+            .map(Duration::as_millis)
+            .collect();
+        assert_eq!(ms, [3, 3, 3, 7, 500]);
+    }
+
+    #[test]
+    fn very_many_values_are_thinned_out_by_rank() {
+        let text = log(&[histogram(&[
+            (1, 9_000_000_000),
+            (2, 999_000_000),
+            (3, 1_000_000),
+        ])]);
+        let values = read_text(&text).expect("a log");
+        let count = |ms| {
+            values
+                .iter()
+                .filter(|value| value.as_millis() == ms)
+                .count()
+        };
+        assert_eq!((count(1), count(2), count(3)), (90_000, 9_990, 10));
+    }
+
+    #[test]
+    fn what_a_histogram_says_of_its_own_length_is_not_believed() {
+        let mut plain = Vec::new();
+        V2Serializer::new()
+            .serialize(&histogram(&[(5, 1)]), &mut plain)
+            .expect("a vector takes it");
+        let packed = |plain: &[u8]| {
+            let mut packed = 0x1c84_9314_u32.to_be_bytes().to_vec();
+            let mut encoder =
+                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, plain).expect("a vector takes it");
+            let compressed = encoder.finish().expect("a vector takes it");
+            packed.extend(
+                u32::try_from(compressed.len())
+                    .expect("short")
+                    .to_be_bytes(),
+            );
+            packed.extend(compressed);
+            format!("0,1,2,{}\n", STANDARD.encode(packed))
+        };
+        assert_eq!(read_text(&packed(&plain)).map(|values| values.len()), Ok(1));
+        let mut liar = plain.clone();
+        liar[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        let bomb = vec![0; 65 << 20];
+        for (bytes, expected) in [
+            (&liar[..], "histogram: is cut off"),
+            (&plain[..20], "histogram: is cut off"),
+            (&bomb[..], "unpacks to more than 64 MiB"),
+        ] {
+            let told = read_text(&packed(bytes)).expect_err(expected);
+            assert!(
+                told.starts_with("a.hlog:1:7: ") && told.contains(expected),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_line_is_told_with_its_place() {
+        let good = log(&[histogram(&[(3, 2)])]);
+        let lines = good.lines().count();
+        for (line, expected) in [
+            ("0,1,2,HISTF*", "is not base 64"),
+            ("0,1,2,HISTFAAA", "cannot be unpacked"),
+            ("0,1,2,SElTVA==", "is cut off"),
+            ("0,1,HISTF", "is no line of an HDR log"),
+            ("\u{1}HISTF", "is no line of an HDR log"),
+        ] {
+            let told = read_text(&format!("{good}{line}\n")).expect_err(line);
+            assert!(
+                told.starts_with(&format!("a.hlog:{}:", lines + 1)),
+                "{told}"
+            );
+            assert!(told.contains(expected), "{line}: {told}");
+        }
+    }
+}

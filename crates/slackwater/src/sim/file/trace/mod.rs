@@ -74,7 +74,7 @@ fn read_named(
     let source =
         Source::read_large(&path, FILE_MIB_MAX).map_err(|mistake| match mistake.place {
             // A file that cannot be read at all is a mistake where it is named.
-            Place::File(_) => file.mistake(format!("{} {}", path.display(), mistake.message)),
+            Place::File(_) => file.mistake(format!("{}: {}", path.display(), mistake.message)),
             _ => mistake,
         })?;
     let values = if hdr_log::is_one(source.text()) {
