@@ -133,6 +133,15 @@ impl<T> ReplicaMap<T> {
             _ => None,
         }
     }
+
+    /// The values, in the order of the replicas' slots.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten().map(|(_, value)| value)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, value)| value)
+    }
 }
 
 /// A set of replicas with constant-time insertion, removal and uniform sampling.
