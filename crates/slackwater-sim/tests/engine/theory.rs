@@ -83,6 +83,28 @@ fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
 }
 
 #[test]
+fn the_better_of_two_drawn_is_the_power_of_two_choices() {
+    // One client that counts its own queries sees all there are.
+    let mut scenario = plain(8_000.0, vec![Group::healthy(100, SINGLE)]);
+    scenario.load.clients = vec![1.0];
+    scenario.cost = Cost::Exponential(ms(10));
+    scenario.warmup = secs(1);
+    scenario.span = secs(5);
+    let measured = play(&scenario, "power_of_d");
+    // [Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", the supermarket model]: as the number of
+    // servers grows, the mean time is Σ ρ^(2^i - 2) service times, i from 1 up; with ρ = 0.8, 1.947.
+    let expected: f64 = (1..8).map(|i| 0.8_f64.powi(2_i32.pow(i) - 2)).sum();
+    assert!((expected - 1.947).abs() < 0.001, "{expected}");
+    let found = measured.latency.mean().as_secs_f64() / 0.010;
+    // The load that 40,000 queries bring deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is 1.8 % of time: 1.3 %. Four
+    // of them, and 1 % for 100 servers being less than infinitely many. One choice would give 5, three give 1.65.
+    assert!(
+        (found / expected - 1.0).abs() < 0.06,
+        "{found}, not {expected}"
+    );
+}
+
+#[test]
 fn nobody_is_faster_than_without_contention() {
     let mut scenario = plain(300.0, vec![Group::healthy(6, shared(2.0))]);
     scenario.cost = Cost::ClippedNormal {
