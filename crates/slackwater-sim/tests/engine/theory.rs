@@ -6,13 +6,14 @@ use slackwater_sim::scenario::{Cost, Group, Service};
 /// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at random), by solving the
 /// Markov chain of the two queues' lengths, cut off where its mass is negligible.
 fn jsq_of_two_mean_number(rho: f64) -> f64 {
-    const CUT: usize = 40;
+    const CUT: usize = 32;
     let arrival = 2.0 * rho;
     let mut share = vec![vec![0.0; CUT]; CUT];
     share[0][0] = 1.0;
-    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2.
+    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2. The chain forgets where it
+    // began within some 200 steps.
     let total = arrival + 2.0;
-    for _ in 0..6_000 {
+    for _ in 0..3_000 {
         let mut next = vec![vec![0.0; CUT]; CUT];
         for a in 0..CUT {
             for b in 0..CUT {
