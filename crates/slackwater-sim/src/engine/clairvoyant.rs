@@ -113,4 +113,12 @@ impl Central {
     pub(super) fn finished(&mut self, number: u32) {
         self.sent[number as usize].unfinished -= 1;
     }
+
+    /// Nothing is sent and not finished.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.sent
+            .iter()
+            .all(|sent| sent.unfinished == 0 && sent.coming == 0)
+    }
 }

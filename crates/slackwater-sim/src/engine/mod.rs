@@ -28,6 +28,8 @@ mod probing;
 mod query;
 mod queue;
 mod replicas;
+#[cfg(test)]
+mod tests;
 
 use crate::machine::{NEVER, Time};
 use crate::{Measured, PolicyChoice, Scenario};

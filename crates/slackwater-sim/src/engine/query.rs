@@ -179,6 +179,11 @@ impl<T: Numbered> Table<T> {
         self.take(key.slot)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let slots = self.slots.iter_mut();
         slots.map(|(slot, thing)| (slot_number(slot), thing))
