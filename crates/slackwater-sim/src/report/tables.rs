@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn a_row_has_means_and_intervals_of_several_seeds_only() {
-        let several = played("1.03", 1.03, "prequal", vec![run(1, 80), run(1, 84)]);
+        let several = played("1.03", 1.03, "prequal", vec![run(1, 1), run(1, 2)]);
         let table = latencies(
             "Title".into(),
-            &[several, played("1.03", 1.03, "random", vec![run(1, 90)])],
+            &[several, played("1.03", 1.03, "random", vec![run(1, 2)])],
         );
         assert_eq!(table.columns[..3], ["step", "policy", "p50 ms"]);
-        // Two seeds, 4 ms apart: half the interval is t(1) · 2 ms.
-        assert_eq!(table.rows[0][2], "82.0 ± 25.4");
-        assert_eq!(table.rows[1][2], "90.0");
+        // Two seeds, 1 ms apart: half the interval is t(1) · 0.5 ms.
+        assert_eq!(table.rows[0][2], "1.5 ± 6.4");
+        assert_eq!(table.rows[1][2], "2.0");
         assert_eq!(
             numeric_columns(&table),
             [true, false, true, true, true, true, true]

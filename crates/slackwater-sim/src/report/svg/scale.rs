@@ -83,11 +83,6 @@ impl Scale {
         (self.low..=self.high).contains(&value)
     }
 
-    /// The low end.
-    pub(super) fn low(&self) -> f64 {
-        self.low
-    }
-
     fn linear(range: Option<(f64, f64)>, ends: Ends, ticks: usize) -> Self {
         let (mut low, mut high) = range.unwrap_or((0.0, 1.0));
         let from_zero = match ends {
@@ -98,8 +93,13 @@ impl Scale {
         if from_zero {
             low = 0.0;
         }
-        if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            let margin = if high == 0.0 { 1.0 } else { 0.5 * high.abs() };
+        let size = high.abs().max(low.abs());
+        if high - low <= (1e-9 * size).max(1.0 / VALUE_MAX) {
+            let margin = if size < 1.0 / VALUE_MAX {
+                1.0
+            } else {
+                0.5 * size
+            };
             (low, high) = (low - margin, high + margin);
         }
         if ends == Ends::Tight {
@@ -306,15 +306,7 @@ mod tests {
             (&[2.1, 4.0], &["2", "2.5", "3", "3.5", "4", "4.5", "5"]),
             (
                 &[1e-6, 1e6],
-                &[
-                    "0.000001",
-                    "0.0001",
-                    "0.01",
-                    "1",
-                    "100",
-                    "10,000",
-                    "1,000,000",
-                ],
+                &["0.000001", "0.001", "1", "1,000", "1,000,000"],
             ),
         ];
         for (values, ticks) in cases {
