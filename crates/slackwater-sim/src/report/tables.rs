@@ -5,7 +5,7 @@ use super::quantity::{ERROR_PERCENT, LATENCIES, OTHERS, Quantity};
 use crate::figure::{Played, Table};
 use crate::interval::Estimate;
 
-/// Everything that is measured, one row for each cell; the first two columns say which.
+/// Everything that is measured, one row for each cell.
 pub(super) fn cells(played: &[Played]) -> Table {
     let mut columns = named(played);
     columns.push(Column::text("load", |played| {
@@ -121,13 +121,17 @@ impl Column {
     }
 }
 
-/// The columns that say which cell it is; without the parameter's if no cell varies one.
+/// The columns that say which cell it is; without steps or parameters if no cell has one.
 fn named(played: &[Played]) -> Vec<Column> {
-    let mut columns = vec![
-        Column::text("step", |played| played.cell.step.clone()),
-        Column::text("policy", |played| played.cell.policy.name.clone()),
-    ];
-    if played.iter().any(|played| !played.cell.param.is_empty()) {
+    let any = |of: fn(&Played) -> &String| played.iter().any(|played| !of(played).is_empty());
+    let mut columns = Vec::new();
+    if any(|played| &played.cell.step) {
+        columns.push(Column::text("step", |played| played.cell.step.clone()));
+    }
+    columns.push(Column::text("policy", |played| {
+        played.cell.policy.name.clone()
+    }));
+    if any(|played| &played.cell.param) {
         columns.push(Column::text("param", |played| played.cell.param.clone()));
     }
     columns

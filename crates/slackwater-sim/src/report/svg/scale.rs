@@ -73,6 +73,15 @@ impl Scale {
         }
     }
 
+    /// The value at a share: [`Scale::share`] backwards.
+    pub(super) fn value_at(&self, share: f64) -> f64 {
+        if self.log {
+            self.low * (self.high / self.low).powf(share)
+        } else {
+            self.low + share * (self.high - self.low)
+        }
+    }
+
     /// The value, or the nearer end if it lies beyond.
     pub(super) fn clamp(&self, value: f64) -> f64 {
         value.clamp(self.low, self.high)
@@ -322,6 +331,7 @@ mod tests {
             assert!((scale.share(middle) - 0.5).abs() < 1e-12);
             assert!(scale.contains(middle) && !scale.contains(101.0));
             assert_eq!(scale.clamp(1e9), 100.0);
+            assert!((scale.value_at(scale.share(20.0)) - 20.0).abs() < 1e-12);
         }
     }
 
