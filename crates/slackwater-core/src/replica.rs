@@ -100,11 +100,16 @@ impl<T> Default for ReplicaMap<T> {
 }
 
 impl<T> ReplicaMap<T> {
-    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
-    pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
+    /// Makes room for a value of `replica`, so that setting it later does not allocate.
+    pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         if self.slots.len() <= replica.index() {
             self.slots.resize_with(replica.index() + 1, || None);
         }
+    }
+
+    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
+    pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
+        self.reserve(replica);
         self.slots[replica.index()] = Some((replica.generation, value));
     }
 
@@ -130,6 +135,15 @@ impl<T> ReplicaMap<T> {
             Some(Some((generation, value))) if *generation == replica.generation => Some(value),
             _ => None,
         }
+    }
+
+    /// The values, in the order of the replicas' slots.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten().map(|(_, value)| value)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, value)| value)
     }
 }
 

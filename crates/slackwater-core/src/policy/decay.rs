@@ -41,6 +41,40 @@ pub(crate) fn left_after(span_ns: u64, constant_ns: u64) -> f64 {
     exp_neg(span_ns as f64 / constant_ns as f64)
 }
 
+/// A mean of samples by weights that grow with time: e^(t/τ) for one of time t. What came earlier fades by itself then,
+/// and means of the same weights add up (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, 2009).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ForwardMean {
+    pub(crate) weight: f64,
+    pub(crate) sum: f64,
+}
+
+impl ForwardMean {
+    pub(crate) fn record(&mut self, weight: f64, sample: f64) {
+        self.weight += weight;
+        self.sum += weight * sample;
+    }
+
+    /// The mean, or this where there are no samples.
+    pub(crate) fn or(&self, none: f64) -> f64 {
+        if self.weight > 0.0 {
+            self.sum / self.weight
+        } else {
+            none
+        }
+    }
+
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.weight *= factor;
+        self.sum *= factor;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.weight += other.weight;
+        self.sum += other.sum;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +118,20 @@ mod tests {
             assert!((halves * halves / whole - 1.0).abs() < 1e-12, "{x}");
             assert!(whole < last, "{x}");
             last = whole;
+        }
+    }
+
+    #[test]
+    fn with_a_bias_of_a_minute_63_percent_come_from_the_last_and_23_from_the_one_before() {
+        for (minute, share) in [(0, 0.632), (1, 0.233)] {
+            let mut mean = ForwardMean::default();
+            for second in 0..1_200 {
+                let weight = 1.0 / exp_neg(f64::from(second) / 60.0);
+                let ago = (1_199 - second) / 60;
+                mean.record(weight, if ago == minute { 1.0 } else { 0.0 });
+            }
+            // A sample a second is off by half of one, 1/120 of the share.
+            assert!((mean.or(0.0) - share).abs() < 0.006, "{mean:?}");
         }
     }
 

@@ -9,10 +9,14 @@
 mod c3;
 mod candidates;
 mod decay;
+mod els;
 mod fleet;
 mod least_loaded;
 mod linear;
 mod observe;
+mod peak_ewma;
+mod polled;
+mod polled_power_of_d;
 mod pooled;
 mod power_of_d;
 pub mod prequal;
@@ -24,15 +28,21 @@ mod registry;
 mod rif_then_latency;
 mod round_robin;
 mod settings;
+mod stride;
 #[cfg(test)]
 mod trial;
 mod unprobed;
+mod weighted_round_robin;
 
 pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
+pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
 pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
+pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use polled::{ChoosePolled, Polled};
+pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
 pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound};
@@ -43,6 +53,9 @@ pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencyS
 pub use round_robin::RoundRobin;
 pub use settings::{ConfigError, Settings, Valid};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
+pub use weighted_round_robin::{
+    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+};
 
 use crate::draw::Draw;
 use crate::replica::ReplicaId;

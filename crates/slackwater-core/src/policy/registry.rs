@@ -4,7 +4,11 @@ use crate::policy::c3::{C3, C3Config};
 use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
 use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
-use crate::policy::{LeastLoaded, Policy, PowerOfD, PowerOfDConfig, Random, RoundRobin};
+use crate::policy::{
+    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
+    PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
+    WeightedRoundRobinConfig,
+};
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
@@ -21,6 +25,14 @@ pub struct PolicySettings {
     pub rif_then_latency: RifThenLatencyConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
+    /// For `peak_ewma`.
+    pub peak_ewma: PeakEwmaConfig,
+    /// For `els`.
+    pub els: ElsConfig,
+    /// For `polled_power_of_d`.
+    pub polled_power_of_d: PolledPowerOfDConfig,
+    /// For `weighted_round_robin`.
+    pub weighted_round_robin: WeightedRoundRobinConfig,
 }
 
 /// A policy that users can select.
@@ -60,6 +72,22 @@ pub const POLICIES: &[PolicyEntry] = &[
         "power_of_d",
         "fewest of its own in flight, of d drawn",
         |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    ),
+    entry(
+        "peak_ewma",
+        "own latency times in flight, of d drawn",
+        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
+    ),
+    entry("els", "weights from own latencies and failures", |s| {
+        Box::new(Els::with(s.els.clone()))
+    }),
+    entry("polled_power_of_d", "lowest polled RIF, of d drawn", |s| {
+        Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone()))
+    }),
+    entry(
+        "weighted_round_robin",
+        "in turn, by polled CPU for each query",
+        |s| Box::new(WeightedRoundRobin::with(s.weighted_round_robin.clone())),
     ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
