@@ -4,7 +4,10 @@
 //! ring of slots that are each written by at most one thread at a time. It reads no clock; `now` comes with each call.
 //! Queries that this tracker counts are those that the application has; reports are for [`LoadReport`].
 
+mod rates;
 mod samples;
+
+pub use rates::{RecentRates, Totals};
 
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};

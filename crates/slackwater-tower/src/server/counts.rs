@@ -4,7 +4,7 @@
 
 use crate::wire::datagram::Malformed;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use slackwater_core::tracker::End;
+use slackwater_core::tracker::{End, Totals};
 
 const KINDS: usize = Malformed::ALL.len();
 
@@ -77,6 +77,16 @@ impl Counts {
             End::Failed => &self.queries.failed,
             End::Cancelled => &self.queries.cancelled,
         });
+    }
+
+    /// Queries that were answered; those that were given up say nothing of how busy the replica was.
+    pub(super) fn totals(&self) -> Totals {
+        let failed = self.queries.failed.load(Relaxed);
+        Totals {
+            finished: self.queries.succeeded.load(Relaxed) + failed,
+            failed,
+            cpu: None,
+        }
     }
 
     pub(super) fn read(&self) -> LoadCounts {

@@ -93,9 +93,13 @@ impl Fleet {
 
 impl Member {
     async fn start(world: &World, index: usize) -> io::Result<Self> {
-        let load = Load::new();
-        let layer = LoadLayer::new(load.clone());
         let machine = world.machine(index);
+        let cores = machine.allocation().as_f64();
+        let processor = machine.clone();
+        let load = Load::builder()
+            .cpu(cores, move || processor.cpu_used())
+            .build();
+        let layer = LoadLayer::new(load.clone());
         let replica = Replica::spawn(machine.clone(), |service| layer.layer(service)).await?;
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let probe_address = socket.local_addr()?;

@@ -189,6 +189,19 @@ impl Machine {
         self.shared.changed.notify_one();
     }
 
+    /// What the replica owns of its machine.
+    pub(crate) fn allocation(&self) -> Cores {
+        self.shared.lock().neighbours.allocation()
+    }
+
+    /// CPU time used since the start.
+    pub(crate) fn cpu_used(&self) -> Duration {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        state.catch_up(now);
+        state.processor.cpu_used()
+    }
+
     /// The true figures of this moment.
     pub(crate) fn figures(&self) -> Figures {
         let now = self.shared.now();

@@ -120,6 +120,11 @@ impl Neighbours {
         Cores::from_f64((self.allocation + beyond) * share)
     }
 
+    /// What the replica owns, whatever its neighbours do.
+    pub(crate) fn allocation(&self) -> Cores {
+        Cores::from_f64(self.allocation)
+    }
+
     /// Whether this replica is the one that is slow now.
     pub(crate) fn is_hobbled(&self) -> bool {
         self.hobbles.as_ref().is_some_and(|hobbles| hobbles.here)

@@ -70,6 +70,8 @@ pub(crate) struct Processor {
     /// Service attained until `settled_ns`, in 2^-32 ns. Since then capacity and jobs have not changed.
     attained: u128,
     settled_ns: u64,
+    /// CPU used by all jobs until `settled_ns`: nanoseconds of a thousandth of a core.
+    used_milli_ns: u128,
 }
 
 const FRACTION_BITS: u32 = 32;
@@ -85,6 +87,7 @@ impl Processor {
             arrivals: 0,
             attained: 0,
             settled_ns: 0,
+            used_milli_ns: 0,
         }
     }
 
@@ -146,6 +149,12 @@ impl Processor {
         self.capacity
     }
 
+    /// CPU time used by all jobs until the last event.
+    pub(crate) fn cpu_used(&self) -> Duration {
+        let used_ns = self.used_milli_ns / u128::from(Cores::ONE.milli);
+        Duration::from_nanos(u64::try_from(used_ns).unwrap_or(u64::MAX))
+    }
+
     /// Brings the value to `now`, so that something can change there.
     fn settle(&mut self, now: Duration) {
         let now_ns = as_ns(now);
@@ -171,6 +180,7 @@ impl Processor {
         };
         if let Some((rate, over)) = self.rate() {
             self.attained += ((u128::from(span_ns) * rate) << FRACTION_BITS) / over;
+            self.used_milli_ns += u128::from(span_ns) * rate;
         }
         self.settled_ns = to_ns;
     }

@@ -313,3 +313,26 @@ fn agrees_with_a_slow_simulation_on_random_lists_of_operations() {
         }
     }
 }
+
+#[test]
+fn cpu_used_is_what_the_jobs_could_take() {
+    let mut processor = processor(1_500);
+    processor.arrive(ms(0), ms(10)).unwrap();
+    let long = processor.arrive(ms(0), ms(100)).unwrap();
+    processor.set_capacity(ms(4), Cores::from_milli(1_500));
+    assert_eq!(
+        processor.cpu_used(),
+        ms(6),
+        "two jobs on one core and a half"
+    );
+    // The short one has its 10 at 13⅓ ms; alone, the long one takes one core.
+    processor.cancel(ms(20), long);
+    let used_us = processor.cpu_used().as_micros();
+    assert_eq!(used_us, 20_000 + 6_666, "13⅓ · 1½ + 6⅔");
+    processor.set_capacity(ms(50), Cores::ONE);
+    assert_eq!(
+        processor.cpu_used().as_micros(),
+        used_us,
+        "idle uses nothing"
+    );
+}

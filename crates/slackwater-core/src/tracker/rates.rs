@@ -1,0 +1,226 @@
+//! How busy a replica has been: queries finished each second, the share that failed, and CPU in use. `[T6]`
+//!
+//! What weighted round robin weighs by. Whoever holds the replica's running totals hands them over from time to time, off
+//! the query's path; rates are differences of totals over the last [`RecentRates::WINDOW`]. This costs a query nothing.
+
+use crate::report::LoadReport;
+use crate::time::{Instant, span_ns};
+use core::time::Duration;
+
+/// What a replica has done since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Queries that were answered, with success or an error.
+    pub finished: u64,
+    /// Of these: with an error.
+    pub failed: u64,
+    /// CPU time used; `None` where nobody measures it.
+    pub cpu: Option<Duration>,
+}
+
+/// Totals at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    at: Instant,
+    totals: Totals,
+}
+
+/// Rates over the last while, from totals read now and then.
+#[derive(Clone, Debug)]
+pub struct RecentRates {
+    /// A ring: the oldest reading is the next to be replaced.
+    readings: [Reading; Self::READINGS],
+    next: usize,
+    len: usize,
+    allocation_millicores: u32,
+}
+
+impl RecentRates {
+    /// Rates are taken over this much time, or what there is of it: long enough that chance in the cost of queries does not
+    /// show, short enough to follow a neighbour that comes to stay.
+    pub const WINDOW: Duration = Duration::from_secs(10);
+    /// Totals are read this often at the most.
+    pub const STEP: Duration = Duration::from_secs(1);
+    const READINGS: usize = 11;
+
+    /// Rates of a replica that is allocated `millicores` / 1,000 cores, what its CPU use is a share of; 0 counts as 1.
+    pub const fn new(millicores: u32) -> Self {
+        const UNREAD: Reading = Reading {
+            at: Instant::EPOCH,
+            totals: Totals {
+                finished: 0,
+                failed: 0,
+                cpu: None,
+            },
+        };
+        Self {
+            readings: [UNREAD; Self::READINGS],
+            next: 0,
+            len: 0,
+            allocation_millicores: if millicores == 0 { 1 } else { millicores },
+        }
+    }
+
+    /// Whether it is time for another reading; asked first where to read totals costs something.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.newest()
+            .is_none_or(|newest| now.saturating_since(newest.at) >= Self::STEP)
+    }
+
+    /// Takes a reading; one that is not due is ignored.
+    pub fn read(&mut self, now: Instant, totals: Totals) {
+        if self.is_due(now) {
+            self.readings[self.next] = Reading { at: now, totals };
+            self.next = (self.next + 1) % Self::READINGS;
+            self.len = (self.len + 1).min(Self::READINGS);
+        }
+    }
+
+    /// Fills in the report's query rate, error share and CPU use; what is not known is left absent, as everything is until
+    /// the second reading. Of no queries none failed.
+    pub fn fill(&self, report: &mut LoadReport) {
+        let Some((from, to)) = self.span() else {
+            return;
+        };
+        let span_ns = u128::from(to.at.ns_since(from.at));
+        let finished = u128::from(to.totals.finished.saturating_sub(from.totals.finished));
+        let failed = u128::from(to.totals.failed.saturating_sub(from.totals.failed));
+        report.query_rate_millis = ratio(finished, 1_000 * NS_PER_SECOND, span_ns);
+        report.error_millionths = ratio(failed, 1_000_000, finished.max(1));
+        if let (Some(from), Some(to)) = (from.totals.cpu, to.totals.cpu) {
+            let cpu_ns = u128::from(span_ns_of(from, to));
+            let allocated = span_ns * u128::from(self.allocation_millicores);
+            report.cpu_millionths = ratio(cpu_ns, 1_000_000 * 1_000, allocated);
+        }
+    }
+
+    fn newest(&self) -> Option<&Reading> {
+        let newest = (self.next + Self::READINGS - 1) % Self::READINGS;
+        (self.len > 0).then(|| &self.readings[newest])
+    }
+
+    /// The newest reading, and the oldest one within the window before it: older ones are left over from before a pause.
+    /// Where there was a pause, the reading just before the newest.
+    fn span(&self) -> Option<(&Reading, &Reading)> {
+        let to = self.newest()?;
+        let back = |steps: usize| {
+            &self.readings[(self.next + Self::READINGS - 1 - steps) % Self::READINGS]
+        };
+        let mut earlier = (1..self.len).map(back);
+        let previous = earlier.next()?;
+        let from = earlier
+            .take_while(|reading| to.at.saturating_since(reading.at) <= Self::WINDOW)
+            .last()
+            .unwrap_or(previous);
+        (to.at > from.at).then_some((from, to))
+    }
+}
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+fn span_ns_of(from: Duration, to: Duration) -> u64 {
+    span_ns(to.saturating_sub(from))
+}
+
+/// `part` · `scale` / `whole`, rounded down and at most 2^32 − 1; `None` for a `whole` of 0.
+fn ratio(part: u128, scale: u128, whole: u128) -> Option<u32> {
+    let scaled = part.checked_mul(scale)?.checked_div(whole)?;
+    Some(u32::try_from(scaled).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Rif;
+
+    fn at_ms(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn totals(finished: u64, failed: u64, cpu_ms: u64) -> Totals {
+        Totals {
+            finished,
+            failed,
+            cpu: Some(Duration::from_millis(cpu_ms)),
+        }
+    }
+
+    /// (queries a second in thousandths, errors in millionths, CPU in millionths).
+    fn rates(rates: &RecentRates) -> (Option<u32>, Option<u32>, Option<u32>) {
+        let mut report = LoadReport::new(Rif::ZERO, None);
+        rates.fill(&mut report);
+        (
+            report.query_rate_millis,
+            report.error_millionths,
+            report.cpu_millionths,
+        )
+    }
+
+    #[test]
+    fn rates_are_differences_over_time_and_allocation() {
+        let mut recent = RecentRates::new(2_000);
+        recent.read(at_ms(5_000), totals(70, 10, 900));
+        assert_eq!(rates(&recent), (None, None, None), "one reading is no rate");
+        recent.read(at_ms(7_000), totals(78, 12, 3_900));
+        // 8 queries in 2 s, a quarter of them failed, 3 s of CPU in 2 s on 2 cores.
+        assert_eq!(rates(&recent), (Some(4_000), Some(250_000), Some(750_000)));
+    }
+
+    #[test]
+    fn a_reading_too_soon_is_ignored() {
+        let mut recent = RecentRates::new(1_000);
+        recent.read(at_ms(0), totals(0, 0, 0));
+        assert!(!recent.is_due(at_ms(999)));
+        recent.read(at_ms(999), totals(1_000_000, 0, 0));
+        assert!(recent.is_due(at_ms(1_000)));
+        recent.read(at_ms(1_000), totals(5, 0, 500));
+        assert_eq!(rates(&recent), (Some(5_000), Some(0), Some(500_000)));
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_no_longer_counts() {
+        let mut recent = RecentRates::new(1_000);
+        // A busy start, 100 a second for 5 s; then 1 a second.
+        let finished = |second: u64| {
+            if second <= 5 {
+                100 * second
+            } else {
+                500 + (second - 5)
+            }
+        };
+        for second in 0..=14 {
+            recent.read(at_ms(1_000 * second), totals(finished(second), 0, 0));
+        }
+        assert_eq!(rates(&recent).0, Some((100 + 9) * 100), "from 4 s to 14 s");
+        recent.read(at_ms(15_000), totals(finished(15), 0, 0));
+        assert_eq!(rates(&recent).0, Some(1_000), "from 5 s to 15 s");
+    }
+
+    #[test]
+    fn after_a_pause_only_the_last_step_counts() {
+        let mut recent = RecentRates::new(1_000);
+        recent.read(at_ms(0), totals(0, 0, 0));
+        recent.read(at_ms(1_000), totals(1_000, 0, 0));
+        recent.read(at_ms(60_000), totals(1_059, 0, 0));
+        assert_eq!(rates(&recent).0, Some(1_000));
+    }
+
+    #[test]
+    fn what_nobody_measures_stays_absent() {
+        let mut recent = RecentRates::new(0);
+        for second in 0..3 {
+            let totals = Totals {
+                finished: second,
+                failed: 0,
+                cpu: None,
+            };
+            recent.read(at_ms(1_000 * second), totals);
+        }
+        assert_eq!(rates(&recent), (Some(1_000), Some(0), None));
+        let mut odd = RecentRates::new(1_000);
+        odd.read(at_ms(2_000), totals(9, 9, 9));
+        odd.read(at_ms(1_000), totals(0, 0, 0)); // a clock that steps back
+        odd.read(at_ms(3_000), totals(5, 5, 5)); // totals that step back
+        assert_eq!(rates(&odd), (Some(0), Some(0), Some(0)));
+    }
+}
