@@ -27,7 +27,7 @@ use core::time::Duration;
 const SUCCESS_MIN: f64 = 0.01;
 /// An expected latency below this, in nanoseconds, counts as this: nobody's weight is beyond all bounds.
 const EXPECTED_MIN_NS: f64 = 1_000.0;
-/// What was seen is scaled down when samples have come to weigh so many times e as the first ones did.
+/// What was seen is scaled down when samples have come to weigh e to this power as much as the first ones.
 const GROWTH_MAX: u32 = 64;
 
 /// Chooses by chance, in proportion to the inverse of the expected latency.
