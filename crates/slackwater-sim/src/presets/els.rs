@@ -63,14 +63,22 @@ mod tests {
     #[test]
     fn capacity_is_the_articles() {
         // A duration is whole nanoseconds: of 2.35 ms, within a millionth.
-        assert!((els(1.0).load.rate - ELS_CAPACITY).abs() < 0.01, "{}", els(1.0).load.rate);
+        assert!(
+            (els(1.0).load.rate - ELS_CAPACITY).abs() < 0.01,
+            "{}",
+            els(1.0).load.rate
+        );
         assert!((els(0.5).load.rate - 515.0).abs() < 0.01);
     }
 
     #[test]
     fn one_of_four_fails() {
         let scenario = failing_fast(els(0.5));
-        let failing: Vec<_> = scenario.fleet.iter().map(|group| (group.count, group.failure.is_some())).collect();
+        let failing: Vec<_> = scenario
+            .fleet
+            .iter()
+            .map(|group| (group.count, group.failure.is_some()))
+            .collect();
         assert_eq!(failing, [(1, true), (3, false)]);
         assert_eq!(scenario.mistakes(), []);
     }

@@ -38,9 +38,20 @@ mod tests {
     #[test]
     fn the_slow_replica_counts_as_a_quarter() {
         let scenario = one_slow_fifo(16, 1, 1.0);
-        assert!((scenario.load.rate - 305.0).abs() < 1e-6, "{}", scenario.load.rate);
-        let slow: Vec<_> = scenario.fleet.iter().map(|group| (group.count, group.slowness)).collect();
+        assert!(
+            (scenario.load.rate - 305.0).abs() < 1e-6,
+            "{}",
+            scenario.load.rate
+        );
+        let slow: Vec<_> = scenario
+            .fleet
+            .iter()
+            .map(|group| (group.count, group.slowness))
+            .collect();
         assert_eq!(slow, [(1, 4.0), (15, 1.0)]);
-        assert!((one_slow_fifo(1, 1, 1.0).load.rate - 5.0).abs() < 1e-9, "none but the slow one");
+        assert!(
+            (one_slow_fifo(1, 1, 1.0).load.rate - 5.0).abs() < 1e-9,
+            "none but the slow one"
+        );
     }
 }

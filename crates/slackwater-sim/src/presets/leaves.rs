@@ -88,7 +88,10 @@ mod tests {
         let Cost::Trace(costs) = outlier_leaves(1_000).cost else {
             panic!("a trace");
         };
-        let slow = costs.iter().filter(|&&cost| cost > Duration::from_secs(1)).count();
+        let slow = costs
+            .iter()
+            .filter(|&&cost| cost > Duration::from_secs(1))
+            .count();
         assert_eq!((slow, costs.len()), (1, 1_000));
     }
 

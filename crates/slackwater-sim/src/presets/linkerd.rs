@@ -61,7 +61,10 @@ mod tests {
         assert_eq!(scenario.replicas(), 11);
         assert_eq!(scenario.fleet[0].count, 1);
         let spell = scenario.fleet[0].hobble.expect("it is frozen");
-        assert_eq!((spell.from, spell.until), (Duration::from_secs(15), Duration::from_secs(45)));
+        assert_eq!(
+            (spell.from, spell.until),
+            (Duration::from_secs(15), Duration::from_secs(45))
+        );
         assert_eq!(spell.latency, Some(Duration::from_secs(2)));
     }
 }

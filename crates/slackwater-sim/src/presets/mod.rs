@@ -108,7 +108,11 @@ mod tests {
     #[test]
     fn the_only_replica_can_be_the_one() {
         let scenario = one_replica(web(1, 1, 0.5), |replica| replica.slowness = 3.0);
-        let fleet: Vec<_> = scenario.fleet.iter().map(|group| (group.count, group.slowness)).collect();
+        let fleet: Vec<_> = scenario
+            .fleet
+            .iter()
+            .map(|group| (group.count, group.slowness))
+            .collect();
         assert_eq!(fleet, [(1, 3.0)]);
     }
 

@@ -68,7 +68,10 @@ mod tests {
         let healthy = web(8, 4, 0.6);
         let hobbled = hobbled(healthy.clone());
         let spell = hobbled.fleet[0].hobble.expect("the first is hobbled");
-        assert_eq!((spell.from, spell.until), (Duration::from_secs(4), Duration::from_secs(6)));
+        assert_eq!(
+            (spell.from, spell.until),
+            (Duration::from_secs(4), Duration::from_secs(6))
+        );
         let counts: Vec<_> = hobbled.fleet.iter().map(|group| group.count).collect();
         assert_eq!(counts, [1, 7]);
         assert_eq!(hobbled.fleet[1].hobble, None);
