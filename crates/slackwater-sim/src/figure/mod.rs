@@ -5,6 +5,7 @@
 
 mod cells;
 mod charts;
+mod els;
 mod fig10;
 mod fig3;
 mod fig6;
@@ -12,6 +13,7 @@ mod fig7;
 mod fig8;
 mod fig9;
 mod judge;
+mod linkerd;
 mod play;
 #[cfg(test)]
 mod trial;
@@ -26,6 +28,8 @@ use std::sync::Arc;
 pub const FIGURES: &[&dyn Figure] = &[
     //    &fig3::Fig3,
     &fig6::Fig6,
+    &linkerd::Linkerd,
+    &els::Els,
     //    &fig7::Fig7,
     //    &fig8::Fig8,
     //    &fig9::Fig9,
