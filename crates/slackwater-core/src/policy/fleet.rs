@@ -2,7 +2,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::observe::ReplicaView;
-use crate::policy::query::Query;
+use crate::policy::query::{PickReason, Query};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
 use alloc::vec::Vec;
 
@@ -88,6 +88,15 @@ impl Fleet {
     /// Nobody may be chosen, though somebody is known.
     pub(crate) fn in_panic(&self) -> bool {
         self.available.len() == 0 && self.known.len() > 0
+    }
+
+    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be.
+    pub(crate) fn reason_or_panic(&self, reason: PickReason) -> PickReason {
+        if self.in_panic() {
+            PickReason::Panic
+        } else {
+            reason
+        }
     }
 
     /// Those to choose from: the available, or everyone when nobody is. `[A8]`

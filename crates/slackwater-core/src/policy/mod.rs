@@ -6,21 +6,26 @@
 //!
 //! Adding a policy is one file here and one line in [`POLICIES`].
 
+mod c3;
 mod candidates;
 mod decay;
 mod els;
 mod fleet;
 mod least_loaded;
+mod linear;
 mod observe;
 mod peak_ewma;
 mod polled;
 mod polled_power_of_d;
+mod pooled;
 mod power_of_d;
 pub mod prequal;
 mod probe;
+mod probed;
 mod query;
 mod random;
 mod registry;
+mod rif_then_latency;
 mod round_robin;
 mod settings;
 mod stride;
@@ -29,9 +34,11 @@ mod trial;
 mod unprobed;
 mod weighted_round_robin;
 
+pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
 pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
+pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
 pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
 pub use polled::{ChoosePolled, Polled};
@@ -42,6 +49,7 @@ pub use probe::{Probe, ProbeId, ProbeRound};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
+pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
 pub use round_robin::RoundRobin;
 pub use settings::{ConfigError, Settings, Valid};
 pub use unprobed::{Choose, QueryEnd, Unprobed};

@@ -1,8 +1,8 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
 use crate::policy::observe::PooledView;
-use crate::policy::prequal::LocalArrival;
 use crate::policy::probe::ProbeRound;
+use crate::policy::probed::LocalArrival;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;
@@ -119,6 +119,8 @@ pub enum PickReason {
     Cold,
     /// All were hot, and it had the lowest RIF. `[A7]`
     Hot,
+    /// Of those pooled, it had the lowest score.
+    LowestScore,
     /// Fewer than two reports were usable: a random replica. `[A8]`
     Fallback,
     /// No replica may be chosen, so all may be: a random one. `[A8]`
@@ -141,9 +143,10 @@ pub enum PickReason {
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cold,
         Self::Hot,
+        Self::LowestScore,
         Self::Fallback,
         Self::Panic,
         Self::SoleAnswer,
@@ -160,6 +163,7 @@ impl PickReason {
         match self {
             Self::Cold => "cold",
             Self::Hot => "hot",
+            Self::LowestScore => "lowest_score",
             Self::Fallback => "fallback",
             Self::Panic => "panic",
             Self::SoleAnswer => "sole_answer",
@@ -194,7 +198,7 @@ pub struct Ticket {
 
 /// The head of a response, as a policy that learns latencies keeps it until the query's end.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::policy) struct Head {
+pub struct Head {
     /// From the pick to the head.
     pub(in crate::policy) latency: Duration,
     /// It was the head of an error.
@@ -209,6 +213,22 @@ impl Ticket {
             local: None,
             head: None,
         }
+    }
+
+    /// Notes that latency ends now, with the head of a response or else with the query; `None` if it had ended before.
+    pub(in crate::policy) fn end_latency(
+        &mut self,
+        now: Instant,
+        outcome: Outcome,
+    ) -> Option<Head> {
+        if self.head.is_some() {
+            return None;
+        }
+        self.head = Some(Head {
+            latency: now.saturating_since(self.sent_at),
+            failed: outcome != Outcome::Success,
+        });
+        self.head
     }
 
     /// Where the query goes.

@@ -1,6 +1,9 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
+use crate::policy::c3::{C3, C3Config};
+use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
+use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
 use crate::policy::{
     Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
@@ -12,8 +15,14 @@ use alloc::boxed::Box;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`.
+    /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`, probes for `rif_then_latency`.
     pub prequal: PrequalConfig,
+    /// For `linear`.
+    pub linear: LinearConfig,
+    /// For `c3`.
+    pub c3: C3Config,
+    /// For `rif_then_latency`.
+    pub rif_then_latency: RifThenLatencyConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
     /// For `peak_ewma`.
@@ -45,6 +54,17 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("prequal_sync", "asks a few replicas for each query", |s| {
         Box::new(PrequalSync::new(s.prequal.clone()))
     }),
+    entry("linear", "probes, weighted sum of RIF and latency", |s| {
+        Box::new(Linear::new(s.prequal.clone(), &s.linear))
+    }),
+    entry("c3", "probes, response time and queue cubed", |s| {
+        Box::new(C3::new(s.prequal.clone(), &s.c3))
+    }),
+    entry(
+        "rif_then_latency",
+        "probes, latency among the lowest RIF",
+        |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
+    ),
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),

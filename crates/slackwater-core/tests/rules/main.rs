@@ -6,11 +6,14 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "tests and their helpers")]
 
 mod budgets;
+mod c3;
 mod choice;
 mod idle;
+mod linear;
 mod pool;
 mod probes;
 mod removal;
+mod rif_then_latency;
 mod silence;
 mod sync;
 mod tracker;

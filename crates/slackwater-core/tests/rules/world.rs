@@ -39,8 +39,8 @@ pub(crate) fn quiet() -> PrequalSettings {
     }
 }
 
-pub(crate) struct World {
-    pub(crate) policy: Prequal,
+pub(crate) struct World<P = Prequal> {
+    pub(crate) policy: P,
     pub(crate) replicas: Vec<ReplicaId>,
     pub(crate) now: Instant,
     pub(crate) draw: SplitMix64,
@@ -50,8 +50,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(replicas: usize, settings: PrequalSettings) -> Self {
+        let config = settings.validate().expect("in range");
+        Self::of(replicas, Prequal::new(config))
+    }
+}
+
+impl<P: Policy> World<P> {
+    pub(crate) fn of(replicas: usize, policy: P) -> Self {
         let mut world = Self {
-            policy: Prequal::new(settings.validate().expect("in range")),
+            policy,
             replicas: Vec::new(),
             now: Instant::from_nanos(1),
             draw: SplitMix64::new(42),

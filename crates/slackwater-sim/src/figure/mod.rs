@@ -3,9 +3,43 @@
 //! A figure is a value: [`Figure::cells`] says what to play, the runner plays it, [`Figure::findings`] judges and draws.
 //! Adding a figure is one file here and one line in [`FIGURES`].
 
+mod cells;
+mod charts;
+mod els;
+mod fig10;
+mod fig3;
+mod fig6;
+mod fig7;
+mod fig8;
+mod fig9;
+mod judge;
+mod linkerd;
+mod play;
+#[cfg(test)]
+mod trial;
+
+pub use play::play;
+
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use std::sync::Arc;
+
+/// Every figure, in the order in which `all` plays them.
+pub const FIGURES: &[&dyn Figure] = &[
+    //    &fig3::Fig3,
+    &fig6::Fig6,
+    &linkerd::Linkerd,
+    &els::Els,
+    //    &fig7::Fig7,
+    //    &fig8::Fig8,
+    //    &fig9::Fig9,
+    //    &fig10::Fig10,
+];
+
+/// The figure of that name, if there is one.
+pub fn named(name: &str) -> Option<&'static dyn Figure> {
+    FIGURES.iter().copied().find(|figure| figure.name() == name)
+}
 
 /// What a user can say about how long a figure is played.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +92,7 @@ pub trait Figure: Sync {
     /// What to play.
     fn cells(&self, effort: &Effort) -> Vec<Cell>;
 
-    /// What came out of it. `played` is in the order of [`Figure::cells`].
+    /// What came out of it. `played` is in the order of [`Figure::cells`]; a claim about cells that are not there is left out.
     fn findings(&self, played: &[Played]) -> Findings;
 }
 
@@ -120,6 +154,13 @@ pub struct Axis {
 pub enum Plot {
     /// Lines with a mark at each point.
     Lines(Vec<Line>),
+    /// Lines over steps that have names instead of numbers; a point's x is its step's index, from 0.
+    Steps {
+        /// The steps' names.
+        steps: Vec<String>,
+        /// As in `Lines`.
+        lines: Vec<Line>,
+    },
     /// Groups of bars, one group for each name.
     Bars {
         /// The groups' names.
@@ -173,4 +214,61 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<Vec<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_found_by_its_name() {
+        for figure in FIGURES {
+            let found = named(figure.name()).map(Figure::title);
+            assert_eq!(found, Some(figure.title()));
+        }
+        assert!(named("fig1").is_none());
+    }
+
+    /// A cell is told from the others by step, policy and parameter, and can be played as it is.
+    #[test]
+    fn cells_are_told_apart_and_can_be_played() {
+        let effort = Effort {
+            seeds: 1,
+            span: Some(Duration::from_secs(7)),
+            warmup: Some(Duration::from_secs(3)),
+        };
+        for figure in FIGURES {
+            let cells = figure.cells(&effort);
+            assert!(!cells.is_empty(), "{}", figure.name());
+            let mut keys: Vec<_> = cells
+                .iter()
+                .map(|cell| (&cell.step, &cell.policy.name, &cell.param))
+                .collect();
+            keys.sort();
+            keys.dedup();
+            assert_eq!(keys.len(), cells.len(), "{}", figure.name());
+            for cell in &cells {
+                assert_eq!(
+                    cell.scenario.mistakes(),
+                    [],
+                    "{} {}",
+                    figure.name(),
+                    cell.step
+                );
+                assert_eq!(
+                    (cell.scenario.warmup, cell.scenario.span),
+                    (Duration::from_secs(3), Duration::from_secs(7)),
+                    "{}",
+                    figure.name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_played_is_nothing_claimed() {
+        for figure in FIGURES {
+            assert!(figure.findings(&[]).claims.is_empty(), "{}", figure.name());
+        }
+    }
 }

@@ -11,10 +11,11 @@ use crate::policy::Policy;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
 use crate::policy::prequal::config::PrequalConfig;
-use crate::policy::prequal::hot_cold::{self, Load, Rank};
-use crate::policy::prequal::probing::draw_distinct;
-use crate::policy::prequal::rif_limit::RifDistribution;
+use crate::policy::prequal::hot_cold;
 use crate::policy::probe::{ProbeRound, RoundAnswer};
+use crate::policy::probed::draw_distinct;
+use crate::policy::probed::rank::{self, Load, PoolRank};
+use crate::policy::probed::rif_limit::RifDistribution;
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::report::{LoadScale, Rif};
@@ -53,11 +54,7 @@ impl PrequalSync {
 
     /// Chance, where probing has nothing to say. `[S2]`
     fn fall_back(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Option<Pick> {
-        let reason = if self.fleet.in_panic() {
-            PickReason::Panic
-        } else {
-            PickReason::Fallback
-        };
+        let reason = self.fleet.reason_or_panic(PickReason::Fallback);
         let Some(replica) = self.fleet.random(query, draw) else {
             self.counters.no_replica += 1;
             return None;
@@ -109,9 +106,9 @@ impl PrequalSync {
                 rif: scaled_rif(answer.rif, answer.load_scale),
                 latency_ns: scaled_latency_ns(&answer).unwrap_or(stand_in_ns),
             };
-            Rank::new(index, load, scaled_limit)
+            PoolRank::new(index, hot_cold::place(load, scaled_limit))
         });
-        let best = hot_cold::best(ranks, draw)?;
+        let best = rank::best(ranks, draw)?;
         let RoundAnswer {
             replica,
             rif,
@@ -121,10 +118,10 @@ impl PrequalSync {
         let runner_up = best.runner_up.and_then(|index| answers.clone().nth(index));
         let candidates = answers.count();
         Some(Chosen {
-            reason: match (candidates, best.hot) {
-                (1, _) => PickReason::SoleAnswer,
-                (_, true) => PickReason::Hot,
-                (_, false) => PickReason::Cold,
+            reason: if candidates == 1 {
+                PickReason::SoleAnswer
+            } else {
+                hot_cold::reason(best.first)
             },
             rif_limit,
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
@@ -136,7 +133,7 @@ impl PrequalSync {
                 age: Duration::ZERO,
                 uses_left: 1,
                 local: false,
-                hot: best.hot,
+                hot: hot_cold::is_hot(best.first),
             },
         })
     }
@@ -159,7 +156,7 @@ fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
         known_ns[known] = latency_ns;
         known += 1;
     }
-    hot_cold::stand_in_ns(&mut known_ns[..known])
+    rank::stand_in_ns(&mut known_ns[..known])
 }
 
 /// Draws at most `count` distinct members of `from` that the query may go to, every set of them as likely as any other.

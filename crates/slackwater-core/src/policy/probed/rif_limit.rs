@@ -14,7 +14,7 @@ const REMEMBERED: usize = 128;
 
 /// The RIF of recent probe responses.
 #[derive(Clone, Debug)]
-pub(super) struct RifDistribution {
+pub(in crate::policy) struct RifDistribution {
     /// In order of arrival, wrapping at `next`.
     ring: Box<[Rif]>,
     /// The same values in ascending order; only the first `len` count.
@@ -24,7 +24,7 @@ pub(super) struct RifDistribution {
 }
 
 impl RifDistribution {
-    pub(super) fn new() -> Self {
+    pub(in crate::policy) fn new() -> Self {
         let empty = || vec![Rif::ZERO; REMEMBERED].into_boxed_slice();
         Self {
             ring: empty(),
@@ -34,17 +34,17 @@ impl RifDistribution {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::policy) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::policy) fn clear(&mut self) {
         (self.next, self.len) = (0, 0);
     }
 
     /// Remembers a response, and forgets the oldest if there are too many.
-    pub(super) fn record(&mut self, rif: Rif) {
+    pub(in crate::policy) fn record(&mut self, rif: Rif) {
         if self.len == REMEMBERED {
             let oldest = self.ring[self.next];
             let place = self.sorted.partition_point(|&other| other < oldest);
@@ -61,7 +61,7 @@ impl RifDistribution {
 
     /// The RIF from which on a report is hot: the nearest-rank quantile. At 0 the limit is 0 (everything is hot), at 1
     /// there is none (everything is cold). `[A7]`
-    pub(super) fn limit(&self, quantile: Quantile) -> Option<Rif> {
+    pub(in crate::policy) fn limit(&self, quantile: Quantile) -> Option<Rif> {
         if quantile == Quantile::ZERO {
             Some(Rif::ZERO)
         } else if quantile == Quantile::ONE {

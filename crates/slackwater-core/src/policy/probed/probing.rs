@@ -4,7 +4,7 @@
 //! path. Each probe sent ends once: answered, or lost.
 
 use crate::draw::{Draw, below};
-use crate::policy::prequal::config::PrequalConfig;
+use crate::policy::prequal::PrequalConfig;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, span_ns};
@@ -242,7 +242,7 @@ impl Probing {
 
 /// Draws `count` distinct members uniformly (all of them, if there are not more), by Robert Floyd's algorithm: as many
 /// draws as members, and no table of the set's size.
-pub(crate) fn draw_distinct(
+pub(in crate::policy) fn draw_distinct(
     count: u32,
     from: &[ReplicaId],
     draw: &mut dyn Draw,

@@ -1,11 +1,11 @@
 //! The probe pool: at most m reports, one for each replica, oldest first.
 //!
 //! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds; which report is chosen, charged or removed is
-//! decided by the hot-cold rule and the policy around it.
+//! decided by the rule of choice and the policy around it.
 
 use crate::draw::Draw;
 use crate::policy::observe::PooledView;
-use crate::policy::prequal::hot_cold::{self, Best, Load, Rank};
+use crate::policy::probed::rank::{self, Best, Load, Order, PoolRank};
 use crate::policy::query::Query;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -146,25 +146,25 @@ impl Pool {
             .count()
     }
 
-    /// The best report that the query can use, by the hot-cold rule. `[A7]`
+    /// The best report that the query can use.
     pub(super) fn best(
         &mut self,
-        limit: Option<Rif>,
         query: Query<'_>,
+        order: impl Order,
         draw: &mut dyn Draw,
     ) -> Option<Best> {
         let stand_in_ns = self.stand_in_ns();
         if query.avoid.is_empty() {
-            return hot_cold::best(self.ranks(limit, stand_in_ns, |_| true), draw);
+            return rank::best(self.ranks(order, stand_in_ns, |_| true), draw);
         }
         let allowed = |report: &PooledReport| query.allows(report.replica);
-        hot_cold::best(self.ranks(limit, stand_in_ns, allowed), draw)
+        rank::best(self.ranks(order, stand_in_ns, allowed), draw)
     }
 
-    /// The worst report by the same rule. `[A10]`
-    pub(super) fn worst(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) -> Option<usize> {
+    /// The worst report in the same order. `[A10]`
+    pub(super) fn worst(&mut self, order: impl Order, draw: &mut dyn Draw) -> Option<usize> {
         let stand_in_ns = self.stand_in_ns();
-        hot_cold::worst(self.ranks(limit, stand_in_ns, |_| true), draw)
+        rank::worst(self.ranks(order, stand_in_ns, |_| true), draw)
     }
 
     /// What stands for a latency that is not known: the median of those in the pool that are. `[A7]`
@@ -179,16 +179,15 @@ impl Pool {
         self.scratch_ns.clear();
         self.scratch_ns
             .extend(self.reports.iter().filter_map(|report| report.latency_ns));
-        hot_cold::stand_in_ns(&mut self.scratch_ns)
+        rank::stand_in_ns(&mut self.scratch_ns)
     }
 
     fn ranks(
         &self,
-        limit: Option<Rif>,
+        order: impl Order,
         stand_in_ns: u64,
         allowed: impl Fn(&PooledReport) -> bool + Clone,
-    ) -> impl Iterator<Item = Rank> + Clone {
-        let limit = hot_cold::unscaled(limit);
+    ) -> impl Iterator<Item = PoolRank> + Clone {
         let allowed = (0_u32..)
             .zip(&self.reports)
             .filter(move |(_, report)| allowed(report));
@@ -197,7 +196,7 @@ impl Pool {
                 rif: u64::from(report.rif.count()),
                 latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
             };
-            Rank::new(index, load, limit)
+            PoolRank::new(index, order(report.replica, load))
         })
     }
 

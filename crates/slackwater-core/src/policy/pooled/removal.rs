@@ -5,8 +5,8 @@
 
 use crate::draw::Draw;
 use crate::fixed::{Accumulator, Rate};
-use crate::policy::prequal::pool::Pool;
-use crate::report::Rif;
+use crate::policy::pooled::pool::Pool;
+use crate::policy::probed::rank::Order;
 
 /// Removal by rate leaves a pool of this size alone: two to decide, and two for when reports come late or in bursts.
 /// Where the pool is hardly larger than that, one place less than it has, but the two to decide in any case.
@@ -40,7 +40,7 @@ impl Removal {
     pub(super) fn remove(
         &mut self,
         pool: &mut Pool,
-        limit: Option<Rif>,
+        order: impl Order,
         draw: &mut dyn Draw,
     ) -> Option<Removed> {
         if pool.len() <= floor(pool.capacity()) {
@@ -53,7 +53,7 @@ impl Removal {
                 Removed::Worst
             }
             Removed::Worst => {
-                let worst = pool.worst(limit, draw)?;
+                let worst = pool.worst(order, draw)?;
                 pool.remove_at(worst);
                 Removed::Oldest
             }

@@ -1,0 +1,259 @@
+//! The probe pool as a policy, whatever its rule of choice: reports bounded in number, age and use.
+//!
+//! "Linear, C3, and Prequal all use the asynchronous probing method described in §4, but they differ in the scoring
+//! rule" `[Prequal §5.2]`: a [`PoolRule`] is that rule, and [`Pooled`] all the rest of section 4. What the paper leaves
+//! open is decided in `docs/decisions/`. This file is the order of work in a query; each step has a file of its own:
+//!
+//! | step | file |
+//! |---|---|
+//! | keep reports, the best to choose, the worst to remove | `pool` |
+//! | how often a report may be used | `reuse` |
+//! | what goes after each query | `removal` |
+
+mod pool;
+mod removal;
+mod reuse;
+
+use crate::draw::Draw;
+use crate::fixed::ONE;
+use crate::policy::observe::PooledView;
+use crate::policy::prequal::PrequalConfig;
+use crate::policy::probed::rank::Order;
+use crate::policy::probed::{Choice, Client, Keep};
+use crate::policy::query::{Attempt, Head, PickReason, Query};
+use crate::replica::ReplicaId;
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use pool::{Inserted, Pool, PooledReport};
+use removal::{Removal, Removed};
+use reuse::{Balance, ReportYield, draw_uses};
+
+/// A pool smaller than this decides nothing. `[A8]`
+const POOL_MIN: usize = 2;
+
+/// A rule of choice: one order over the reports of a pool, its least to choose, its greatest to remove.
+pub trait PoolRule: Debug + Send {
+    /// The policy's name.
+    const NAME: &'static str;
+
+    /// From which RIF on a report is hot, for rules that tell hot from cold. `[A6]`
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        let _ = client;
+        None
+    }
+
+    /// The order of this moment: where a report of a replica's load stands.
+    fn order(&self, rif_limit: Option<Rif>, client: &Client) -> impl Order;
+
+    /// Why a report is chosen whose place begins with `first`.
+    fn reason(&self, first: u64) -> PickReason;
+
+    /// A replica has joined, of which nothing is known. By default a rule learns of nothing but what is pooled.
+    fn add_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A replica has left; what was known of it is to be forgotten.
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A report goes into the pool.
+    fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
+        let _ = (replica, report);
+    }
+
+    /// The latency of a query that went to the replica has ended. Once for each.
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        let _ = (replica, head);
+    }
+}
+
+/// A pool of reports, and the rule by which it chooses.
+#[derive(Debug)]
+pub struct Pooled<R> {
+    rule: R,
+    pool: Pool,
+    report_yield: ReportYield,
+    /// Equation (1) for the fleet and yield of now, in millionths.
+    reuse_limit: u32,
+    removal: Removal,
+    report_age_max_ns: u64,
+}
+
+impl<R: PoolRule> Pooled<R> {
+    /// An empty pool.
+    pub(in crate::policy) fn new(rule: R, config: &PrequalConfig) -> Self {
+        Self {
+            rule,
+            pool: Pool::new(config.pool_capacity),
+            report_yield: ReportYield::new(config.probe_rate),
+            reuse_limit: ONE,
+            removal: Removal::default(),
+            report_age_max_ns: span_ns(config.report_age_max),
+        }
+    }
+
+    fn balance_reuse(&mut self, client: &Client) {
+        let balance = Balance {
+            pool_capacity: client.config.pool_capacity,
+            replicas: u32::try_from(client.fleet.available().len()).unwrap_or(u32::MAX),
+            probe_rate: self.report_yield.rate(),
+            remove_rate: client.config.remove_rate,
+            pool_drift: client.config.pool_drift,
+            reuse_max: client.config.reuse_max,
+        };
+        self.reuse_limit = balance.reuse_limit();
+    }
+
+    fn expire(&mut self, now: Instant, client: &mut Client) {
+        let expired = self.pool.expire(now, self.report_age_max_ns);
+        client.counters.removed_expired += expired as u64;
+    }
+
+    /// The best report if at least two are usable `[A7]`, else chance `[A8]`; and the report's place in the pool.
+    fn find(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        rif_limit: Option<Rif>,
+        client: &Client,
+        draw: &mut dyn Draw,
+    ) -> Option<(Choice, Option<usize>)> {
+        let usable = self.pool.usable(query);
+        let candidates = u16::try_from(usable).unwrap_or(u16::MAX);
+        if usable >= POOL_MIN
+            && let Some(best) = self
+                .pool
+                .best(query, self.rule.order(rif_limit, client), draw)
+        {
+            let report = self.pool.at(best.index);
+            let choice = Choice {
+                replica: report.replica,
+                reason: self.rule.reason(best.first),
+                rif_limit,
+                candidates,
+                chosen: Some(report.view(now, rif_limit)),
+                runner_up: best.runner_up.map(|index| self.pool.at(index).replica),
+            };
+            return Some((choice, Some(best.index)));
+        }
+        let choice = Choice {
+            replica: client.fleet.random(query, draw)?,
+            reason: client.fleet.reason_or_panic(PickReason::Fallback),
+            rif_limit,
+            candidates,
+            chosen: None,
+            runner_up: None,
+        };
+        Some((choice, None))
+    }
+
+    /// Counts the query on its replica's report `[A11]` and spends a use of the report that decided `[A9]`.
+    fn charge(&mut self, replica: ReplicaId, chosen: Option<usize>, client: &mut Client) {
+        match chosen {
+            Some(index) => {
+                self.pool.compensate(index);
+                if self.pool.spend(index) {
+                    client.counters.removed_spent += 1;
+                }
+            }
+            None => {
+                if let Some(index) = self.pool.position(replica) {
+                    self.pool.compensate(index);
+                }
+            }
+        }
+    }
+
+    fn remove_by_rate(&mut self, rif_limit: Option<Rif>, client: &mut Client, draw: &mut dyn Draw) {
+        for _ in 0..self.removal.due(client.config.remove_rate) {
+            let order = self.rule.order(rif_limit, client);
+            match self.removal.remove(&mut self.pool, order, draw) {
+                Some(Removed::Oldest) => client.counters.removed_oldest += 1,
+                Some(Removed::Worst) => client.counters.removed_worst += 1,
+                None => client.counters.removals_withheld += 1,
+            }
+        }
+    }
+}
+
+impl<R: PoolRule> Keep for Pooled<R> {
+    const NAME: &'static str = R::NAME;
+
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        self.expire(now, client);
+        let rif_limit = self.rule.rif_limit(client);
+        let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
+        self.charge(choice.replica, chosen, client);
+        if query.attempt == Attempt::First {
+            self.remove_by_rate(rif_limit, client, draw);
+            if self.report_yield.query() {
+                self.balance_reuse(client);
+            }
+        }
+        Some(choice)
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        self.rule.handle_report(replica, report);
+        self.report_yield.report_pooled();
+        let inserted = self.pool.insert(PooledReport {
+            replica,
+            rif: report.rif,
+            latency_ns: report.latency.map(span_ns),
+            received_at: now,
+            uses_left: draw_uses(self.reuse_limit, draw),
+            local,
+        });
+        match inserted {
+            Inserted::Added => {}
+            Inserted::Replaced => client.counters.replaced += 1,
+            Inserted::Evicted => client.counters.evicted += 1,
+        }
+    }
+
+    fn forget(&mut self, replica: ReplicaId) {
+        self.pool.remove_replica(replica);
+    }
+
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        self.rule.handle_head(replica, head);
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.rule.add_replica(replica);
+    }
+
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        self.rule.remove_replica(replica);
+    }
+
+    fn fleet_changed(&mut self, client: &Client) {
+        self.balance_reuse(client); // equation (1) has another n
+    }
+
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        self.rule.rif_limit(client)
+    }
+
+    fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
+        self.pool.views(now, self.rule.rif_limit(client))
+    }
+}

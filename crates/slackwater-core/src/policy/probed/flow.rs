@@ -1,0 +1,176 @@
+//! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]` `[A2]` `[A3]`
+
+use super::{Keep, Probed};
+use crate::draw::Draw;
+use crate::policy::Policy;
+use crate::policy::observe::{Counters, PooledView, Snapshot};
+use crate::policy::probe::{Probe, ProbeId};
+use crate::policy::query::{Attempt, Decision, Outcome, Pick, Query, Ticket};
+use crate::replica::ReplicaId;
+use crate::report::LoadReport;
+use crate::time::Instant;
+use core::time::Duration;
+
+impl<K: Keep> Policy for Probed<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.tick(now);
+        if self.client.fleet.add(replica) {
+            self.probing.add(replica);
+            self.probing.begin_rest(now);
+            self.locals.add(replica);
+            if self.client.config.local_only {
+                self.locals.begin_silence(replica);
+            }
+            self.kept.add_replica(replica);
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.tick(now);
+        if self.client.fleet.remove(replica) {
+            self.probing.remove(replica);
+            self.locals.remove(replica);
+            self.kept.remove_replica(replica);
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.tick(now);
+        if self.client.fleet.set_ejected(replica, !available) {
+            self.fleet_changed(replica);
+        }
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        let now = self.tick(now);
+        let Some(choice) = self.kept.choose(now, query, &mut self.client, draw) else {
+            self.client.counters.no_replica += 1;
+            return Decision::NoReplica;
+        };
+        if query.attempt == Attempt::First {
+            let probes = self.probes_owed.step(self.client.config.probe_rate);
+            self.want_probes(probes);
+        }
+        self.client.counters.picks.count(choice.reason);
+        self.client.fleet.query_sent(choice.replica);
+        let mut ticket = Ticket::new(choice.replica, now);
+        self.locals.query_sent(now, &mut ticket);
+        Decision::Pick(Pick {
+            ticket,
+            reason: choice.reason,
+            rif_limit: choice.rif_limit,
+            candidates: choice.candidates,
+            chosen: choice.chosen,
+            runner_up: choice.runner_up,
+            probing: Duration::ZERO,
+        })
+    }
+
+    fn handle_query_done(&mut self, now: Instant, mut ticket: Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        let replica = ticket.replica();
+        self.client.fleet.query_done(replica);
+        self.locals.query_done(now, &mut ticket, outcome);
+        if let Some(head) = ticket.end_latency(now, outcome) {
+            self.kept.handle_head(replica, head);
+        }
+        if outcome == Outcome::Unreachable {
+            self.kept.forget(replica);
+        }
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        self.locals.head_ready(now, ticket, outcome);
+        if let Some(head) = ticket.end_latency(now, outcome) {
+            self.kept.handle_head(ticket.replica(), head);
+        }
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let now = self.tick(now);
+        self.expire_probes(now);
+        self.next_probe(now, draw)
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let now = self.tick(now);
+        self.expire_probes(now);
+        let Some(replica) = self.probing.end(probe) else {
+            self.client.counters.reports_late += 1;
+            return;
+        };
+        self.client.counters.probes_answered += 1;
+        if !self.client.fleet.knows(replica) {
+            self.client.counters.reports_unknown += 1;
+            return;
+        }
+        self.heard(now, replica, report);
+        self.keep_report(now, replica, report, false, draw);
+    }
+
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        if self.probing.unsend(probe) {
+            self.client.counters.probes_unsent += 1;
+        }
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        let now = self.tick(now);
+        if let Some(replica) = self.probing.end(probe) {
+            self.probe_lost(now, replica);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.client.fleet.known().is_empty() {
+            None
+        } else {
+            self.probing.next_timeout()
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        let now = self.tick(now);
+        self.expire_probes(now);
+        if self.probing.is_idle(now) {
+            self.probing.jitter(self.client.config.probe_idle_max, draw);
+            self.probing.rest(now);
+            let probes = u32::from(self.client.config.idle_probes);
+            self.client.counters.probes_idle += u64::from(probes);
+            self.want_probes(probes);
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.client.counters
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let now = self.latest.max(now);
+        let fresh = |view: &PooledView| view.age < self.client.config.report_age_max;
+        let silent = |replica: ReplicaId| self.locals.is_silent(replica);
+        Snapshot {
+            replicas: self.client.fleet.views(silent),
+            pool: self
+                .kept
+                .views(now, &self.client)
+                .into_iter()
+                .filter(fresh)
+                .collect(),
+            rif_limit: self.kept.rif_limit(&self.client),
+        }
+    }
+}

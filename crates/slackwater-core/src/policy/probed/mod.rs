@@ -1,0 +1,217 @@
+//! What all policies that probe asynchronously have in common: a fleet, probes on their way, replicas that answer none,
+//! and the way in and out of a query.
+//!
+//! Such a policy is nothing but what it keeps of reports and how it chooses among them, a [`Keep`]; [`Probed`] makes a
+//! [`Policy`](crate::policy::Policy) of it.
+//!
+//! | subject | file |
+//! |---|---|
+//! | the way of a query, a report, a timeout | `flow` |
+//! | whom to probe, and when | `probing`, `sounding` |
+//! | replicas that answer no probes | `local` |
+//! | which RIF is high, as replicas go | `rif_limit` |
+//! | the best and the worst of what is kept | `rank` |
+
+mod flow;
+mod local;
+mod probing;
+pub(in crate::policy) mod rank;
+pub(in crate::policy) mod rif_limit;
+mod sounding;
+
+pub(in crate::policy) use local::LocalArrival;
+pub(in crate::policy) use probing::draw_distinct;
+
+use crate::draw::Draw;
+use crate::fixed::Accumulator;
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::{Counters, PooledView};
+use crate::policy::prequal::PrequalConfig;
+use crate::policy::query::{Head, PickReason, Query};
+use crate::replica::ReplicaId;
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use local::LocalLoads;
+use probing::Probing;
+use rif_limit::RifDistribution;
+
+/// What a policy keeps of reports, and how it chooses among them.
+pub trait Keep: Debug + Send {
+    /// The policy's name.
+    const NAME: &'static str;
+
+    /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice>;
+
+    /// A report of an available replica's; `local` if it is the client's own, in place of a silent one's. `[A13]`
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    );
+
+    /// What the replica has reported no longer tells what a query meets there.
+    fn forget(&mut self, replica: ReplicaId);
+
+    /// The latency of a query that went to the replica has ended: once for each, with the head of the response or, where
+    /// no head was told of, with the query.
+    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+        let _ = (replica, head);
+    }
+
+    /// A replica has joined, of which nothing is known.
+    fn add_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// A replica has left.
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// Who may be chosen has changed; whoever may not any more has been forgotten.
+    fn fleet_changed(&mut self, client: &Client);
+
+    /// From which RIF on a report is hot, for policies that tell hot from cold. `[A6]`
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        let _ = client;
+        None
+    }
+
+    /// The reports that are kept, oldest first.
+    fn views(&self, now: Instant, client: &Client) -> Vec<PooledView>;
+}
+
+/// What was found for a query.
+#[derive(Debug)]
+pub struct Choice {
+    pub(in crate::policy) replica: ReplicaId,
+    pub(in crate::policy) reason: PickReason,
+    pub(in crate::policy) rif_limit: Option<Rif>,
+    pub(in crate::policy) candidates: u16,
+    /// The report that decided, as it was before the query was charged to it.
+    pub(in crate::policy) chosen: Option<PooledView>,
+    pub(in crate::policy) runner_up: Option<ReplicaId>,
+}
+
+/// What a client knows besides the reports that its policy keeps.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(in crate::policy) config: PrequalConfig,
+    pub(in crate::policy) fleet: Fleet,
+    pub(in crate::policy) counters: Counters,
+    /// RIF as replicas report it.
+    reported: RifDistribution,
+    /// RIF of silent replicas, as estimated; the limit comes from it only while no replica reports.
+    estimated: RifDistribution,
+}
+
+impl Client {
+    fn new(config: PrequalConfig) -> Self {
+        Self {
+            config,
+            fleet: Fleet::default(),
+            counters: Counters::default(),
+            reported: RifDistribution::new(),
+            estimated: RifDistribution::new(),
+        }
+    }
+
+    /// The RIF limit of now. `[A6]`
+    pub(in crate::policy) fn rif_limit(&self) -> Option<Rif> {
+        let distribution = if self.reported.is_empty() {
+            &self.estimated
+        } else {
+            &self.reported
+        };
+        distribution.limit(self.config.rif_limit_quantile)
+    }
+}
+
+/// A policy with asynchronous probes.
+#[derive(Debug)]
+pub struct Probed<K> {
+    spans: SpansNs,
+    client: Client,
+    kept: K,
+    probing: Probing,
+    locals: LocalLoads,
+    probes_owed: Accumulator,
+    /// The latest time seen. The order of reports, and every age, rely on time that does not step back.
+    latest: Instant,
+    /// Room for the replicas whose probes expire together.
+    lost: Vec<ReplicaId>,
+}
+
+/// The configured spans that are looked at for each probe, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SpansNs {
+    probe_interval_min: u64,
+    probe_deadline: u64,
+}
+
+impl<K: Keep> Probed<K> {
+    /// The policy that keeps `kept`, with an empty fleet.
+    pub(in crate::policy) fn with(kept: K, config: PrequalConfig) -> Self {
+        Self {
+            spans: SpansNs {
+                probe_interval_min: span_ns(config.probe_interval_min),
+                probe_deadline: span_ns(config.probe_deadline),
+            },
+            kept,
+            probing: Probing::new(&config),
+            locals: LocalLoads::default(),
+            probes_owed: Accumulator::default(),
+            latest: Instant::EPOCH,
+            lost: Vec::with_capacity(usize::from(config.probes_outstanding_max)),
+            client: Client::new(config),
+        }
+    }
+
+    /// The configuration of its probes, and of its pool if it has one.
+    pub const fn config(&self) -> &PrequalConfig {
+        &self.client.config
+    }
+
+    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    fn tick(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// Hands a report to what is kept, if its replica may be chosen.
+    fn keep_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        draw: &mut dyn Draw,
+    ) {
+        if self.client.fleet.is_available(replica) {
+            self.kept
+                .handle_report(now, replica, report, local, &mut self.client, draw);
+        }
+    }
+
+    /// Who may be chosen has changed: of whoever may not, nothing is kept. `[A12]`
+    fn fleet_changed(&mut self, replica: ReplicaId) {
+        if !self.client.fleet.is_available(replica) {
+            self.kept.forget(replica);
+        }
+        self.kept.fleet_changed(&self.client);
+        self.forget_if_deaf();
+    }
+}

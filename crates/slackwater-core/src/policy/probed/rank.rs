@@ -1,0 +1,229 @@
+//! One order over what there is to choose from: its least element to choose, its greatest to remove.
+//!
+//! Every policy that compares reports gives each its [`Place`]; the best, the worst and what comes second are found here,
+//! and so are ties drawn. "Worst" is the reverse of the very order of "best", so that choice and removal cannot disagree.
+//!
+//! A place and an index are one number, so that the best is found without a branch that depends on the load.
+
+use crate::draw::{Draw, below};
+use crate::replica::ReplicaId;
+
+/// What rules compare: load in units that are the same for all candidates compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// RIF, or scaled RIF.
+    pub(in crate::policy) rif: u64,
+    /// An unknown one has its stand-in here. `[A7]`
+    pub(in crate::policy) latency_ns: u64,
+}
+
+/// Where a candidate stands, the lower the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What decides.
+    pub(in crate::policy) first: u64,
+    /// What decides between equals in `first`. Values from 2^(64 − index bits) on count as equal; in a pool, from 2^56.
+    pub(in crate::policy) second: u64,
+}
+
+/// The order of one moment: where a replica of some load stands.
+pub trait Order: Fn(ReplicaId, Load) -> Place + Copy {}
+
+impl<F: Fn(ReplicaId, Load) -> Place + Copy> Order for F {}
+
+/// A place and, in the lowest `INDEX_BITS`, the index of whose it is. From the top: `first` (64 bits), `second`, index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::policy) struct Rank<const INDEX_BITS: u32>(u128);
+
+/// Ranks among at most 256: a pool, or the answers to a round.
+pub(in crate::policy) type PoolRank = Rank<8>;
+
+impl<const INDEX_BITS: u32> Rank<INDEX_BITS> {
+    /// The rank of the candidate at `index`, which has to be below 2^`INDEX_BITS`.
+    pub(in crate::policy) fn new(index: u32, place: Place) -> Self {
+        let second = place.second.min(u64::MAX >> INDEX_BITS);
+        let low = (second << INDEX_BITS) | u64::from(index);
+        Self((u128::from(place.first) << 64) | u128::from(low))
+    }
+
+    /// What decided.
+    pub(in crate::policy) const fn first(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    pub(in crate::policy) const fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    const fn ties_with(self, other: Self) -> bool {
+        self.0 >> INDEX_BITS == other.0 >> INDEX_BITS
+    }
+}
+
+/// The best of some ranked candidates, and the second best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy) struct Best {
+    pub(in crate::policy) index: usize,
+    /// What decided: the first part of its place.
+    pub(in crate::policy) first: u64,
+    pub(in crate::policy) runner_up: Option<usize>,
+}
+
+/// The candidate of the lowest rank; of `k` equals the one that a single draw below `k` says, in order of index, and
+/// without a draw if there is but one. The runner-up is the lowest of the rest, by rank and then index.
+pub(in crate::policy) fn best<const INDEX_BITS: u32>(
+    candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
+    draw: &mut dyn Draw,
+) -> Option<Best> {
+    let (mut first, mut second) = (Rank(u128::MAX), Rank::<INDEX_BITS>(u128::MAX));
+    let mut count = 0_usize;
+    for rank in candidates.clone() {
+        let (lower, higher) = if rank.0 < first.0 {
+            (rank, first)
+        } else {
+            (first, rank)
+        };
+        first = lower;
+        second = if higher.0 < second.0 { higher } else { second };
+        count += 1;
+    }
+    if count == 0 {
+        return None;
+    }
+    let decided = first.first();
+    if count == 1 {
+        return Some(Best {
+            index: first.index(),
+            first: decided,
+            runner_up: None,
+        });
+    }
+    let chosen = if second.ties_with(first) {
+        one_of(candidates, first, draw)
+    } else {
+        first
+    };
+    let runner_up = if chosen == first { second } else { first };
+    Some(Best {
+        index: chosen.index(),
+        first: decided,
+        runner_up: Some(runner_up.index()),
+    })
+}
+
+/// The candidate of the highest rank; of equals one at random, as in [`best`].
+pub(in crate::policy) fn worst<const INDEX_BITS: u32>(
+    candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
+    draw: &mut dyn Draw,
+) -> Option<usize> {
+    let worst = candidates.clone().max()?;
+    let ties = candidates
+        .clone()
+        .filter(|rank| rank.ties_with(worst))
+        .count();
+    let chosen = if ties > 1 {
+        one_of(candidates, worst, draw)
+    } else {
+        worst
+    };
+    Some(chosen.index())
+}
+
+/// One of the candidates that tie with `tied`.
+fn one_of<const INDEX_BITS: u32>(
+    candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
+    tied: Rank<INDEX_BITS>,
+    draw: &mut dyn Draw,
+) -> Rank<INDEX_BITS> {
+    let mut equals = candidates.filter(|rank| rank.ties_with(tied));
+    let count = u32::try_from(equals.clone().count()).unwrap_or(u32::MAX);
+    equals.nth(below(draw, count) as usize).unwrap_or(tied)
+}
+
+/// The latency that stands for an unknown one: the median of those known, element ⌈k/2⌉; 0 if none is known, when all
+/// are equal in this respect anyway. Changes the order of `known_ns`.
+pub(in crate::policy) fn stand_in_ns(known_ns: &mut [u64]) -> u64 {
+    match known_ns.len().div_ceil(2).checked_sub(1) {
+        Some(median) => *known_ns.select_nth_unstable(median).1,
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::SplitMix64;
+    use alloc::vec::Vec;
+
+    fn ranks(places: &[(u64, u64)]) -> Vec<PoolRank> {
+        (0..)
+            .zip(places)
+            .map(|(index, &(first, second))| Rank::new(index, Place { first, second }))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_decides_then_the_second_and_the_worst_is_the_reverse() {
+        let ranks = ranks(&[(2, 9), (1, 5), (1, 4), (3, 0), (3, 1)]);
+        let mut no_ties = || -> u64 { panic!("these places have no ties") };
+        let best = best(ranks.iter().copied(), &mut no_ties);
+        let expected = Best {
+            index: 2,
+            first: 1,
+            runner_up: Some(1),
+        };
+        assert_eq!(best, Some(expected));
+        assert_eq!(worst(ranks.into_iter(), &mut no_ties), Some(4));
+    }
+
+    #[test]
+    fn full_ties_are_drawn_evenly_for_best_and_worst() {
+        let mut draw = SplitMix64::new(3);
+        let tied = ranks(&[(1, 1); 4]);
+        let mut counts = [[0_i32; 4]; 2];
+        for _ in 0..40_000 {
+            counts[0][best(tied.iter().copied(), &mut draw).expect("four").index] += 1;
+            counts[1][worst(tied.iter().copied(), &mut draw).expect("four")] += 1;
+        }
+        // Mean 10,000, standard deviation 87; six of them.
+        assert!(
+            counts
+                .iter()
+                .flatten()
+                .all(|count| (count - 10_000).abs() < 520),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn the_runner_up_is_the_second_best() {
+        let ranks = ranks(&[(9, 5), (1, 1), (2, 2), (0, 1)]);
+        let best_of = |count| best(ranks.iter().take(count).copied(), &mut || 0);
+        assert_eq!(
+            best_of(4).map(|best| (best.index, best.runner_up)),
+            Some((3, Some(1)))
+        );
+        assert_eq!(best_of(1).map(|best| best.runner_up), Some(None));
+        assert_eq!(best_of(0), None);
+    }
+
+    #[test]
+    fn extreme_places_do_not_run_into_the_index() {
+        let most = Place {
+            first: u64::MAX,
+            second: u64::MAX,
+        };
+        let rank = Rank::<20>::new((1 << 20) - 1, most);
+        assert_eq!((rank.first(), rank.index()), (u64::MAX, (1 << 20) - 1));
+        assert_eq!(Rank::<20>::new(0, most).index(), 0);
+        assert_eq!(PoolRank::new(255, most).index(), 255);
+    }
+
+    #[test]
+    fn an_unknown_latency_ranks_as_the_median_of_the_known() {
+        assert_eq!(stand_in_ns(&mut []), 0);
+        assert_eq!(stand_in_ns(&mut [7]), 7);
+        assert_eq!(stand_in_ns(&mut [9, 3]), 3, "of two, the lower");
+        assert_eq!(stand_in_ns(&mut [9, 3, 5]), 5);
+    }
+}

@@ -1,0 +1,454 @@
+//! Fig. 6: the load is raised from 0.75 to 1.74 times the allocation, under weighted round robin and under Prequal.
+
+use super::cells::{Plays, TIMED_OUT_MS, latency_ms};
+use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
+use super::judge::{Bounds, claim, number};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
+use crate::presets::{LOAD, at_load, testbed};
+use crate::{Measured, PolicyChoice};
+
+/// The load ramp of §5.1.
+#[derive(Debug)]
+pub(super) struct Fig6;
+
+const WRR: &str = "weighted_round_robin";
+const PREQUAL: &str = "prequal";
+/// What the ramp is played under.
+const POLICIES: [&str; 2] = [WRR, PREQUAL];
+
+/// Steps of the ramp; each is 10/9 of the one before.
+const STEPS: i32 = 9;
+
+/// The paper's latencies in milliseconds: policy, quantile, and the load with what it says there. `[Prequal §5.1]`
+const PAPER: [(&str, &str, &[(f64, f64)]); 8] = [
+    (
+        WRR,
+        "p50",
+        &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)],
+    ),
+    (
+        WRR,
+        "p90",
+        &[(0.75, 182.0), (0.93, 182.0), (1.27, 203.0), (1.57, 5_000.0)],
+    ),
+    (
+        WRR,
+        "p99",
+        &[(0.75, 265.0), (0.93, 265.0), (1.03, 335.0), (1.27, 5_000.0)],
+    ),
+    (
+        WRR,
+        "p99.9",
+        &[
+            (0.75, 325.0),
+            (0.93, 325.0),
+            (1.03, 5_000.0),
+            (1.74, 5_000.0),
+        ],
+    ),
+    (PREQUAL, "p50", &[(0.75, 80.0), (1.57, 80.0)]),
+    (PREQUAL, "p90", &[(0.75, 182.0), (1.41, 182.0)]),
+    (PREQUAL, "p99", &[(0.75, 265.0), (1.27, 265.0)]),
+    (
+        PREQUAL,
+        "p99.9",
+        &[(0.75, 325.0), (1.14, 325.0), (1.27, 350.0), (1.74, 700.0)],
+    ),
+];
+
+/// What the latencies below allocation are, and how far ours may be off: run times on one core without any queue.
+const CALIBRATION: [(&str, f64, f64, f64); 4] = [
+    ("p50", 0.5, 80.0, 2.0),
+    ("p90", 0.9, 182.0, 4.0),
+    ("p99", 0.99, 266.0, 5.0),
+    ("p99.9", 0.999, 326.0, 8.0),
+];
+
+impl Figure for Fig6 {
+    fn name(&self) -> &'static str {
+        "fig6"
+    }
+
+    fn title(&self) -> &'static str {
+        "Load ramp through the allocation: weighted round robin and Prequal"
+    }
+
+    fn about(&self) -> &'static str {
+        "100 clients, 100 replicas among antagonists; the load rises in steps of 10/9 from 0.75 to 1.74 times the allocation \
+         [Prequal §5.1, Fig. 6]. Ours differs in that both policies meet the same arrivals, costs and antagonists (common random \
+         numbers), where the paper's take turns, and in that its antagonists are a model, fitted to the paper's shares of \
+         overloaded replicas."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        loads()
+            .flat_map(|(step, load)| {
+                let scenario = effort.spend_on(at_load(load, testbed()), 60, 60);
+                POLICIES
+                    .into_iter()
+                    .filter_map(PolicyChoice::named)
+                    .map(move |policy| Cell::of(step.clone(), load, policy, &scenario))
+            })
+            .collect()
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        Findings {
+            claims: claims(&plays),
+            charts: charts(&plays),
+            tables: Vec::new(),
+        }
+    }
+}
+
+/// Each step's name, as in the paper, and its load.
+fn loads() -> impl Iterator<Item = (String, f64)> {
+    (0..STEPS).map(|step| {
+        let load = LOAD * (10.0_f64 / 9.0).powi(step);
+        (format!("{load:.2}"), load)
+    })
+}
+
+fn claims(plays: &Plays<'_>) -> Vec<Claim> {
+    let mut claims = calibration(plays);
+    claims.extend(under_wrr(plays));
+    claims.extend(under_prequal(plays));
+    claims.extend(never_an_error(plays));
+    claims.extend(cpu_spread(plays));
+    claims
+}
+
+fn calibration(plays: &Plays<'_>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for policy in POLICIES {
+        let below = plays.of(policy);
+        let Some(run) = below.measured("0.75", policy) else {
+            continue;
+        };
+        for (name, q, value, tolerance) in CALIBRATION {
+            let says =
+                format!("{policy} at 0.75: {name} is {value} ms, run time without any queue");
+            claims.push(Bounds::about(value, tolerance, " ms").judge(says, latency_ms(run, q)));
+        }
+        let steady = ["0.75", "0.83", "0.93"].map(|step| below.measured(step, policy));
+        let errors: u64 = steady.iter().flatten().map(|run| run.errors).sum();
+        claims.push(none(
+            format!("{policy} below the allocation: no errors"),
+            errors,
+        ));
+        let worst = steady.iter().flatten().map(|run| latency_ms(run, 0.999));
+        claims.push(Bounds::about(326.0, 8.0, " ms").judge(
+            format!("{policy} below the allocation: p99.9 stays steady"),
+            worst.fold(0.0, f64::max),
+        ));
+    }
+    claims
+}
+
+fn under_wrr(plays: &Plays<'_>) -> Vec<Claim> {
+    let latency = |step, q| {
+        let run = plays.measured(step, WRR)?;
+        Some(latency_ms(run, q))
+    };
+    let at = |step, of: fn(&Measured) -> f64| plays.measured(step, WRR).map(of);
+    let limit = Bounds::at_least(TIMED_OUT_MS, " ms");
+    let judged = [
+        latency("1.03", 0.999).map(|found| {
+            Bounds::at_least(3_000.0, " ms").judge(
+                "WRR at 1.03: p99.9 goes to the 5 s limit as soon as the allocation is exceeded",
+                found,
+            )
+        }),
+        at("1.03", Measured::errors_per_second).map(|found| {
+            Bounds::between(1.0, 25.0, " errors/s").judge(
+                "WRR at 1.03: a very small error rate, 5 to 20 a second",
+                found,
+            )
+        }),
+        latency("1.03", 0.99).map(|found| {
+            Bounds::about(335.0, 33.5, " ms")
+                .judge("WRR at 1.03: p99 jumps by 26 % to 335 ms", found)
+        }),
+        latency("1.27", 0.99)
+            .map(|found| limit.judge("WRR at 1.27: p99 is at the 5 s limit", found)),
+        latency("1.27", 0.9).map(|found| {
+            Bounds::about(203.0, 10.0, " ms")
+                .judge("WRR at 1.27: p90 begins to rise, to 203 ms", found)
+        }),
+        latency("1.57", 0.9)
+            .map(|found| limit.judge("WRR at 1.57: p90 is at the 5 s limit", found)),
+        latency("1.57", 0.5).map(|found| {
+            Bounds::about(111.0, 17.0, " ms").judge("WRR at 1.57: p50 rises to 111 ms", found)
+        }),
+        latency("1.74", 0.5).map(|found| {
+            Bounds::about(150.0, 23.0, " ms").judge("WRR at 1.74: p50 rises to 150 ms", found)
+        }),
+        at("1.74", |run| 100.0 * run.error_share()).map(|found| {
+            Bounds::between(22.0, 36.0, " %").judge(
+                "WRR at 1.74: more than a quarter of all queries are errors",
+                found,
+            )
+        }),
+    ];
+    judged.into_iter().flatten().collect()
+}
+
+fn under_prequal(plays: &Plays<'_>) -> Vec<Claim> {
+    let bounds = [
+        (
+            "1.03",
+            "p99.9 does not visibly change",
+            Bounds::at_most(345.0, " ms"),
+        ),
+        (
+            "1.14",
+            "p99.9 does not visibly change",
+            Bounds::at_most(345.0, " ms"),
+        ),
+        (
+            "1.27",
+            "p99.9 rises to 350 ms only",
+            Bounds::between(335.0, 400.0, " ms"),
+        ),
+        (
+            "1.74",
+            "p99.9 stays around 700 ms",
+            Bounds::between(450.0, 900.0, " ms"),
+        ),
+    ];
+    bounds
+        .into_iter()
+        .filter_map(|(step, says, bounds)| {
+            let run = plays.measured(step, PREQUAL)?;
+            Some(bounds.judge(format!("Prequal at {step}: {says}"), latency_ms(run, 0.999)))
+        })
+        .collect()
+}
+
+fn never_an_error(plays: &Plays<'_>) -> Option<Claim> {
+    let runs: Vec<_> = plays.of(PREQUAL).iter().map(|played| &played.all).collect();
+    let errors = runs.iter().map(|run| run.errors).sum();
+    (!runs.is_empty()).then(|| none("Prequal: no error at any step", errors))
+}
+
+/// WRR balances CPU better, and is worse for it.
+fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
+    let spreads: Vec<(String, f64, f64)> = plays
+        .steps()
+        .into_iter()
+        .filter_map(|step| {
+            let spread = |policy| {
+                plays
+                    .measured(&step, policy)
+                    .map(|run| deviation(&run.utilization.by_second))
+            };
+            let (wrr, prequal) = (spread(WRR)?, spread(PREQUAL)?);
+            Some((step, wrr, prequal))
+        })
+        .collect();
+    let (step, wrr, prequal) = spreads
+        .iter()
+        .min_by(|(_, a_wrr, a), (_, b_wrr, b)| (a - a_wrr).total_cmp(&(b - b_wrr)))?;
+    Some(claim(
+        "WRR balances CPU: at every step its utilization over 1 s spreads less than Prequal's",
+        format!(
+            "standard deviations are nearest at {step}: {} of the allocation under WRR, {} under Prequal",
+            number(*wrr),
+            number(*prequal)
+        ),
+        prequal > wrr,
+    ))
+}
+
+fn deviation(samples: &[f32]) -> f64 {
+    let n = samples.len().max(1) as f64;
+    let mean = samples.iter().map(|&sample| f64::from(sample)).sum::<f64>() / n;
+    let squares: f64 = samples
+        .iter()
+        .map(|&sample| (f64::from(sample) - mean).powi(2))
+        .sum();
+    (squares / n).sqrt()
+}
+
+fn none(says: impl Into<String>, errors: u64) -> Claim {
+    Bounds::between(0.0, 0.0, " errors").judge(says, errors as f64)
+}
+
+fn charts(plays: &Plays<'_>) -> Vec<Chart> {
+    let load = |played: &Played| played.cell.load;
+    let mut charts = Vec::new();
+    for policy in POLICIES {
+        let plays = plays.of(policy);
+        let mut lines = latency_lines(&plays, load);
+        lines.extend(paper(policy));
+        charts.push(Chart {
+            title: format!("Latency under {policy}"),
+            x: axis("load, as a multiple of the allocation"),
+            y: log_axis("latency, ms"),
+            plot: Plot::Lines(lines),
+        });
+    }
+    charts.push(Chart {
+        title: "Errors".to_owned(),
+        x: axis("load, as a multiple of the allocation"),
+        y: axis("errors a second"),
+        plot: Plot::Lines(
+            POLICIES
+                .map(|policy| line(policy, &plays.of(policy), load, Measured::errors_per_second))
+                .into(),
+        ),
+    });
+    for policy in POLICIES {
+        charts.push(cpu_heat_map(
+            format!("CPU over 1 s under {policy}"),
+            &plays.of(policy),
+            1,
+        ));
+    }
+    charts
+}
+
+fn paper(of: &str) -> impl Iterator<Item = Line> {
+    PAPER
+        .into_iter()
+        .filter(move |(policy, ..)| *policy == of)
+        .map(|(_, quantile, points)| reference(format!("{quantile}, paper"), points))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Verdict::{NotReproduced, Reproduced};
+    use crate::figure::trial::{self, verdicts};
+
+    /// The paper's own numbers, with a spread of CPU: 0.1 under WRR, 0.3 under Prequal.
+    fn paper(cell: &Cell) -> Measured {
+        let prequal = cell.policy.name == PREQUAL;
+        let mut run = trial::run(match (cell.step.as_str(), prequal) {
+            ("0.75" | "0.83" | "0.93", _) | ("1.03" | "1.14", true) => [80.0, 182.0, 265.0, 325.0],
+            ("1.27", true) => [80.0, 182.0, 267.0, 350.0],
+            ("1.41" | "1.57", true) => [80.0, 190.0, 300.0, 450.0],
+            ("1.74", true) => [90.0, 250.0, 500.0, 700.0],
+            ("1.03", false) => [80.0, 182.0, 335.0, 5_000.0],
+            ("1.14" | "1.27", false) => [80.0, 203.0, 5_000.0, 5_000.0],
+            ("1.57", false) => [111.0, 5_000.0, 5_000.0, 5_000.0],
+            _ => [150.0, 5_000.0, 5_000.0, 5_000.0],
+        });
+        if !prequal {
+            run.errors = match cell.step.as_str() {
+                "1.03" => 100,
+                "1.74" => 2_600,
+                _ => 0,
+            };
+        }
+        let spread = if prequal { 0.3 } else { 0.1 };
+        run.utilization.by_second = vec![1.0 - spread, 1.0 + spread];
+        run
+    }
+
+    #[test]
+    fn the_steps_are_the_papers() {
+        let steps: Vec<_> = loads().map(|(step, _)| step).collect();
+        assert_eq!(
+            steps,
+            [
+                "0.75", "0.83", "0.93", "1.03", "1.14", "1.27", "1.41", "1.57", "1.74"
+            ]
+        );
+        let cells = trial::cells(&Fig6);
+        assert_eq!(cells.len(), 18);
+        let rates: Vec<_> = [&cells[0], &cells[17]]
+            .map(|cell| cell.scenario.load.rate)
+            .into();
+        assert!(
+            (rates[0] - 5_560.0).abs() < 40.0 && (rates[1] - 12_920.0).abs() < 100.0,
+            "{rates:?}"
+        );
+        assert_eq!(cells[0].scenario.replicas(), 100);
+    }
+
+    #[test]
+    fn the_papers_own_numbers_reproduce_every_claim() {
+        let findings = Fig6.findings(&trial::played(&Fig6, paper));
+        assert_eq!(findings.claims.len(), 2 * 6 + 9 + 4 + 1 + 1);
+        for claim in findings.claims {
+            assert_eq!(claim.verdict, Reproduced, "{claim:?}");
+        }
+    }
+
+    /// Each claim, and a change to one cell that must upset it.
+    #[test]
+    fn each_claim_can_fail() {
+        type Change = fn(&mut Measured);
+        let upsets: [(&[&str], &str, &str, Change); 12] = [
+            (
+                &["weighted_round_robin at 0.75", "p50"],
+                WRR,
+                "0.75",
+                |run| *run = trial::run([83.0, 182.0, 265.0, 325.0]),
+            ),
+            (&["prequal at 0.75", "p99 "], PREQUAL, "0.75", |run| {
+                *run = trial::run([80.0, 182.0, 272.0, 325.0])
+            }),
+            (&["prequal below", "steady"], PREQUAL, "0.93", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 336.0])
+            }),
+            (&["prequal below", "no errors"], PREQUAL, "0.83", |run| {
+                run.errors = 1
+            }),
+            (&["at 1.03", "p99.9 goes"], WRR, "1.03", |run| {
+                *run = trial::run([80.0, 182.0, 335.0, 2_900.0])
+            }),
+            (&["at 1.03", "small error rate"], WRR, "1.03", |run| {
+                run.errors = 260
+            }),
+            (&["at 1.03", "small error rate"], WRR, "1.03", |run| {
+                run.errors = 9
+            }),
+            (&["at 1.74", "a quarter"], WRR, "1.74", |run| {
+                run.errors = 2_100
+            }),
+            (&["Prequal at 1.03"], PREQUAL, "1.03", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 347.0])
+            }),
+            (&["Prequal at 1.74"], PREQUAL, "1.74", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 440.0])
+            }),
+            (&["Prequal: no error"], PREQUAL, "1.57", |run| {
+                run.errors = 1
+            }),
+            (&["spreads less"], PREQUAL, "1.14", |run| {
+                run.utilization.by_second = vec![1.0, 1.1]
+            }),
+        ];
+        for (words, policy, step, change) in upsets {
+            let played = trial::played(&Fig6, |cell| {
+                let mut run = paper(cell);
+                if cell.policy.name == policy && cell.step == step {
+                    change(&mut run);
+                }
+                run
+            });
+            assert_eq!(
+                verdicts(&Fig6, &played, words),
+                [NotReproduced],
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_papers_numbers_are_drawn_beside_ours() {
+        let findings = Fig6.findings(&trial::played(&Fig6, paper));
+        let Plot::Lines(lines) = &findings.charts[0].plot else {
+            panic!("latencies are lines");
+        };
+        let ours: Vec<_> = lines.iter().filter(|line| !line.reference).collect();
+        assert_eq!((ours.len(), lines.len()), (4, 8));
+        assert!(ours.iter().all(|line| line.points.len() == 9));
+        assert!(
+            matches!(&findings.charts[4].plot, Plot::Heat { columns, .. } if columns.len() == 9)
+        );
+    }
+}

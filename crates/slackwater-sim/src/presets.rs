@@ -1,1 +1,0 @@
-//! The fleets of the papers and of the small-fleets study, ready to play: numbers and where they come from.
