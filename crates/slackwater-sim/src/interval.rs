@@ -84,7 +84,11 @@ fn t_975(degrees: usize) -> Option<f64> {
     let first = (z.powi(3) + z) / 4.0;
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
     let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    Some(z + first / n + second / n.powi(2) + third / n.powi(3))
+    let fourth = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1_482.0 * z.powi(5)
+        - 1_920.0 * z.powi(3)
+        - 945.0 * z)
+        / 92_160.0;
+    Some(z + first / n + second / n.powi(2) + third / n.powi(3) + fourth / n.powi(4))
 }
 
 #[cfg(test)]

@@ -99,8 +99,7 @@ struct Survey {
 /// The latest report of every replica, and the rule by which [`RifThenLatency`] chooses among them.
 #[derive(Debug)]
 pub struct LatestReports {
-    /// Every known replica is in it; `None` where nothing fresh is known.
-    latest: ReplicaMap<Option<Latest>>,
+    latest: ReplicaMap<Latest>,
     rif_slack_millionths: u64,
     report_age_max_ns: u64,
     /// No report is older than one received then; looked at before searching.
@@ -129,25 +128,17 @@ impl LatestReports {
         }
         self.oldest_at = None;
         for &replica in client.fleet.available() {
-            let Some(slot) = self.latest.find_mut(replica) else {
+            let Some(&Latest { received_at, .. }) = self.latest.find(replica) else {
                 continue;
             };
-            match slot.map(|latest| latest.received_at) {
-                Some(received_at) if expired(received_at) => {
-                    *slot = None;
-                    client.counters.removed_expired += 1;
-                }
-                Some(received_at) => {
-                    let oldest_at = self.oldest_at.get_or_insert(received_at);
-                    *oldest_at = received_at.min(*oldest_at);
-                }
-                None => {}
+            if expired(received_at) {
+                self.latest.remove(replica);
+                client.counters.removed_expired += 1;
+            } else {
+                let oldest_at = self.oldest_at.get_or_insert(received_at);
+                *oldest_at = received_at.min(*oldest_at);
             }
         }
-    }
-
-    fn find(&self, replica: ReplicaId) -> Option<&Latest> {
-        self.latest.find(replica)?.as_ref()
     }
 
     /// Those to choose from. A replica of which nothing fresh is known is none of them, as long as there is another: what
@@ -160,7 +151,10 @@ impl LatestReports {
         (0_u32..)
             .zip(fleet.available())
             .filter_map(move |(index, &replica)| {
-                let latest = self.find(replica).filter(|_| query.allows(replica))?;
+                let latest = self
+                    .latest
+                    .find(replica)
+                    .filter(|_| query.allows(replica))?;
                 Some(Candidate {
                     index,
                     rif: latest.rif(fleet.in_flight(replica)),
@@ -238,7 +232,7 @@ impl LatestReports {
         rif_limit: Option<Rif>,
         fleet: &Fleet,
     ) -> Option<PooledView> {
-        let latest = self.find(replica)?;
+        let latest = self.latest.find(replica)?;
         let rif = latest.rif(fleet.in_flight(replica));
         Some(PooledView {
             replica,
@@ -309,9 +303,6 @@ impl Keep for LatestReports {
         client: &mut Client,
         _draw: &mut dyn Draw,
     ) {
-        let Some(slot) = self.latest.find_mut(replica) else {
-            return;
-        };
         let own_in_flight = client.fleet.in_flight(replica);
         let latest = Latest {
             others: report.rif.count().saturating_sub(own_in_flight),
@@ -319,24 +310,19 @@ impl Keep for LatestReports {
             received_at: now,
             local,
         };
-        if slot.replace(latest).is_some() {
+        if self.latest.find(replica).is_some() {
             client.counters.replaced += 1;
         }
+        self.latest.insert(replica, latest);
         self.oldest_at.get_or_insert(now);
     }
 
     fn forget(&mut self, replica: ReplicaId) {
-        if let Some(slot) = self.latest.find_mut(replica) {
-            *slot = None;
-        }
+        self.latest.remove(replica);
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
-        self.latest.insert(replica, None);
-    }
-
-    fn remove_replica(&mut self, replica: ReplicaId) {
-        self.latest.remove(replica);
+        self.latest.reserve(replica);
     }
 
     fn fleet_changed(&mut self, client: &Client) {

@@ -82,6 +82,29 @@ fn latency_ends_with_the_head_and_counts_once() {
 }
 
 #[test]
+fn failing_fast_is_no_advantage() {
+    let mut world = world(2);
+    world.reports(&[(0, 10), (0, 12)]);
+    let slow = pick(&mut world, 0);
+    world.now += 15 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, slow, Outcome::Success);
+    // 15 − 10 + 10, and 12.
+    let other = pick(&mut world, 1);
+    for outcome in [Outcome::Failed, Outcome::Dropped] {
+        let fast = pick(&mut world, 0);
+        world.policy.handle_query_done(world.now, fast, outcome);
+    }
+    world.now += 13 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, other, Outcome::Success);
+    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have brought the former to 7.
+    let _ = pick(&mut world, 1);
+}
+
+#[test]
 fn a_retry_goes_to_the_lowest_score_where_it_has_not_been() {
     let mut world = world(3);
     world.reports(&[(0, 10), (0, 20), (0, 30)]);

@@ -79,9 +79,12 @@ fn a_trace_worked_by_hand() {
     assert_eq!(rifs(&world), [Some(5), Some(1), Some(7)]);
 
     // A report that lags behind one's own queries says that the others have none there, not fewer than none.
+    world.now += MS;
     world.report(world.replicas[0], &load(0, 30));
     assert_eq!(rifs(&world), [Some(1), Some(1), Some(7)]);
     let sixth = pick(&mut world, 0);
+    assert_eq!(world.pooled(), [2, 1, 0], "oldest first");
+    assert_eq!(world.policy.counters().replaced, 2);
     drop((second, third, sixth));
 }
 
@@ -202,6 +205,21 @@ fn a_report_serves_any_number_of_queries_until_it_is_too_old() {
     world.now += Duration::from_secs(1);
     assert_eq!(world.pick().reason, PickReason::LeastLoaded);
     assert_eq!(world.policy.counters().removed_expired, 2);
+}
+
+#[test]
+fn reports_grow_old_one_by_one() {
+    let mut world = world(3);
+    for replica in world.replicas.clone() {
+        world.report(replica, &load(1, 1));
+        world.now += 400 * MS;
+    }
+    // The first is 1.2 s old, the others 0.8 s and 0.4 s, but for the milliseconds that their probes took.
+    for (left, expired) in [(2, 1), (1, 2), (0, 3)] {
+        assert_eq!(world.pick().candidates, left);
+        assert_eq!(world.policy.counters().removed_expired, expired);
+        world.now += 400 * MS;
+    }
 }
 
 #[test]

@@ -56,7 +56,9 @@ impl Cell {
 }
 
 /// Settings with Prequal's changed; `None` if they are out of range.
-pub(super) fn prequal_settings(change: impl FnOnce(&mut PrequalSettings)) -> Option<PolicySettings> {
+pub(super) fn prequal_settings(
+    change: impl FnOnce(&mut PrequalSettings),
+) -> Option<PolicySettings> {
     let mut prequal = PrequalSettings::default();
     change(&mut prequal);
     let mut settings = PolicySettings::default();

@@ -76,13 +76,22 @@ pub(super) fn latency_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Ve
 
 /// Where the CPU of replicas is, as a multiple of the allocation, over windows of so many seconds: a column for each step, a
 /// row for each tenth. Windows longer than the run shrink to it.
-pub(super) fn cpu_heat_map(title: impl Into<String>, plays: &Plays<'_>, window_seconds: usize) -> Chart {
-    let columns: Vec<String> = plays.iter().map(|played| played.cell.step.clone()).collect();
+pub(super) fn cpu_heat_map(
+    title: impl Into<String>,
+    plays: &Plays<'_>,
+    window_seconds: usize,
+) -> Chart {
+    let columns: Vec<String> = plays
+        .iter()
+        .map(|played| played.cell.step.clone())
+        .collect();
     let shares: Vec<Vec<f64>> = plays
         .iter()
         .map(|played| shares_by_tenth(&windows(played, window_seconds)))
         .collect();
-    let highest = shares.iter().filter_map(|column| column.iter().rposition(|&share| share > 0.0));
+    let highest = shares
+        .iter()
+        .filter_map(|column| column.iter().rposition(|&share| share > 0.0));
     let rows = highest.max().map_or(0, |row| row + 1);
     Chart {
         title: title.into(),
@@ -101,9 +110,8 @@ pub(super) fn cpu_heat_map(title: impl Into<String>, plays: &Plays<'_>, window_s
 /// The utilization of each replica in each window of so many seconds, of all seeds. Windows never reach from one run into the
 /// next, and shrink to the run if they are longer.
 pub(super) fn windows(played: &Played, window_seconds: usize) -> Vec<f32> {
-    let of_run = |utilization: &Utilization| {
-        utilization.averaged(window_seconds.min(utilization.seconds()))
-    };
+    let of_run =
+        |utilization: &Utilization| utilization.averaged(window_seconds.min(utilization.seconds()));
     played
         .runs
         .iter()

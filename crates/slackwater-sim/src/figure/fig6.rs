@@ -21,14 +21,39 @@ const STEPS: i32 = 9;
 
 /// The paper's latencies in milliseconds: policy, quantile, and the load with what it says there. `[Prequal §5.1]`
 const PAPER: [(&str, &str, &[(f64, f64)]); 8] = [
-    (WRR, "p50", &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)]),
-    (WRR, "p90", &[(0.75, 182.0), (0.93, 182.0), (1.27, 203.0), (1.57, 5_000.0)]),
-    (WRR, "p99", &[(0.75, 265.0), (0.93, 265.0), (1.03, 335.0), (1.27, 5_000.0)]),
-    (WRR, "p99.9", &[(0.75, 325.0), (0.93, 325.0), (1.03, 5_000.0), (1.74, 5_000.0)]),
+    (
+        WRR,
+        "p50",
+        &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)],
+    ),
+    (
+        WRR,
+        "p90",
+        &[(0.75, 182.0), (0.93, 182.0), (1.27, 203.0), (1.57, 5_000.0)],
+    ),
+    (
+        WRR,
+        "p99",
+        &[(0.75, 265.0), (0.93, 265.0), (1.03, 335.0), (1.27, 5_000.0)],
+    ),
+    (
+        WRR,
+        "p99.9",
+        &[
+            (0.75, 325.0),
+            (0.93, 325.0),
+            (1.03, 5_000.0),
+            (1.74, 5_000.0),
+        ],
+    ),
     (PREQUAL, "p50", &[(0.75, 80.0), (1.57, 80.0)]),
     (PREQUAL, "p90", &[(0.75, 182.0), (1.41, 182.0)]),
     (PREQUAL, "p99", &[(0.75, 265.0), (1.27, 265.0)]),
-    (PREQUAL, "p99.9", &[(0.75, 325.0), (1.14, 325.0), (1.27, 350.0), (1.74, 700.0)]),
+    (
+        PREQUAL,
+        "p99.9",
+        &[(0.75, 325.0), (1.14, 325.0), (1.27, 350.0), (1.74, 700.0)],
+    ),
 ];
 
 /// What the latencies below allocation are, and how far ours may be off: run times on one core without any queue.
@@ -102,12 +127,16 @@ fn calibration(plays: &Plays<'_>) -> Vec<Claim> {
             continue;
         };
         for (name, q, value, tolerance) in CALIBRATION {
-            let says = format!("{policy} at 0.75: {name} is {value} ms, run time without any queue");
+            let says =
+                format!("{policy} at 0.75: {name} is {value} ms, run time without any queue");
             claims.push(Bounds::about(value, tolerance, " ms").judge(says, latency_ms(run, q)));
         }
         let steady = ["0.75", "0.83", "0.93"].map(|step| below.measured(step, policy));
         let errors: u64 = steady.iter().flatten().map(|run| run.errors).sum();
-        claims.push(none(format!("{policy} below the allocation: no errors"), errors));
+        claims.push(none(
+            format!("{policy} below the allocation: no errors"),
+            errors,
+        ));
         let worst = steady.iter().flatten().map(|run| latency_ms(run, 0.999));
         claims.push(Bounds::about(326.0, 8.0, " ms").judge(
             format!("{policy} below the allocation: p99.9 stays steady"),
@@ -126,20 +155,29 @@ fn under_wrr(plays: &Plays<'_>) -> Vec<Claim> {
     let limit = Bounds::at_least(TIMED_OUT_MS, " ms");
     let judged = [
         latency("1.03", 0.999).map(|found| {
-            Bounds::at_least(3_000.0, " ms")
-                .judge("WRR at 1.03: p99.9 goes to the 5 s limit as soon as the allocation is exceeded", found)
+            Bounds::at_least(3_000.0, " ms").judge(
+                "WRR at 1.03: p99.9 goes to the 5 s limit as soon as the allocation is exceeded",
+                found,
+            )
         }),
         at("1.03", Measured::errors_per_second).map(|found| {
-            Bounds::between(1.0, 25.0, " errors/s").judge("WRR at 1.03: a very small error rate, 5 to 20 a second", found)
+            Bounds::between(1.0, 25.0, " errors/s").judge(
+                "WRR at 1.03: a very small error rate, 5 to 20 a second",
+                found,
+            )
         }),
         latency("1.03", 0.99).map(|found| {
-            Bounds::about(335.0, 33.5, " ms").judge("WRR at 1.03: p99 jumps by 26 % to 335 ms", found)
+            Bounds::about(335.0, 33.5, " ms")
+                .judge("WRR at 1.03: p99 jumps by 26 % to 335 ms", found)
         }),
-        latency("1.27", 0.99).map(|found| limit.judge("WRR at 1.27: p99 is at the 5 s limit", found)),
+        latency("1.27", 0.99)
+            .map(|found| limit.judge("WRR at 1.27: p99 is at the 5 s limit", found)),
         latency("1.27", 0.9).map(|found| {
-            Bounds::about(203.0, 10.0, " ms").judge("WRR at 1.27: p90 begins to rise, to 203 ms", found)
+            Bounds::about(203.0, 10.0, " ms")
+                .judge("WRR at 1.27: p90 begins to rise, to 203 ms", found)
         }),
-        latency("1.57", 0.9).map(|found| limit.judge("WRR at 1.57: p90 is at the 5 s limit", found)),
+        latency("1.57", 0.9)
+            .map(|found| limit.judge("WRR at 1.57: p90 is at the 5 s limit", found)),
         latency("1.57", 0.5).map(|found| {
             Bounds::about(111.0, 17.0, " ms").judge("WRR at 1.57: p50 rises to 111 ms", found)
         }),
@@ -147,7 +185,10 @@ fn under_wrr(plays: &Plays<'_>) -> Vec<Claim> {
             Bounds::about(150.0, 23.0, " ms").judge("WRR at 1.74: p50 rises to 150 ms", found)
         }),
         at("1.74", |run| 100.0 * run.error_share()).map(|found| {
-            Bounds::between(22.0, 36.0, " %").judge("WRR at 1.74: more than a quarter of all queries are errors", found)
+            Bounds::between(22.0, 36.0, " %").judge(
+                "WRR at 1.74: more than a quarter of all queries are errors",
+                found,
+            )
         }),
     ];
     judged.into_iter().flatten().collect()
@@ -155,10 +196,26 @@ fn under_wrr(plays: &Plays<'_>) -> Vec<Claim> {
 
 fn under_prequal(plays: &Plays<'_>) -> Vec<Claim> {
     let bounds = [
-        ("1.03", "p99.9 does not visibly change", Bounds::at_most(345.0, " ms")),
-        ("1.14", "p99.9 does not visibly change", Bounds::at_most(345.0, " ms")),
-        ("1.27", "p99.9 rises to 350 ms only", Bounds::between(335.0, 400.0, " ms")),
-        ("1.74", "p99.9 stays around 700 ms", Bounds::between(450.0, 900.0, " ms")),
+        (
+            "1.03",
+            "p99.9 does not visibly change",
+            Bounds::at_most(345.0, " ms"),
+        ),
+        (
+            "1.14",
+            "p99.9 does not visibly change",
+            Bounds::at_most(345.0, " ms"),
+        ),
+        (
+            "1.27",
+            "p99.9 rises to 350 ms only",
+            Bounds::between(335.0, 400.0, " ms"),
+        ),
+        (
+            "1.74",
+            "p99.9 stays around 700 ms",
+            Bounds::between(450.0, 900.0, " ms"),
+        ),
     ];
     bounds
         .into_iter()
@@ -181,7 +238,11 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
         .steps()
         .into_iter()
         .filter_map(|step| {
-            let spread = |policy| plays.measured(&step, policy).map(|run| deviation(&run.utilization.by_second));
+            let spread = |policy| {
+                plays
+                    .measured(&step, policy)
+                    .map(|run| deviation(&run.utilization.by_second))
+            };
             let (wrr, prequal) = (spread(WRR)?, spread(PREQUAL)?);
             Some((step, wrr, prequal))
         })
@@ -239,7 +300,11 @@ fn charts(plays: &Plays<'_>) -> Vec<Chart> {
         ),
     });
     for policy in POLICIES {
-        charts.push(cpu_heat_map(format!("CPU over 1 s under {policy}"), &plays.of(policy), 1));
+        charts.push(cpu_heat_map(
+            format!("CPU over 1 s under {policy}"),
+            &plays.of(policy),
+            1,
+        ));
     }
     charts
 }
@@ -287,12 +352,19 @@ mod tests {
         let steps: Vec<_> = loads().map(|(step, _)| step).collect();
         assert_eq!(
             steps,
-            ["0.75", "0.83", "0.93", "1.03", "1.14", "1.27", "1.41", "1.57", "1.74"]
+            [
+                "0.75", "0.83", "0.93", "1.03", "1.14", "1.27", "1.41", "1.57", "1.74"
+            ]
         );
         let cells = trial::cells(&Fig6);
         assert_eq!(cells.len(), 18);
-        let rates: Vec<_> = [&cells[0], &cells[17]].map(|cell| cell.scenario.load.rate).into();
-        assert!((rates[0] - 5_560.0).abs() < 40.0 && (rates[1] - 12_920.0).abs() < 100.0, "{rates:?}");
+        let rates: Vec<_> = [&cells[0], &cells[17]]
+            .map(|cell| cell.scenario.load.rate)
+            .into();
+        assert!(
+            (rates[0] - 5_560.0).abs() < 40.0 && (rates[1] - 12_920.0).abs() < 100.0,
+            "{rates:?}"
+        );
         assert_eq!(cells[0].scenario.replicas(), 100);
     }
 
@@ -310,18 +382,45 @@ mod tests {
     fn each_claim_can_fail() {
         type Change = fn(&mut Measured);
         let upsets: [(&[&str], &str, &str, Change); 12] = [
-            (&["weighted_round_robin at 0.75", "p50"], WRR, "0.75", |run| *run = trial::run([83.0, 182.0, 265.0, 325.0])),
-            (&["prequal at 0.75", "p99 "], PREQUAL, "0.75", |run| *run = trial::run([80.0, 182.0, 272.0, 325.0])),
-            (&["prequal below", "steady"], PREQUAL, "0.93", |run| *run = trial::run([80.0, 182.0, 265.0, 336.0])),
-            (&["prequal below", "no errors"], PREQUAL, "0.83", |run| run.errors = 1),
-            (&["at 1.03", "p99.9 goes"], WRR, "1.03", |run| *run = trial::run([80.0, 182.0, 335.0, 2_900.0])),
-            (&["at 1.03", "small error rate"], WRR, "1.03", |run| run.errors = 260),
-            (&["at 1.03", "small error rate"], WRR, "1.03", |run| run.errors = 9),
-            (&["at 1.74", "a quarter"], WRR, "1.74", |run| run.errors = 2_100),
-            (&["Prequal at 1.03"], PREQUAL, "1.03", |run| *run = trial::run([80.0, 182.0, 265.0, 347.0])),
-            (&["Prequal at 1.74"], PREQUAL, "1.74", |run| *run = trial::run([80.0, 182.0, 265.0, 440.0])),
-            (&["Prequal: no error"], PREQUAL, "1.57", |run| run.errors = 1),
-            (&["spreads less"], PREQUAL, "1.14", |run| run.utilization.by_second = vec![1.0, 1.1]),
+            (
+                &["weighted_round_robin at 0.75", "p50"],
+                WRR,
+                "0.75",
+                |run| *run = trial::run([83.0, 182.0, 265.0, 325.0]),
+            ),
+            (&["prequal at 0.75", "p99 "], PREQUAL, "0.75", |run| {
+                *run = trial::run([80.0, 182.0, 272.0, 325.0])
+            }),
+            (&["prequal below", "steady"], PREQUAL, "0.93", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 336.0])
+            }),
+            (&["prequal below", "no errors"], PREQUAL, "0.83", |run| {
+                run.errors = 1
+            }),
+            (&["at 1.03", "p99.9 goes"], WRR, "1.03", |run| {
+                *run = trial::run([80.0, 182.0, 335.0, 2_900.0])
+            }),
+            (&["at 1.03", "small error rate"], WRR, "1.03", |run| {
+                run.errors = 260
+            }),
+            (&["at 1.03", "small error rate"], WRR, "1.03", |run| {
+                run.errors = 9
+            }),
+            (&["at 1.74", "a quarter"], WRR, "1.74", |run| {
+                run.errors = 2_100
+            }),
+            (&["Prequal at 1.03"], PREQUAL, "1.03", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 347.0])
+            }),
+            (&["Prequal at 1.74"], PREQUAL, "1.74", |run| {
+                *run = trial::run([80.0, 182.0, 265.0, 440.0])
+            }),
+            (&["Prequal: no error"], PREQUAL, "1.57", |run| {
+                run.errors = 1
+            }),
+            (&["spreads less"], PREQUAL, "1.14", |run| {
+                run.utilization.by_second = vec![1.0, 1.1]
+            }),
         ];
         for (words, policy, step, change) in upsets {
             let played = trial::played(&Fig6, |cell| {
@@ -331,7 +430,11 @@ mod tests {
                 }
                 run
             });
-            assert_eq!(verdicts(&Fig6, &played, words), [NotReproduced], "{words:?}");
+            assert_eq!(
+                verdicts(&Fig6, &played, words),
+                [NotReproduced],
+                "{words:?}"
+            );
         }
     }
 
@@ -344,6 +447,8 @@ mod tests {
         let ours: Vec<_> = lines.iter().filter(|line| !line.reference).collect();
         assert_eq!((ours.len(), lines.len()), (4, 8));
         assert!(ours.iter().all(|line| line.points.len() == 9));
-        assert!(matches!(&findings.charts[4].plot, Plot::Heat { columns, .. } if columns.len() == 9));
+        assert!(
+            matches!(&findings.charts[4].plot, Plot::Heat { columns, .. } if columns.len() == 9)
+        );
     }
 }

@@ -130,8 +130,14 @@ mod tests {
     fn the_text_says_by_how_much() {
         let bounds = Bounds::between(330.0, 345.0, " ms");
         let found = |value| bounds.judge("it is so", value).found;
-        assert_eq!(found(279.0), "279 ms (asked: 330 to 345 ms); too low by 51.0 ms");
-        assert_eq!(found(345.5), "346 ms (asked: 330 to 345 ms); too high by 0.50 ms");
+        assert_eq!(
+            found(279.0),
+            "279 ms (asked: 330 to 345 ms); too low by 51.0 ms"
+        );
+        assert_eq!(
+            found(345.5),
+            "346 ms (asked: 330 to 345 ms); too high by 0.50 ms"
+        );
         assert_eq!(found(340.0), "340 ms (asked: 330 to 345 ms)");
         let open = Bounds::at_least(3_000.0, " ms").judge("it is so", 4_560.0);
         assert_eq!(open.found, "4,560 ms (asked: at least 3,000 ms)");

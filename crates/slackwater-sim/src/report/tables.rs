@@ -5,7 +5,7 @@ use super::quantity::{ERROR_PERCENT, LATENCIES, OTHERS, Quantity};
 use crate::figure::{Played, Table};
 use crate::interval::Estimate;
 
-/// Everything that is measured, one row for each cell; the first two columns say which.
+/// Everything that is measured, one row for each cell.
 pub(super) fn cells(played: &[Played]) -> Table {
     let mut columns = named(played);
     columns.push(Column::text("load", |played| {
@@ -121,13 +121,17 @@ impl Column {
     }
 }
 
-/// The columns that say which cell it is; without the parameter's if no cell varies one.
+/// The columns that say which cell it is; without steps or parameters if no cell has one.
 fn named(played: &[Played]) -> Vec<Column> {
-    let mut columns = vec![
-        Column::text("step", |played| played.cell.step.clone()),
-        Column::text("policy", |played| played.cell.policy.name.clone()),
-    ];
-    if played.iter().any(|played| !played.cell.param.is_empty()) {
+    let any = |of: fn(&Played) -> &String| played.iter().any(|played| !of(played).is_empty());
+    let mut columns = Vec::new();
+    if any(|played| &played.cell.step) {
+        columns.push(Column::text("step", |played| played.cell.step.clone()));
+    }
+    columns.push(Column::text("policy", |played| {
+        played.cell.policy.name.clone()
+    }));
+    if any(|played| &played.cell.param) {
         columns.push(Column::text("param", |played| played.cell.param.clone()));
     }
     columns
@@ -166,15 +170,15 @@ mod tests {
 
     #[test]
     fn a_row_has_means_and_intervals_of_several_seeds_only() {
-        let several = played("1.03", 1.03, "prequal", vec![run(1, 80), run(1, 84)]);
+        let several = played("1.03", 1.03, "prequal", vec![run(1, 1), run(1, 2)]);
         let table = latencies(
             "Title".into(),
-            &[several, played("1.03", 1.03, "random", vec![run(1, 90)])],
+            &[several, played("1.03", 1.03, "random", vec![run(1, 2)])],
         );
         assert_eq!(table.columns[..3], ["step", "policy", "p50 ms"]);
-        // Two seeds, 4 ms apart: half the interval is t(1) · 2 ms.
-        assert_eq!(table.rows[0][2], "82.0 ± 25.4");
-        assert_eq!(table.rows[1][2], "90.0");
+        // Two seeds, 1 ms apart: half the interval is t(1) · 0.5 ms.
+        assert_eq!(table.rows[0][2], "1.5 ± 6.4");
+        assert_eq!(table.rows[1][2], "2.0");
         assert_eq!(
             numeric_columns(&table),
             [true, false, true, true, true, true, true]

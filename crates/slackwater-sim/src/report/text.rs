@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_summary_says_verdicts_first() {
-        let cells = [played("1.03", 1.03, "prequal", vec![run(1, 80)])];
+        let cells = [played("1.03", 1.03, "prequal", vec![run(1, 1)])];
         let expected = "\
 made-up: A <made-up> figure
 1 of 2 claims are reproduced, 1 not
@@ -118,7 +118,7 @@ Extra
 
 Latencies and errors
   step  policy   p50 ms  p90 ms  p99 ms  p99.9 ms  errors %
-  1.03  prequal    80.0    80.0    80.0      80.0     0.200
+  1.03  prequal     1.0     1.0     1.0       1.0     0.200
 ";
         assert_eq!(summary(&Example, &cells, &findings()), expected);
     }

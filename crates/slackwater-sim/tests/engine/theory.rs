@@ -1,18 +1,19 @@
 //! The engine against queueing theory, and against the floor that nobody can beat.
 
-use super::rig::{SINGLE, everyone, ms, plain, play, secs, shared, steady};
+use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, shared, steady};
 use slackwater_sim::scenario::{Cost, Group, Service};
 
 /// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at random), by solving the
 /// Markov chain of the two queues' lengths, cut off where its mass is negligible.
 fn jsq_of_two_mean_number(rho: f64) -> f64 {
-    const CUT: usize = 40;
+    const CUT: usize = 32;
     let arrival = 2.0 * rho;
     let mut share = vec![vec![0.0; CUT]; CUT];
     share[0][0] = 1.0;
-    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2.
+    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2. The chain forgets where it
+    // began within some 200 steps.
     let total = arrival + 2.0;
-    for _ in 0..6_000 {
+    for _ in 0..3_000 {
         let mut next = vec![vec![0.0; CUT]; CUT];
         for a in 0..CUT {
             for b in 0..CUT {
@@ -83,6 +84,28 @@ fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
 }
 
 #[test]
+fn the_better_of_two_drawn_is_the_power_of_two_choices() {
+    // One client that counts its own queries sees all there are.
+    let mut scenario = plain(8_000.0, vec![Group::healthy(100, SINGLE)]);
+    scenario.load.clients = vec![1.0];
+    scenario.cost = Cost::Exponential(ms(10));
+    scenario.warmup = secs(1);
+    scenario.span = secs(5);
+    let measured = play(&scenario, "power_of_d");
+    // [Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", the supermarket model]: as the number of
+    // servers grows, the mean time is Σ ρ^(2^i - 2) service times, i from 1 up; with ρ = 0.8, 1.947.
+    let expected: f64 = (1..8).map(|i| 0.8_f64.powi(2_i32.pow(i) - 2)).sum();
+    assert!((expected - 1.947).abs() < 0.001, "{expected}");
+    let found = measured.latency.mean().as_secs_f64() / 0.010;
+    // The load that 40,000 queries bring deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is 1.8 % of time: 1.3 %. Four
+    // of them, and 1 % for 100 servers being less than infinitely many. One choice would give 5, three give 1.65.
+    assert!(
+        (found / expected - 1.0).abs() < 0.06,
+        "{found}, not {expected}"
+    );
+}
+
+#[test]
 fn nobody_is_faster_than_without_contention() {
     let mut scenario = plain(300.0, vec![Group::healthy(6, shared(2.0))]);
     scenario.cost = Cost::ClippedNormal {
@@ -136,4 +159,20 @@ fn clairvoyants_are_where_they_should_be() {
     let (large, small): (u64, u64) = (sent[..4].iter().sum(), sent[4..].iter().sum());
     assert!(large > 3 * small, "{sent:?}");
     assert!(weighted.latency.mean() < play(&scenario, "jsq").latency.mean());
+}
+
+#[test]
+fn clairvoyants_know_what_is_on_its_way() {
+    // Five queries on their way to each of two replicas, and just time enough between them.
+    let mut scenario = regular(200.0, vec![Group::healthy(2, SINGLE)], Vec::new());
+    scenario.network = steady(ms(50));
+    for policy in ["jsq", "greedy", "jsq_weighted"] {
+        let longest = play(&scenario, policy).latency.quantile(1.0);
+        // At most one query is met there: ties are broken at random.
+        assert!(
+            longest >= ms(110) && longest <= ms(120),
+            "{policy}: {longest:?}"
+        );
+    }
+    assert!(play(&scenario, "random").latency.quantile(1.0) > ms(150));
 }

@@ -16,7 +16,7 @@ mod config;
 pub(in crate::policy) mod hot_cold;
 mod sync;
 
-pub use config::{PrequalConfig, PrequalConfigError, PrequalSettings};
+pub use config::{PrequalConfig, PrequalSettings};
 pub use hot_cold::HotCold;
 pub use sync::PrequalSync;
 

@@ -150,7 +150,7 @@ fn made_by(markup: &mut Markup, played: &[Played], about: &RunInfo, data: Option
     ) {
         entries.push((
             "Measured",
-            format!("{span} after {warmup} of warm-up, for each seed"),
+            format!("{span} after {warmup} of warm-up, for each cell and seed"),
         ));
     }
     let queries: u64 = played.iter().map(|played| played.all.queries).sum();
@@ -255,7 +255,13 @@ fn cells(markup: &mut Markup, played: &[Played]) {
         return;
     }
     section(markup, "Cells", |markup| {
-        table::titled(markup, &tables::cells(played), "cells", 2);
+        let all = tables::cells(played);
+        let heads = 1 + all
+            .columns
+            .iter()
+            .position(|column| column == "policy")
+            .unwrap_or(0);
+        table::titled(markup, &all, "cells", heads);
         let several = played.iter().any(|played| played.runs.len() > 1);
         let mut note = "Latencies are as clients see them; a query that ran into its deadline counts with it. RIF is sampled \
                         every 10 ms at each replica. Utilization is a multiple of the allocation."

@@ -1,7 +1,7 @@
 //! Tables as HTML.
 
 use crate::figure::Table;
-use crate::report::markup::Markup;
+use crate::report::markup::{Attribute, Markup};
 use crate::report::tables::numeric_columns;
 
 /// A table under a heading of its own. The first `heads` columns name the row. `id` is unique in the page.
@@ -46,9 +46,10 @@ pub(super) fn scrolled(markup: &mut Markup, table: &Table, label: &str, heads: u
                     for row in &table.rows {
                         // A line above the first row of each step, where rows have more than one name.
                         let begins = heads > 1 && row.first() != previous;
-                        let row_class = if begins { "begins" } else { "" };
                         previous = row.first();
-                        markup.element("tr", &[("class", &row_class)], |markup| {
+                        let class_of_row: &[Attribute<'_>] =
+                            if begins { &[("class", &"begins")] } else { &[] };
+                        markup.element("tr", class_of_row, |markup| {
                             for (column, cell) in row.iter().enumerate() {
                                 if column < heads {
                                     markup.line(

@@ -32,7 +32,7 @@ pub(super) fn draw(
     let cut = values.map(|value| limit.map_or(value, |limit| value.min(limit)));
     let y = Scale::new(cut, chart.y.log, Ends::FromZero, 6);
     // What is written over the bars needs room above the highest.
-    let area = Area::below(top + 22.0, &y);
+    let area = Area::below(top + 22.0, &y, groups);
     let x = Horizontal::Names(groups);
     frame::vertical_axis(markup, &area, &y);
     if let Some(limit) = limit.filter(|&limit| y.contains(limit)) {
@@ -40,6 +40,13 @@ pub(super) fn draw(
         frame::rule(markup, "limit", (area.left, at), (area.right, at));
     }
     let end = x.draw(markup, &area, &chart.x.label);
+    if !series
+        .iter()
+        .flat_map(|bars| &bars.values)
+        .any(|&value| y.shows(value))
+    {
+        frame::no_data(markup, &area);
+    }
     let plot = Plot {
         area,
         y,
@@ -110,19 +117,32 @@ impl Plot {
     }
 }
 
-/// Writes over a bar, upright if it is not wider than the bar, else turned.
+/// Writes over a bar: level if it is not wider than the bar, else turned, and as small as it has to be.
 fn write_over(markup: &mut Markup, (x, y): (f64, f64), bar_width: f64, text: &str) {
-    // The text is 10 px high, widths are those of 12 px.
-    if frame::text_width(text) * 10.0 / 12.0 <= bar_width {
-        frame::text(markup, "over", "middle", (x, y - 4.0), text);
-        return;
-    }
-    let (x, y) = (x + 3.5, y - 3.0);
-    let turn = format!("rotate(-90 {} {})", Px(x), Px(y));
+    const SIZE: f64 = 10.0;
+    let level = frame::text_width(text, SIZE) <= bar_width;
+    let size = if level {
+        SIZE
+    } else {
+        bar_width.clamp(6.0, SIZE)
+    };
+    let (x, y) = if level {
+        (x, y - 4.0)
+    } else {
+        (x + 0.36 * size, y - 3.0)
+    };
+    let turn = format!(
+        "rotate({} {} {})",
+        if level { 0 } else { -90 },
+        Px(x),
+        Px(y)
+    );
     markup.line(
         "text",
         &[
             ("class", &"over"),
+            ("font-size", &Px(size)),
+            ("text-anchor", &if level { "middle" } else { "start" }),
             ("x", &Px(x)),
             ("y", &Px(y)),
             ("transform", &turn),

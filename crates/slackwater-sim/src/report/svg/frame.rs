@@ -11,6 +11,10 @@ pub(super) const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 300.0;
 /// From one line of text to the next.
 const LINE_HEIGHT: f64 = 18.0;
+/// Size of text.
+pub(super) const SIZE: f64 = 12.0;
+/// How far names that would overlap are turned.
+const SLANT_DEGREES: f64 = 35.0;
 /// Width of a legend's sample.
 const SAMPLE: f64 = 30.0;
 
@@ -24,14 +28,22 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Below `top`, with room for the labels of the vertical axis.
-    pub(super) fn below(top: f64, y: &Scale) -> Self {
-        let labels = y.ticks.iter().map(|tick| text_width(&tick.label));
-        let left = labels.fold(20.0, f64::max) + 10.0;
+    /// Below `top`, with room at the left for the labels of the vertical axis, and for slanted names below it.
+    pub(super) fn below(top: f64, y: &Scale, names: &[String]) -> Self {
+        let right = WIDTH - 10.0;
+        let labels = y.ticks.iter().map(|tick| text_width(&tick.label, SIZE));
+        let mut left = labels.fold(20.0, f64::max) + 10.0;
+        let labels = Labels::of(names, right - left);
+        if !labels.level {
+            // A name ends under the middle of its slot, and slots become narrower as the area does.
+            let halves = 2.0 * names.len() as f64;
+            let overhang = labels.widest * SLANT_DEGREES.to_radians().cos();
+            left = left.max((overhang - right / halves) / (1.0 - 1.0 / halves));
+        }
         Self {
             left,
             top,
-            right: WIDTH - 10.0,
+            right,
             bottom: top + PLOT_HEIGHT,
         }
     }
@@ -93,28 +105,18 @@ impl Horizontal<'_> {
         labels_end + 24.0
     }
 
-    /// Labels under the names' middles: level if they fit, else slanted, and only every so many if even that is too tight.
+    /// Labels under the names' middles, and only every so many if even slanted ones are too tight.
     fn name_labels(&self, markup: &mut Markup, area: &Area, names: &[String]) -> f64 {
-        const SLANT_DEGREES: f64 = 35.0;
-        const LABEL_MAX: usize = 28;
         let slot = self.slot(area);
-        let names: Vec<String> = names
-            .iter()
-            .map(|name| shortened(name, LABEL_MAX))
-            .collect();
-        let widest = names
-            .iter()
-            .map(|name| text_width(name))
-            .fold(0.0, f64::max);
-        let level = widest + 6.0 <= slot;
-        let every = if level {
+        let labels = Labels::of(names, area.width());
+        let every = if labels.level {
             1
         } else {
             whole((15.0 / slot).ceil()).max(1)
         };
-        for (index, name) in names.iter().enumerate().step_by(every) {
+        for (index, name) in labels.names.iter().enumerate().step_by(every) {
             let x = area.left + (index as f64 + 0.5) * slot;
-            if level {
+            if labels.level {
                 text(markup, "", "middle", (x, area.bottom + 16.0), name);
                 continue;
             }
@@ -131,12 +133,40 @@ impl Horizontal<'_> {
                 name,
             );
         }
-        let height = if level {
-            18.0
+        let height = if labels.level {
+            0.0
         } else {
-            widest * SLANT_DEGREES.to_radians().sin() + 18.0
+            labels.widest * SLANT_DEGREES.to_radians().sin()
         };
-        area.bottom + height
+        area.bottom + height + 18.0
+    }
+}
+
+/// Names below the axis.
+struct Labels {
+    names: Vec<String>,
+    widest: f64,
+    /// Whether they fit side by side; else they are slanted.
+    level: bool,
+}
+
+impl Labels {
+    fn of(names: &[String], width: f64) -> Self {
+        const CHARACTERS_MAX: usize = 28;
+        let names: Vec<String> = names
+            .iter()
+            .map(|name| shortened(name, CHARACTERS_MAX))
+            .collect();
+        let widest = names
+            .iter()
+            .map(|name| text_width(name, SIZE))
+            .fold(0.0, f64::max);
+        let level = (widest + 6.0) * names.len() as f64 <= width;
+        Self {
+            names,
+            widest,
+            level,
+        }
     }
 }
 
@@ -146,7 +176,7 @@ fn number_labels(markup: &mut Markup, area: &Area, scale: &Scale) -> f64 {
     for Tick { value, label } in &scale.ticks {
         let x = place(*value);
         rule(markup, "axis", (x, area.bottom), (x, area.bottom + 4.0));
-        let half = text_width(label) / 2.0;
+        let half = text_width(label, SIZE) / 2.0;
         if x - half >= free_from {
             text(markup, "", "middle", (x, area.bottom + 17.0), label);
             free_from = x + half + 6.0;
@@ -170,8 +200,8 @@ pub(super) fn vertical_axis(markup: &mut Markup, area: &Area, scale: &Scale) {
 
 /// The vertical axis's name, level, above the area; returns where the area may begin.
 pub(super) fn vertical_name(markup: &mut Markup, top: f64, name: &str) -> f64 {
-    text(markup, "", "start", (0.0, top + 12.0), name);
-    top + 26.0
+    text(markup, "", "start", (0.0, top + 14.0), name);
+    top + 28.0
 }
 
 /// What a legend shows beside a name.
@@ -193,7 +223,7 @@ pub(super) fn legend(
     let (mut x, mut y) = (0.0, top);
     for (style, name) in entries {
         let name = shortened(name, NAME_MAX);
-        let width = SAMPLE + 6.0 + text_width(&name);
+        let width = SAMPLE + 6.0 + text_width(&name, SIZE);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + LINE_HEIGHT);
         }
@@ -295,15 +325,24 @@ pub(super) fn text(markup: &mut Markup, class: &str, anchor: &str, at: (f64, f64
     }
 }
 
-/// About how wide a text is at 12 px: there is no font to ask, so rather too wide.
-pub(super) fn text_width(text: &str) -> f64 {
+/// About how wide a text of that size is: there is no font to ask, so rather too wide.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let widths = text.chars().map(|c| match c {
-        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' | ' ' => 4.2,
-        'm' | 'w' | 'M' | 'W' | '%' | '@' => 11.0,
-        'A'..='Z' => 8.4,
-        _ => 7.2,
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | '(' | ')' | ' ' => 0.35,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
+        'A'..='Z' => 0.7,
+        _ => 0.6,
     });
-    widths.sum()
+    widths.sum::<f64>() * size
+}
+
+/// Says that nothing could be drawn.
+pub(super) fn no_data(markup: &mut Markup, area: &Area) {
+    let middle = (
+        f64::midpoint(area.left, area.right),
+        f64::midpoint(area.top, area.bottom),
+    );
+    text(markup, "name", "middle", middle, "no data");
 }
 
 /// A text of at most so many characters.

@@ -31,10 +31,13 @@ pub(super) fn draw(
     let top = frame::vertical_name(markup, top, &chart.y.label);
     let edges = edges(rows, chart.y.log);
     let y = Scale::new(edges.iter().copied(), chart.y.log, Ends::Exact, 6);
-    let area = Area::below(top, &y);
+    let area = Area::below(top, &y, columns);
     let x = Horizontal::Names(columns);
     frame::vertical_axis(markup, &area, &y);
     let slot = x.slot(&area);
+    if edges.is_empty() || most <= 0.0 {
+        frame::no_data(markup, &area);
+    }
     for (row, (edge, cells)) in edges.windows(2).zip(cells).enumerate() {
         let (bottom, top) = (area.y(&y, edge[0]), area.y(&y, edge[1]));
         for (column, (name, &share)) in columns.iter().zip(cells).enumerate() {
@@ -86,13 +89,13 @@ fn opacity(share: f64, most: f64) -> f64 {
 fn legend(markup: &mut Markup, top: f64, most: f64) -> f64 {
     let label = "share of samples:";
     frame::text(markup, "", "start", (0.0, top + 12.0), label);
-    let mut x = frame::text_width(label) + 8.0;
+    let mut x = frame::text_width(label, frame::SIZE) + 8.0;
     for step in 1..=SHADES {
         let part = f64::from(step) / f64::from(SHADES);
         let text = format!("{} %", significant(most * part * part * 100.0));
         shade(markup, (x, top + 2.0), (x + 22.0, top + 14.0), part, "");
         frame::text(markup, "name", "start", (x + 27.0, top + 12.0), &text);
-        x = (x + 27.0 + frame::text_width(&text) + 14.0).min(WIDTH);
+        x = (x + 27.0 + frame::text_width(&text, frame::SIZE) + 14.0).min(WIDTH);
     }
     top + 24.0
 }

@@ -28,7 +28,7 @@ pub(super) fn draw(
     let top = frame::legend(markup, top, Sample::Line, &entries);
     let top = frame::vertical_name(markup, top, &chart.y.label);
     let y = vertical(chart, lines);
-    let area = Area::below(top, &y);
+    let area = Area::below(top, &y, steps.unwrap_or_default());
     let x = steps.map_or_else(
         || {
             let values = lines.iter().flat_map(|line| &line.points).map(|&(x, _)| x);
@@ -51,6 +51,10 @@ pub(super) fn draw(
             });
         }
     }
+    let drawn = |line: &Line| line.points.iter().any(|&point| plot.place(point).is_some());
+    if !lines.iter().any(drawn) {
+        frame::no_data(markup, &plot.area);
+    }
     end
 }
 
@@ -69,16 +73,21 @@ fn looks(lines: &[Line], styles: &Styles) -> Vec<Style> {
 
 /// The vertical scale: all points, and of the intervals what does not push the points together.
 fn vertical(chart: &Chart, lines: &[Line]) -> Scale {
+    /// How far intervals may widen the points' range, as a share of it.
+    const WIDEN_MAX: f64 = 0.3;
     let log = chart.y.log;
     let points = || lines.iter().flat_map(|line| &line.points).map(|&(_, y)| y);
     let of_points = Scale::new(points(), log, Ends::Tight, 6);
-    let ends = lines
-        .iter()
-        .flat_map(|line| &line.interval)
-        .flat_map(|&(low, high)| [low, high]);
-    let near =
-        ends.filter(|&end| of_points.shows(end) && (-0.3..=1.3).contains(&of_points.share(end)));
-    Scale::new(points().chain(near), log, Ends::Round, 6)
+    let (least, most) = (
+        of_points.value_at(-WIDEN_MAX),
+        of_points.value_at(1.0 + WIDEN_MAX),
+    );
+    let intervals = lines.iter().flat_map(|line| &line.interval);
+    let ends = intervals
+        .flat_map(|&(low, high)| [low, high])
+        .filter(|end| end.is_finite());
+    let ends = ends.map(|end| end.clamp(least, most));
+    Scale::new(points().chain(ends), log, Ends::Round, 6)
 }
 
 struct Plot<'a> {

@@ -73,6 +73,15 @@ impl Scale {
         }
     }
 
+    /// The value at a share: [`Scale::share`] backwards.
+    pub(super) fn value_at(&self, share: f64) -> f64 {
+        if self.log {
+            self.low * (self.high / self.low).powf(share)
+        } else {
+            self.low + share * (self.high - self.low)
+        }
+    }
+
     /// The value, or the nearer end if it lies beyond.
     pub(super) fn clamp(&self, value: f64) -> f64 {
         value.clamp(self.low, self.high)
@@ -81,11 +90,6 @@ impl Scale {
     /// Whether a value lies between the ends.
     pub(super) fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
-    }
-
-    /// The low end.
-    pub(super) fn low(&self) -> f64 {
-        self.low
     }
 
     fn linear(range: Option<(f64, f64)>, ends: Ends, ticks: usize) -> Self {
@@ -98,8 +102,13 @@ impl Scale {
         if from_zero {
             low = 0.0;
         }
-        if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            let margin = if high == 0.0 { 1.0 } else { 0.5 * high.abs() };
+        let size = high.abs().max(low.abs());
+        if high - low <= (1e-9 * size).max(1.0 / VALUE_MAX) {
+            let margin = if size < 1.0 / VALUE_MAX {
+                1.0
+            } else {
+                0.5 * size
+            };
             (low, high) = (low - margin, high + margin);
         }
         if ends == Ends::Tight {
@@ -306,15 +315,7 @@ mod tests {
             (&[2.1, 4.0], &["2", "2.5", "3", "3.5", "4", "4.5", "5"]),
             (
                 &[1e-6, 1e6],
-                &[
-                    "0.000001",
-                    "0.0001",
-                    "0.01",
-                    "1",
-                    "100",
-                    "10,000",
-                    "1,000,000",
-                ],
+                &["0.000001", "0.001", "1", "1,000", "1,000,000"],
             ),
         ];
         for (values, ticks) in cases {
@@ -330,6 +331,7 @@ mod tests {
             assert!((scale.share(middle) - 0.5).abs() < 1e-12);
             assert!(scale.contains(middle) && !scale.contains(101.0));
             assert_eq!(scale.clamp(1e9), 100.0);
+            assert!((scale.value_at(scale.share(20.0)) - 20.0).abs() < 1e-12);
         }
     }
 

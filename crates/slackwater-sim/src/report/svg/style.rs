@@ -46,9 +46,9 @@ pub(in crate::report) const RULES: &str = "\
 .chart .hollow { fill: var(--card); stroke: currentColor; stroke-width: 1.4; }
 .chart .cross { fill: none; stroke: currentColor; stroke-width: 2; }
 .chart .bar { fill: currentColor; }
-.chart .bar.again { fill-opacity: .35; stroke: currentColor; stroke-width: 1.2; stroke-dasharray: none; }
-.chart .heat { fill: var(--heat); }
-.chart .over { font-size: 10px; fill: var(--ink); }
+.chart .bar.again { fill: var(--card); stroke: currentColor; stroke-width: 1.4; stroke-dasharray: none; }
+.chart .heat { fill: var(--heat); shape-rendering: crispEdges; }
+.chart .over { fill: var(--ink); }
 .chart .c { color: var(--ink); } .chart .c0 { color: var(--s0); } .chart .c1 { color: var(--s1); }
 .chart .c2 { color: var(--s2); } .chart .c3 { color: var(--s3); } .chart .c4 { color: var(--s4); }
 .chart .c5 { color: var(--s5); } .chart .c6 { color: var(--s6); } .chart .c7 { color: var(--s7); }
@@ -84,39 +84,38 @@ enum Stroke {
     Paper,
 }
 
-/// The looks of all series of a page, by name: one policy looks the same in all charts.
+/// The looks of all series of a page: a series looks the same in all charts, and series that meet in a chart differ.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Styles {
-    names: Vec<String>,
+    /// Names that meet in a chart, directly or by way of others, in the order in which they appear.
+    families: Vec<Vec<String>>,
 }
 
 impl Styles {
-    /// For `charts`, in the order in which series appear.
+    /// For `charts`.
     pub(in crate::report) fn of<'a>(charts: impl IntoIterator<Item = &'a Chart>) -> Self {
-        let mut names: Vec<String> = Vec::new();
-        let mut add = |name: &String| {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
-        };
+        let mut families: Vec<Vec<String>> = Vec::new();
         for chart in charts {
-            match &chart.plot {
-                Plot::Lines(lines) | Plot::Steps { lines, .. } => {
-                    for line in lines.iter().filter(|line| !line.reference) {
-                        add(&line.name);
-                    }
+            let names = series_names(chart);
+            let (met, mut others): (Vec<_>, Vec<_>) = families
+                .into_iter()
+                .partition(|family| family.iter().any(|name| names.contains(&name.as_str())));
+            let mut family: Vec<String> = met.into_iter().flatten().collect();
+            for name in names {
+                if !family.iter().any(|known| known == name) {
+                    family.push(name.to_owned());
                 }
-                Plot::Bars { series, .. } => series.iter().for_each(|bars| add(&bars.name)),
-                Plot::Heat { .. } => {}
             }
+            others.push(family);
+            families = others;
         }
-        Self { names }
+        Self { families }
     }
 
     /// Of a series of ours.
     pub(super) fn ours(&self, name: &str) -> Style {
-        let index = self.names.iter().position(|known| known == name);
-        let index = index.unwrap_or(self.names.len());
+        let place = |family: &Vec<String>| family.iter().position(|known| known == name);
+        let index = self.families.iter().find_map(place).unwrap_or(0);
         let round = index / COLOURS;
         Style {
             colour: Some(index % COLOURS),
@@ -132,10 +131,8 @@ impl Styles {
     /// Of a paper's line: as our series whose name its own contains (the longest such name), else in the text's colour with
     /// the mark of that number.
     pub(super) fn paper(&self, name: &str, number: usize) -> Style {
-        let contained = self
-            .names
-            .iter()
-            .filter(|ours| name.contains(ours.as_str()));
+        let names = self.families.iter().flatten();
+        let contained = names.filter(|ours| name.contains(ours.as_str()));
         let style = contained.max_by_key(|ours| ours.len()).map_or(
             Style {
                 colour: None,
@@ -148,6 +145,18 @@ impl Styles {
             stroke: Stroke::Paper,
             ..style
         }
+    }
+}
+
+/// The series of ours in a chart.
+fn series_names(chart: &Chart) -> Vec<&str> {
+    match &chart.plot {
+        Plot::Lines(lines) | Plot::Steps { lines, .. } => {
+            let ours = lines.iter().filter(|line| !line.reference);
+            ours.map(|line| line.name.as_str()).collect()
+        }
+        Plot::Bars { series, .. } => series.iter().map(|bars| bars.name.as_str()).collect(),
+        Plot::Heat { .. } => Vec::new(),
     }
 }
 
@@ -234,19 +243,22 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::example::{chart, line};
 
     fn styles(count: usize) -> Styles {
+        let names = (0..count).map(|index| format!("policy {index:02}"));
         Styles {
-            names: (0..count)
-                .map(|index| format!("policy {index:02}"))
-                .collect(),
+            families: vec![names.collect()],
         }
     }
 
     #[test]
     fn no_two_series_look_the_same() {
         let styles = styles(24);
-        let looks: Vec<Style> = styles.names.iter().map(|name| styles.ours(name)).collect();
+        let looks: Vec<Style> = styles.families[0]
+            .iter()
+            .map(|name| styles.ours(name))
+            .collect();
         for (index, look) in looks.iter().enumerate() {
             assert!(!looks[..index].contains(look), "{index}: {look:?}");
             let without_colour = |style: &Style| (style.mark, style.stroke);
@@ -263,13 +275,31 @@ mod tests {
     #[test]
     fn a_paper_s_line_has_the_colour_of_ours() {
         let styles = Styles {
-            names: vec!["prequal".into(), "prequal sync".into()],
+            families: vec![vec!["prequal".into(), "prequal sync".into()]],
         };
         let paper = styles.paper("prequal sync (paper)", 0);
         assert_eq!(paper.colour, styles.ours("prequal sync").colour);
         assert_eq!(paper.track_class(), "track paper");
         assert_eq!(styles.paper("the article", 2).colour, None);
         assert_eq!(styles.paper("the article", 2).mark, 2);
+    }
+
+    #[test]
+    fn series_that_never_meet_need_no_looks_of_their_own() {
+        let with = |names: &[&str]| {
+            let lines = names.iter().map(|name| line(name, &[]));
+            chart("", Plot::Lines(lines.collect()))
+        };
+        let charts = [
+            with(&["a", "b"]),
+            with(&["x", "y"]),
+            with(&["c"]),
+            with(&["c", "b"]),
+        ];
+        let styles = Styles::of(&charts);
+        assert_eq!(styles.ours("x"), styles.ours("a"));
+        let met = ["a", "b", "c"].map(|name| styles.ours(name).colour);
+        assert_eq!(met, [Some(0), Some(1), Some(2)]);
     }
 
     #[test]

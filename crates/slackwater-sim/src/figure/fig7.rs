@@ -1,0 +1,374 @@
+//! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the fleet is half as fast.
+
+use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_settings, quantile};
+use super::charts::axis;
+use super::judge::{Bounds, claim, number};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
+use crate::PolicyChoice;
+use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
+use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
+
+/// The comparison of §5.2.
+#[derive(Debug)]
+pub(super) struct Fig7;
+
+/// The paper's nine, from the worst on.
+const RULES: [&str; 9] = [
+    "random",
+    "round_robin",
+    "least_loaded",
+    "power_of_d",
+    "weighted_round_robin",
+    "polled_power_of_d",
+    "linear",
+    "c3",
+    "prequal",
+];
+
+/// What the paper does not have: other policies of ours, and bounds that no client could reach.
+const OTHERS: [&str; 7] = [
+    "prequal_sync",
+    "peak_ewma",
+    "els",
+    "rif_then_latency",
+    "jsq",
+    "jsq_weighted",
+    "greedy",
+];
+
+const LOADS: [(&str, f64); 2] = [("0.7", 0.7), ("0.9", 0.9)];
+const LOW: &str = "0.7";
+const HIGH: &str = "0.9";
+
+/// Prequal's RIF limit quantile in this experiment.
+const RIF_LIMIT_QUANTILE: f64 = 0.75;
+
+/// The paper cuts its bars off here, in milliseconds.
+const CHART_LIMIT_MS: f64 = 1_250.0;
+
+impl Figure for Fig7 {
+    fn name(&self) -> &'static str {
+        "fig7"
+    }
+
+    fn title(&self) -> &'static str {
+        "Nine replica selection rules at 70 % and 90 % of the allocation"
+    }
+
+    fn about(&self) -> &'static str {
+        "100 clients, 100 replicas, of which half burn twice the CPU for each query; more antagonist load than in Fig. 6, as the \
+         paper itself suspects [Prequal §5.2, Fig. 7]. The load is the CPU utilization if every replica had the same. C3 knows \
+         that there are 100 clients; Prequal's Q is 0.75; polls are 500 ms apart. Rules that the paper does not have follow its \
+         nine; jsq, jsq_weighted and greedy are clairvoyant: bounds, not policies."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        LOADS
+            .into_iter()
+            .flat_map(|(step, load)| {
+                let scenario = at_load(load, unequal_halves(tight()));
+                let scenario = effort.spend_on(scenario, 30, 60);
+                RULES.into_iter().chain(OTHERS).filter_map(move |rule| {
+                    let (policy, param) = choice(rule)?;
+                    Some(Cell::of(step, load, policy, &scenario).with_param(param))
+                })
+            })
+            .collect()
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        Findings {
+            claims: claims(&plays),
+            charts: LOADS
+                .iter()
+                .map(|(step, _)| chart(step, &plays.at(step)))
+                .collect(),
+            tables: Vec::new(),
+        }
+    }
+}
+
+/// The policy as the experiment has it, and the parameter that it sets.
+fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
+    let (settings, param) = match rule {
+        "c3" => (c3_settings()?, format!("clients={CLIENTS}")),
+        "prequal" | "prequal_sync" => {
+            let q = quantile(RIF_LIMIT_QUANTILE);
+            let settings = prequal_settings(|prequal| prequal.rif_limit_quantile = q)?;
+            (settings, format!("rif_limit_quantile={RIF_LIMIT_QUANTILE}"))
+        }
+        _ => return Some((PolicyChoice::named(rule)?, String::new())),
+    };
+    Some((PolicyChoice::with_settings(rule, settings)?, param))
+}
+
+fn c3_settings() -> Option<PolicySettings> {
+    let c3 = C3Settings {
+        clients: u32::try_from(CLIENTS).ok()?,
+        ..C3Settings::default()
+    };
+    let mut settings = PolicySettings::default();
+    settings.c3 = c3.validate().ok()?;
+    Some(settings)
+}
+
+fn claims(plays: &Plays<'_>) -> Vec<Claim> {
+    let p99 = |step, rule| Some(latency_ms(plays.measured(step, rule)?, 0.99));
+    let p90 = |step, rule| Some(latency_ms(plays.measured(step, rule)?, 0.9));
+    let mut claims = Vec::new();
+    for rule in ["random", "round_robin"] {
+        claims.extend(p99(HIGH, rule).map(|found| {
+            let says = format!("at 90 % {rule} times out: p99 is at the 5 s limit");
+            Bounds::at_least(TIMED_OUT_MS, " ms").judge(says, found)
+        }));
+    }
+    claims.extend(p99(HIGH, "least_loaded").map(|found| {
+        Bounds::at_most(TIMED_OUT_MS, " ms")
+            .judge("at 90 % least_loaded does not time out by p99", found)
+    }));
+    for (worse, better) in [
+        ("least_loaded", "power_of_d"),
+        ("power_of_d", "weighted_round_robin"),
+        ("weighted_round_robin", "polled_power_of_d"),
+        ("polled_power_of_d", "c3"),
+        ("polled_power_of_d", "prequal"),
+    ] {
+        claims.extend(above(
+            HIGH,
+            worse,
+            p99(HIGH, worse),
+            better,
+            p99(HIGH, better),
+        ));
+    }
+    claims.extend(above(
+        LOW,
+        "least_loaded",
+        p99(LOW, "least_loaded"),
+        "power_of_d",
+        p99(LOW, "power_of_d"),
+    ));
+    for (step, _) in LOADS {
+        for (name, of) in [("p90", &p90 as &dyn Fn(_, _) -> _), ("p99", &p99)] {
+            claims.extend(prequal_beside_c3(
+                step,
+                name,
+                of(step, "prequal"),
+                of(step, "c3"),
+            ));
+        }
+    }
+    claims.extend(linear_is_worse(
+        p99(HIGH, "linear"),
+        p99(HIGH, "c3"),
+        p99(HIGH, "prequal"),
+    ));
+    claims.extend(
+        p99(HIGH, "weighted_round_robin")
+            .zip(p99(LOW, "weighted_round_robin"))
+            .map(|(high, low)| {
+                let says =
+                    "weighted_round_robin does well at 70 %, and its p99 suffers greatly at 90 %";
+                Bounds::at_least(1.5, " times p99 at 70 %").judge(says, high / low)
+            }),
+    );
+    claims
+}
+
+fn above(
+    step: &str,
+    worse: &str,
+    worse_ms: Option<f64>,
+    better: &str,
+    better_ms: Option<f64>,
+) -> Option<Claim> {
+    let (worse_ms, better_ms) = worse_ms.zip(better_ms)?;
+    Some(claim(
+        format!(
+            "at {}: p99 of {worse} is above that of {better}",
+            percent(step)
+        ),
+        format!("{} ms against {} ms", number(worse_ms), number(better_ms)),
+        worse_ms > better_ms,
+    ))
+}
+
+fn prequal_beside_c3(
+    step: &str,
+    name: &str,
+    prequal: Option<f64>,
+    c3: Option<f64>,
+) -> Option<Claim> {
+    let (prequal, c3) = prequal.zip(c3)?;
+    let says = format!(
+        "at {}: prequal's {name} is a little below c3's, by 3 to 8 %",
+        percent(step)
+    );
+    Some(Bounds::between(0.8, 1.03, " of c3's").judge(says, prequal / c3))
+}
+
+fn linear_is_worse(linear: Option<f64>, c3: Option<f64>, prequal: Option<f64>) -> Option<Claim> {
+    let (linear, (c3, prequal)) = linear.zip(c3.zip(prequal))?;
+    let says = "at 90 %: p99 of linear, RIF and latency weighing the same, is much worse than that of c3 and prequal";
+    Some(Bounds::at_least(1.2, " times the worse of the two").judge(says, linear / c3.max(prequal)))
+}
+
+fn percent(step: &str) -> &str {
+    if step == LOW { "70 %" } else { "90 %" }
+}
+
+fn chart(step: &str, plays: &Plays<'_>) -> Chart {
+    let bars = |name: &str, q| {
+        let values: Vec<f64> = plays
+            .iter()
+            .map(|played| latency_ms(&played.all, q))
+            .collect();
+        Bars {
+            name: name.to_owned(),
+            marks: values
+                .iter()
+                .map(|&ms| (ms >= TIMED_OUT_MS).then(|| "TO".to_owned()))
+                .collect(),
+            values,
+        }
+    };
+    Chart {
+        title: format!("Latency at {} of the allocation", percent(step)),
+        x: axis("rule"),
+        y: axis("latency, ms"),
+        plot: Plot::Bars {
+            groups: plays
+                .iter()
+                .map(|played| played.cell.policy.name.clone())
+                .collect(),
+            series: vec![bars("p90", 0.9), bars("p99", 0.99)],
+            limit: Some(CHART_LIMIT_MS),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::figure::Verdict::{NotReproduced, Reproduced};
+    use crate::figure::trial::{self, verdicts};
+    use crate::policy::PolicyKind;
+
+    /// The paper's order, with Prequal 5 % ahead of C3.
+    fn paper(cell: &Cell) -> Measured {
+        let low = cell.step == LOW;
+        let (p90, p99) = match cell.policy.name.as_str() {
+            "random" | "round_robin" => (5_000.0, 5_000.0),
+            "least_loaded" => (900.0, if low { 3_000.0 } else { 4_000.0 }),
+            "power_of_d" => (700.0, if low { 1_700.0 } else { 3_500.0 }),
+            "weighted_round_robin" => (300.0, if low { 470.0 } else { 1_000.0 }),
+            "polled_power_of_d" => (300.0, 640.0),
+            "linear" => (400.0, 610.0),
+            "c3" => (240.0, 400.0),
+            "prequal" => (228.0, 380.0),
+            _ => (250.0, 450.0),
+        };
+        trial::run([80.0, p90, p99, 5_000.0])
+    }
+
+    #[test]
+    fn every_rule_is_played_at_both_loads_with_its_settings() {
+        let cells = trial::cells(&Fig7);
+        assert_eq!(cells.len(), 2 * (RULES.len() + OTHERS.len()));
+        let settings = |rule: &str| {
+            let cell = cells.iter().find(|cell| cell.policy.name == rule);
+            match cell.map(|cell| &cell.policy.kind) {
+                Some(PolicyKind::Shipped { settings, .. }) => settings.clone(),
+                other => panic!("{rule}: {other:?}"),
+            }
+        };
+        assert_eq!(settings("c3").c3.clients, 100);
+        assert_eq!(
+            settings("prequal").prequal.rif_limit_quantile,
+            quantile(0.75)
+        );
+        // 100 x 6.4 cores at 0.7, of queries of 86.3 ms that cost 1.5 times as much on average, at two to one.
+        let rate = cells[0].scenario.load.rate;
+        assert!(
+            (rate - 0.7 * 640.0 * 0.75 / 0.086_34).abs() < 10.0,
+            "{rate}"
+        );
+    }
+
+    #[test]
+    fn the_papers_own_order_reproduces_every_claim() {
+        let findings = Fig7.findings(&trial::played(&Fig7, paper));
+        assert_eq!(findings.claims.len(), 3 + 5 + 1 + 4 + 1 + 1);
+        for claim in findings.claims {
+            assert_eq!(claim.verdict, Reproduced, "{claim:?}");
+        }
+    }
+
+    /// Each claim, and a p90 and p99 of one rule at one load that must upset it.
+    #[test]
+    fn each_claim_can_fail() {
+        let upsets: [(&[&str], &str, &str, [f64; 2]); 9] = [
+            (&["random times out"], "random", HIGH, [4_000.0, 4_900.0]),
+            (
+                &["least_loaded does not"],
+                "least_loaded",
+                HIGH,
+                [900.0, 5_000.0],
+            ),
+            (
+                &["90 %: p99 of least_loaded is above"],
+                "power_of_d",
+                HIGH,
+                [900.0, 4_100.0],
+            ),
+            (
+                &["p99 of weighted_round_robin is above"],
+                "weighted_round_robin",
+                HIGH,
+                [300.0, 630.0],
+            ),
+            (&["70 %: prequal's p90"], "prequal", LOW, [250.0, 380.0]),
+            (&["90 %: prequal's p99"], "prequal", HIGH, [228.0, 310.0]),
+            (&["90 %: prequal's p99"], "prequal", HIGH, [228.0, 413.0]),
+            (&["p99 of linear"], "linear", HIGH, [240.0, 479.0]),
+            (
+                &["suffers greatly"],
+                "weighted_round_robin",
+                HIGH,
+                [300.0, 690.0],
+            ),
+        ];
+        for (words, rule, step, [p90, p99]) in upsets {
+            let played = trial::played(&Fig7, |cell| {
+                if cell.policy.name == rule && cell.step == step {
+                    trial::run([80.0, p90, p99, 5_000.0])
+                } else {
+                    paper(cell)
+                }
+            });
+            assert_eq!(
+                verdicts(&Fig7, &played, words),
+                [NotReproduced],
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_timed_out_is_marked() {
+        let findings = Fig7.findings(&trial::played(&Fig7, paper));
+        let Plot::Bars {
+            groups,
+            series,
+            limit,
+        } = &findings.charts[1].plot
+        else {
+            panic!("rules are bars");
+        };
+        assert_eq!((groups[0].as_str(), *limit), ("random", Some(1_250.0)));
+        assert_eq!(series[1].marks[0].as_deref(), Some("TO"));
+        assert_eq!(series[1].marks[8], None);
+    }
+}

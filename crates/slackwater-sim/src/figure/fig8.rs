@@ -1,0 +1,207 @@
+//! Fig. 8: the probing rate is lowered from four probes a query to half a probe, at one and a half times the allocation.
+
+use super::cells::{Plays, latency_ms, prequal_settings, rate};
+use super::charts::{axis, latency_lines, line, log_axis};
+use super::judge::Bounds;
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
+use crate::presets::{at_load, testbed};
+use crate::{Measured, PolicyChoice};
+
+/// The probing rate experiment of §5.3.
+#[derive(Debug)]
+pub(super) struct Fig8;
+
+const PREQUAL: &str = "prequal";
+const LOAD: f64 = 1.5;
+const REMOVE_RATE: f64 = 0.25;
+
+/// Steps of 1/√2 from 4 down; each is named as the paper rounds it.
+const STEPS: [&str; 7] = ["4", "2.83", "2", "1.41", "1", "0.71", "0.5"];
+/// The step that others are compared with, twice the rate from which on it hurts.
+const BASE: &str = "2";
+
+impl Figure for Fig8 {
+    fn name(&self) -> &'static str {
+        "fig8"
+    }
+
+    fn title(&self) -> &'static str {
+        "Probing rate, from four probes a query to a half"
+    }
+
+    fn about(&self) -> &'static str {
+        "Prequal on the testbed of Fig. 6 at 1.5 times the allocation, 0.25 reports removed for each query; the reuse limit \
+         compensates by equation (1) [Prequal §5.3 \"Probing Rate\", Fig. 8]. The paper gives no numbers but the rates: it says \
+         that Prequal hardly minds until there is less than one probe a query, and that tail RIF and latency jump below that."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let scenario = effort.spend_on(at_load(LOAD, testbed()), 30, 60);
+        steps()
+            .filter_map(|(step, probe_rate)| {
+                let settings = prequal_settings(|prequal| {
+                    prequal.probe_rate = rate(probe_rate);
+                    prequal.remove_rate = rate(REMOVE_RATE);
+                })?;
+                let policy = PolicyChoice::with_settings(PREQUAL, settings)?;
+                let cell = Cell::of(step, LOAD, policy, &scenario);
+                Some(cell.with_param(format!("probe_rate={step}")))
+            })
+            .collect()
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        Findings {
+            claims: claims(&plays),
+            charts: charts(&plays),
+            tables: Vec::new(),
+        }
+    }
+}
+
+/// Each step's name and rate.
+fn steps() -> impl Iterator<Item = (&'static str, f64)> {
+    STEPS
+        .into_iter()
+        .zip(0_u32..)
+        .map(|(step, halvings)| (step, 4.0 * 0.5_f64.powf(f64::from(halvings) / 2.0)))
+}
+
+fn claims(plays: &Plays<'_>) -> Vec<Claim> {
+    let times = |step, base, of: &dyn Fn(&Measured) -> f64| {
+        let (run, base) = plays
+            .measured(step, PREQUAL)
+            .zip(plays.measured(base, PREQUAL))?;
+        Some(of(run) / of(base))
+    };
+    let p99 = |run: &Measured| latency_ms(run, 0.99);
+    let rif_p99 = |run: &Measured| run.rif_quantile(0.99) as f64;
+    let flat = ["4", "2.83", "1.41"].into_iter().filter_map(|step| {
+        let says =
+            format!("from 4 to 1.41 probes a query p99 hardly changes: {step} against {BASE}");
+        let found = times(step, BASE, &p99)?;
+        Some(Bounds::about(1.0, 0.1, " times").judge(says, found))
+    });
+    let jumps = [
+        times("0.5", BASE, &p99).map(|found| {
+            let says = "at half a probe a query p99 is at least twice that at 2 probes";
+            Bounds::at_least(2.0, " times").judge(says, found)
+        }),
+        times("0.71", "1", &rif_p99).map(|found| {
+            let says =
+                "below one probe a query the tail of RIF jumps: p99 of RIF at 0.71 against 1";
+            Bounds::at_least(1.15, " times").judge(says, found)
+        }),
+        times("0.5", "1", &rif_p99).map(|found| {
+            let says = "below one probe a query the tail of RIF jumps: p99 of RIF at 0.5 against 1";
+            Bounds::at_least(1.3, " times").judge(says, found)
+        }),
+    ];
+    flat.chain(jumps.into_iter().flatten()).collect()
+}
+
+fn charts(plays: &Plays<'_>) -> Vec<Chart> {
+    let probe_rate = |played: &Played| played.all.probes_per_query();
+    let x = || log_axis("probes a query");
+    let rif = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+    vec![
+        Chart {
+            title: "Latency by probing rate".to_owned(),
+            x: x(),
+            y: log_axis("latency, ms"),
+            plot: Plot::Lines(latency_lines(plays, probe_rate)),
+        },
+        Chart {
+            title: "RIF by probing rate".to_owned(),
+            x: x(),
+            y: axis("requests in flight at a replica"),
+            plot: Plot::Lines(
+                rif.map(|(name, q)| {
+                    line(name, plays, probe_rate, |run| run.rif_quantile(q) as f64)
+                })
+                .into(),
+            ),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Verdict::{NotReproduced, Reproduced};
+    use crate::figure::trial::{self, verdicts};
+    use crate::policy::PolicyKind;
+
+    fn run(p99: f64, rif_p99: u64) -> Measured {
+        let mut run = trial::run([80.0, 200.0, p99, 2.0 * p99]);
+        run.rif.saturating_record_n(rif_p99, 100);
+        run
+    }
+
+    /// As the paper says it.
+    fn paper(cell: &Cell) -> Measured {
+        match cell.step.as_str() {
+            "1" => run(330.0, 26),
+            "0.71" => run(400.0, 34),
+            "0.5" => run(800.0, 60),
+            _ => run(300.0, 20),
+        }
+    }
+
+    #[test]
+    fn the_steps_are_the_papers_rates() {
+        let cells = trial::cells(&Fig8);
+        let rates: Vec<_> = cells
+            .iter()
+            .map(|cell| match &cell.policy.kind {
+                PolicyKind::Shipped { settings, .. } => {
+                    assert_eq!(settings.prequal.remove_rate.millionths(), 250_000);
+                    settings.prequal.probe_rate.millionths()
+                }
+                PolicyKind::Clairvoyant(_) => panic!("prequal alone"),
+            })
+            .collect();
+        assert_eq!(
+            rates,
+            [
+                4_000_000, 2_828_427, 2_000_000, 1_414_214, 1_000_000, 707_107, 500_000
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_paper_says_reproduces_every_claim() {
+        let findings = Fig8.findings(&trial::played(&Fig8, paper));
+        assert_eq!(findings.claims.len(), 3 + 3);
+        for claim in findings.claims {
+            assert_eq!(claim.verdict, Reproduced, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn each_claim_can_fail() {
+        let upsets: [(&[&str], &str, (f64, u64)); 6] = [
+            (&["4 against"], "4", (331.0, 20)),
+            (&["2.83 against"], "2.83", (269.0, 20)),
+            (&["1.41 against"], "1.41", (331.0, 20)),
+            (&["half a probe"], "0.5", (599.0, 60)),
+            (&["0.71 against"], "0.71", (400.0, 29)),
+            (&["0.5 against"], "0.5", (800.0, 33)),
+        ];
+        for (words, step, (p99, rif_p99)) in upsets {
+            let played = trial::played(&Fig8, |cell| {
+                if cell.step == step {
+                    run(p99, rif_p99)
+                } else {
+                    paper(cell)
+                }
+            });
+            assert_eq!(
+                verdicts(&Fig8, &played, words),
+                [NotReproduced],
+                "{words:?}"
+            );
+        }
+    }
+}

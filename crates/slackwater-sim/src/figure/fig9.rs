@@ -1,0 +1,372 @@
+//! Fig. 9: the RIF limit quantile is raised from RIF alone to latency alone, where half of the fleet is half as fast.
+
+use super::cells::{Plays, latency_ms, prequal_settings, quantile};
+use super::charts::{QUANTILES, axis, line, reference};
+use super::judge::{Bounds, claim, number};
+use super::{Axis, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use crate::presets::{LOAD, at_load, costing, tight, unequal_halves};
+use crate::{Measured, PolicyChoice};
+use core::time::Duration;
+
+/// The RIF quantile experiment of §5.3.
+#[derive(Debug)]
+pub(super) struct Fig9;
+
+const PREQUAL: &str = "prequal";
+
+/// A query's cost on the fast half: with two queries there for one on the slow half, the latencies of RIF-only control follow
+/// from it, 34.5, 93 and 162 ms at p50, p90 and p99.
+const COST: Duration = Duration::from_millis(28);
+
+/// RIF alone, the paper's first step.
+const RIF_ONLY: &str = "0";
+/// Latency alone, its last one.
+const LATENCY_ONLY: &str = "1";
+/// Up to here, the paper says, there is next to no impact on RIF: 0.9³.
+const RIF_UNHARMED: &str = "0.729";
+
+/// The paper's latencies in milliseconds at Q = 0, 0.99, 0.999 and 1, as far as it says them.
+const PAPER: [(&str, &[(f64, f64)]); 4] = [
+    ("p50", &[(0.0, 34.5), (0.99, 31.0)]),
+    ("p90", &[(0.0, 93.0), (0.99, 75.0)]),
+    (
+        "p99",
+        &[(0.0, 162.0), (0.99, 142.0), (0.999, 148.0), (1.0, 178.0)],
+    ),
+    (
+        "p99.9",
+        &[(0.0, 210.0), (0.99, 198.0), (0.999, 210.0), (1.0, 420.0)],
+    ),
+];
+
+impl Figure for Fig9 {
+    fn name(&self) -> &'static str {
+        "fig9"
+    }
+
+    fn title(&self) -> &'static str {
+        "RIF limit quantile, from RIF alone to latency alone"
+    }
+
+    fn about(&self) -> &'static str {
+        "Prequal at 75 % of the allocation, half of the replicas burning twice the CPU for each query, among the antagonists of \
+         Fig. 7 [Prequal §5.3 \"RIF Quantile\", Fig. 9]. Queries cost 28 ms on the fast half, which the paper's latencies at Q = 0 \
+         imply. At Q = 1 the paper's p99.9 fluctuates between 337 and 502 ms; its middle is drawn."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let scenario = at_load(LOAD, unequal_halves(costing(COST, tight())));
+        let scenario = effort.spend_on(scenario, 30, 60);
+        steps()
+            .filter_map(|(step, q)| {
+                let settings =
+                    prequal_settings(|prequal| prequal.rif_limit_quantile = quantile(q))?;
+                let policy = PolicyChoice::with_settings(PREQUAL, settings)?;
+                let param = format!("rif_limit_quantile={step}");
+                Some(Cell::of(step, LOAD, policy, &scenario).with_param(param))
+            })
+            .collect()
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        Findings {
+            claims: claims(&plays),
+            charts: charts(&plays),
+            tables: vec![halves(&plays)],
+        }
+    }
+}
+
+/// Each step's name and quantile: 0, 0.9¹⁰ to 0.9 in steps of 10/9, then ever nearer to 1.
+fn steps() -> impl Iterator<Item = (String, f64)> {
+    let powers = (1..=10).rev().map(|power| 0.9_f64.powi(power));
+    let steps = core::iter::once(0.0)
+        .chain(powers)
+        .chain([0.99, 0.999, 1.0]);
+    steps.map(|q| (rounded(q), q))
+}
+
+/// Three decimals at the most.
+fn rounded(q: f64) -> String {
+    let text = format!("{q:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn claims(plays: &Plays<'_>) -> Vec<Claim> {
+    let at = |step: &str| plays.measured(step, PREQUAL);
+    let Some((rif_only, latency_only)) = at(RIF_ONLY).zip(at(LATENCY_ONLY)) else {
+        return Vec::new();
+    };
+    let mut claims = Vec::new();
+    if let Some((step, q, lowest)) = lowest(plays, 0.99) {
+        let fall = 100.0 * (1.0 - lowest / latency_ms(rif_only, 0.99));
+        claims.push(
+            Bounds::between(10.0, 35.0, " %")
+                .judge("p99 falls by 12 % from RIF alone to its lowest", fall),
+        );
+        claims.push(claim(
+            "p99 is lowest near the end of the range, at Q = 0.99",
+            format!(
+                "{} ms at Q = {step} (asked: Q from 0.85 to 0.999)",
+                number(lowest)
+            ),
+            (0.85..=0.999).contains(&q),
+        ));
+    }
+    if let Some((_, _, lowest)) = lowest(plays, 0.999) {
+        claims.push(Bounds::at_least(1.6, " times the lowest").judge(
+            "with latency alone p99.9 rises sharply, to 1.6 to 2.4 times that before",
+            latency_ms(latency_only, 0.999) / lowest,
+        ));
+    }
+    if let Some(nearly) = at("0.99") {
+        for (name, q, fell, bounds) in [
+            ("p90", 0.9, "19 %", Bounds::between(10.0, 30.0, " %")),
+            ("p50", 0.5, "10 %", Bounds::between(5.0, 20.0, " %")),
+        ] {
+            let fall = 100.0 * (1.0 - latency_ms(nearly, q) / latency_ms(rif_only, q));
+            claims.push(bounds.judge(format!("{name} falls by {fell} from Q = 0 to 0.99"), fall));
+        }
+    }
+    if let Some(unharmed) = at(RIF_UNHARMED) {
+        let rif_p99 = |run: &Measured| run.rif_quantile(0.99) as f64;
+        claims.push(Bounds::at_most(1.25, " times").judge(
+            "up to Q = 0.73 there is next to no impact on RIF: p99 of RIF against RIF alone",
+            rif_p99(unharmed) / rif_p99(rif_only),
+        ));
+    }
+    claims.extend(bands_cross(plays));
+    claims
+}
+
+/// The step, its Q and the latency at quantile `of`, where that is lowest.
+fn lowest(plays: &Plays<'_>, of: f64) -> Option<(String, f64, f64)> {
+    steps()
+        .filter_map(|(step, q)| {
+            let latency = latency_ms(plays.measured(&step, PREQUAL)?, of);
+            Some((step, q, latency))
+        })
+        .min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))
+}
+
+/// CPU of the two halves, as a multiple of the allocation: fast, slow.
+fn used_by_halves(run: &Measured) -> (f64, f64) {
+    let replicas = run.utilization.by_replica_mean();
+    let (fast, slow) = replicas.split_at(replicas.len() / 2);
+    let mean = |half: &[f64]| half.iter().sum::<f64>() / half.len().max(1) as f64;
+    (mean(fast), mean(slow))
+}
+
+fn bands_cross(plays: &Plays<'_>) -> Option<Claim> {
+    let at = |step| plays.measured(step, PREQUAL).map(used_by_halves);
+    let ((fast_first, slow_first), (fast_last, slow_last)) = at(RIF_ONLY).zip(at("0.99"))?;
+    let shown = |fast, slow| format!("{} and {}", number(fast), number(slow));
+    Some(claim(
+        "CPU of the fast half rises with Q and that of the slow half falls: their bands cross",
+        format!(
+            "fast and slow: {} of the allocation at Q = 0, {} at Q = 0.99",
+            shown(fast_first, slow_first),
+            shown(fast_last, slow_last)
+        ),
+        fast_first <= slow_first && fast_last > slow_last,
+    ))
+}
+
+/// What has no column in the CSV: how the two halves share the load.
+fn halves(plays: &Plays<'_>) -> Table {
+    let rows = plays.iter().map(|played| {
+        let (fast, slow) = used_by_halves(&played.all);
+        let queries = &played.all.queries_by_replica;
+        let on_fast: u64 = queries.iter().take(queries.len() / 2).sum();
+        let share = 100.0 * on_fast as f64 / played.all.queries.max(1) as f64;
+        vec![
+            played.cell.step.clone(),
+            number(share),
+            number(fast),
+            number(slow),
+        ]
+    });
+    Table {
+        title: "The two halves of the fleet".to_owned(),
+        columns: [
+            "Q",
+            "queries on the fast half, %",
+            "CPU of the fast half",
+            "CPU of the slow half",
+        ]
+        .map(String::from)
+        .into(),
+        rows: rows.collect(),
+    }
+}
+
+fn charts(plays: &Plays<'_>) -> Vec<Chart> {
+    let x = || axis("RIF limit quantile Q");
+    let chart = |title: &str, y: Axis, lines| Chart {
+        title: title.to_owned(),
+        x: x(),
+        y,
+        plot: Plot::Lines(lines),
+    };
+    let latencies = QUANTILES
+        .into_iter()
+        .zip(PAPER)
+        .flat_map(|((name, q), (_, points))| {
+            [
+                line(name, plays, limit_quantile, |run| latency_ms(run, q)),
+                reference(format!("{name}, paper"), points),
+            ]
+        });
+    let rif = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)].map(|(name, q)| {
+        line(name, plays, limit_quantile, |run| {
+            run.rif_quantile(q) as f64
+        })
+    });
+    let cpu = [
+        line("fast half", plays, limit_quantile, |run| {
+            used_by_halves(run).0
+        }),
+        line("slow half", plays, limit_quantile, |run| {
+            used_by_halves(run).1
+        }),
+    ];
+    vec![
+        chart(
+            "Latency by Q",
+            super::charts::log_axis("latency, ms"),
+            latencies.collect(),
+        ),
+        chart(
+            "RIF by Q",
+            axis("requests in flight at a replica"),
+            rif.into(),
+        ),
+        chart(
+            "CPU by Q",
+            axis("CPU, as a multiple of the allocation"),
+            cpu.into(),
+        ),
+    ]
+}
+
+/// The step as a number.
+fn limit_quantile(played: &Played) -> f64 {
+    played.cell.step.parse().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Verdict::{NotReproduced, Reproduced};
+    use crate::figure::trial::{self, verdicts};
+
+    fn run(latencies: [f64; 4], rif_p99: u64, (fast, slow): (f32, f32)) -> Measured {
+        let mut run = trial::run(latencies);
+        run.rif.saturating_record_n(rif_p99, 100);
+        run.utilization.by_second = [[fast; 50], [slow; 50]].concat();
+        run
+    }
+
+    fn paper(cell: &Cell) -> Measured {
+        match cell.step.as_str() {
+            "0.99" => run([31.0, 75.0, 142.0, 198.0], 14, (1.0, 0.3)),
+            "0.999" => run([31.5, 76.0, 148.0, 210.0], 15, (1.0, 0.3)),
+            "1" => run([33.0, 90.0, 178.0, 420.0], 30, (1.1, 0.2)),
+            _ => run([34.5, 93.0, 162.0, 210.0], 10, (0.75, 0.75)),
+        }
+    }
+
+    #[test]
+    fn the_steps_are_the_papers_fourteen() {
+        let steps: Vec<_> = steps().map(|(step, _)| step).collect();
+        assert_eq!(
+            steps,
+            [
+                "0", "0.349", "0.387", "0.43", "0.478", "0.531", "0.59", "0.656", "0.729", "0.81",
+                "0.9", "0.99", "0.999", "1"
+            ]
+        );
+        assert_eq!(trial::cells(&Fig9).len(), 14);
+        // 4.8 cores of each half: queries of 30.3 ms on one, of 60.7 ms on the other.
+        let rate = trial::cells(&Fig9)[0].scenario.load.rate;
+        assert!(
+            (rate - 240.0 / 0.030_33 - 240.0 / 0.060_66).abs() < 10.0,
+            "{rate}"
+        );
+    }
+
+    #[test]
+    fn the_papers_own_numbers_reproduce_every_claim() {
+        let findings = Fig9.findings(&trial::played(&Fig9, paper));
+        assert_eq!(findings.claims.len(), 3 + 2 + 1 + 1);
+        for claim in findings.claims {
+            assert_eq!(claim.verdict, Reproduced, "{claim:?}");
+        }
+    }
+
+    #[test]
+    fn each_claim_can_fail() {
+        let upsets = [
+            (
+                "p99 falls",
+                "0.99",
+                run([31.0, 75.0, 104.0, 198.0], 14, (1.0, 0.3)),
+            ),
+            (
+                "p99 is lowest",
+                "0.81",
+                run([31.0, 75.0, 141.0, 198.0], 14, (1.0, 0.3)),
+            ),
+            (
+                "p99 is lowest",
+                "1",
+                run([31.0, 75.0, 141.0, 420.0], 14, (1.0, 0.3)),
+            ),
+            (
+                "rises sharply",
+                "1",
+                run([33.0, 90.0, 178.0, 316.0], 30, (1.1, 0.2)),
+            ),
+            (
+                "p90 falls",
+                "0.99",
+                run([31.0, 84.5, 142.0, 198.0], 14, (1.0, 0.3)),
+            ),
+            (
+                "p50 falls",
+                "0.99",
+                run([33.0, 75.0, 142.0, 198.0], 14, (1.0, 0.3)),
+            ),
+            (
+                "impact on RIF",
+                "0.729",
+                run([34.5, 93.0, 162.0, 210.0], 13, (0.75, 0.75)),
+            ),
+            (
+                "bands cross",
+                "0",
+                run([34.5, 93.0, 162.0, 210.0], 10, (0.9, 0.75)),
+            ),
+            (
+                "bands cross",
+                "0.99",
+                run([31.0, 75.0, 142.0, 198.0], 14, (0.7, 0.75)),
+            ),
+        ];
+        for (words, step, upset) in upsets {
+            let played = trial::played(&Fig9, |cell| {
+                if cell.step == step {
+                    upset.clone()
+                } else {
+                    paper(cell)
+                }
+            });
+            assert_eq!(
+                verdicts(&Fig9, &played, &[words]),
+                [NotReproduced],
+                "{words} {step}"
+            );
+        }
+    }
+}
