@@ -33,7 +33,7 @@ pub(super) fn figure(markup: &mut Markup, chart: &Chart, id: &str, styles: &Styl
 /// What a chart draws, as a table.
 fn numbers(chart: &Chart) -> Table {
     let (columns, rows) = match &chart.plot {
-        Plot::Lines(lines) => of_lines(lines, |x| significant(x)),
+        Plot::Lines(lines) => of_lines(lines),
         Plot::Steps { steps, lines } => of_steps(steps, lines),
         Plot::Bars { groups, series, .. } => of_bars(groups, series),
         Plot::Heat {
@@ -55,7 +55,7 @@ fn numbers(chart: &Chart) -> Table {
 
 type ColumnsAndRows = (Vec<String>, Vec<Vec<String>>);
 
-fn of_lines(lines: &[Line], place: impl Fn(f64) -> String) -> ColumnsAndRows {
+fn of_lines(lines: &[Line]) -> ColumnsAndRows {
     let mut places: Vec<f64> = lines
         .iter()
         .flat_map(|line| &line.points)
@@ -71,7 +71,7 @@ fn of_lines(lines: &[Line], place: impl Fn(f64) -> String) -> ColumnsAndRows {
                 .position(|&(other, _)| other.total_cmp(&x).is_eq());
             index.map_or_else(|| NONE.to_owned(), |index| point(line, index))
         });
-        [place(x)].into_iter().chain(cells).collect()
+        [significant(x)].into_iter().chain(cells).collect()
     };
     (names_of(lines), places.iter().map(row).collect())
 }

@@ -6,6 +6,7 @@ use super::style::{Style, Styles};
 use crate::figure::{Bars, Chart};
 use crate::report::markup::Markup;
 use crate::report::number::{Px, significant};
+use core::fmt::Write;
 
 /// The part of a group's width that its bars take.
 const GROUP_FILLED: f64 = 0.86;
@@ -98,7 +99,8 @@ impl Plot {
         let mark = bars.marks.get(group).and_then(Option::as_deref);
         let mut says = format!("{}, {name}: {}", bars.name, significant(value));
         if let Some(mark) = mark {
-            says.push_str(&format!(" ({mark})"));
+            // Writing to a string cannot fail.
+            let _ = write!(says, " ({mark})");
         }
         frame::rectangle(
             markup,
