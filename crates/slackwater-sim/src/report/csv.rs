@@ -135,6 +135,7 @@ fig6,1.03,1.0333,prequal,\"q=0.84, λ=\"\"x\"\"\",100.000,2000,80.063,90.047,90.
         assert_eq!(field("plain field"), "plain field");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("a\"b"), "\"a\"\"b\"");
-        assert_eq!(field("a\r\nb"), "\"a\r\nb\"");
+        assert_eq!(field("a\nb"), "\"a\nb\"");
+        assert_eq!(field("a\rb"), "\"a\rb\"");
     }
 }

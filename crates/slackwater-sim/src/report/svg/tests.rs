@@ -144,19 +144,17 @@ fn thirteen_policies_have_thirteen_looks_in_the_legend() {
     assert_eq!(picture.matches("class=\"track again\"").count(), 2 * 5);
 }
 
+/// A numeric attribute of an element.
+fn attribute(element: &str, name: &str) -> f64 {
+    let (_, value) = element
+        .split_once(&format!(" {name}=\""))
+        .expect("it has one");
+    let value = value.split('"').next().expect("values end");
+    value.parse().expect("it is a number")
+}
+
 /// Left ends of all legend entries' texts, row by row.
 fn legend_places(picture: &str) -> Vec<(f64, f64)> {
-    let attribute = |text: &str, name: &str| -> f64 {
-        let (_, value) = text
-            .split_once(&format!(" {name}=\""))
-            .expect("it has a place");
-        value
-            .split('"')
-            .next()
-            .expect("values end")
-            .parse()
-            .expect("a number")
-    };
     let texts = picture.split("<text class=\"name\"").skip(1);
     texts
         .map(|text| (attribute(text, "x"), attribute(text, "y")))
@@ -236,13 +234,9 @@ fn an_interval_beyond_the_scale_has_no_cap_there() {
     assert_eq!(caps((-1_000.0, 1_000.0)), 0);
 }
 
-/// Top and height of each bar.
+/// Top and height of each bar, without the legend's.
 fn bar_places(picture: &str) -> Vec<(f64, f64)> {
     let bars = picture.split("<rect class=\"bar\"").skip(2);
-    let attribute = |text: &str, name: &str| -> f64 {
-        let (_, value) = text.split_once(&format!(" {name}=\"")).unwrap();
-        value.split('"').next().unwrap().parse().unwrap()
-    };
     bars.map(|bar| (attribute(bar, "y"), attribute(bar, "height")))
         .collect()
 }
@@ -264,6 +258,7 @@ fn bars_end_at_the_limit_and_say_so() {
         (places[0].1 * 2.0 - places[1].1).abs() <= 0.2,
         "half of it: {places:?}"
     );
+    assert!(places[1].1 > 200.0, "the limit is near the top: {places:?}");
     assert!(picture.contains("class=\"limit\""));
     assert!(
         picture.contains(">9,000</text>"),
@@ -286,8 +281,7 @@ fn names_that_would_overlap_are_slanted_and_end_within_the_picture() {
         .split("<text text-anchor=\"end\"")
         .find(|text| text.contains("rotate(-35"))
         .unwrap();
-    let (_, x) = first.split_once(" x=\"").unwrap();
-    let x: f64 = x.split('"').next().unwrap().parse().unwrap();
+    let x = attribute(first, "x");
     let overhang = frame::text_width(names[0], frame::SIZE) * 35f64.to_radians().cos();
     assert!(x - overhang >= -0.1, "{x} {overhang}");
     let short = drawn(&chart("", bars(&["a", "b"], &[("a", &[1.0, 1.0])], None)));
@@ -314,4 +308,28 @@ fn shades_follow_the_shares() {
         !picture.contains("<title>b, from"),
         "nothing is drawn for nothing"
     );
+}
+
+#[test]
+fn numbers_below_an_axis_do_not_overlap() {
+    let mut wide = chart(
+        "",
+        Plot::Lines(vec![line("a", &[(100_000.0, 1.0), (90_000_000.0, 2.0)])]),
+    );
+    wide.x.log = true;
+    let picture = drawn(&wide);
+    let numbers = picture.split("<text text-anchor=\"middle\"").skip(1);
+    let numbers = numbers.map(|text| {
+        let (number, _) = text.split_once("</text>").unwrap();
+        let (_, number) = number.split_once('>').unwrap();
+        (attribute(text, "x"), frame::text_width(number, frame::SIZE))
+    });
+    // The last one is the axis's name.
+    let numbers: Vec<(f64, f64)> = numbers.collect();
+    let (_, numbers) = numbers.split_last().unwrap();
+    assert!(numbers.len() >= 5, "{numbers:?}");
+    for pair in numbers.windows(2) {
+        let ((x, width), (next_x, next_width)) = (pair[0], pair[1]);
+        assert!(x + width / 2.0 < next_x - next_width / 2.0, "{numbers:?}");
+    }
 }
