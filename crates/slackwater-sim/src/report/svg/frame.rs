@@ -176,6 +176,7 @@ fn number_labels(markup: &mut Markup, area: &Area, scale: &Scale) -> f64 {
         let x = place(*value);
         rule(markup, "axis", (x, area.bottom), (x, area.bottom + 4.0));
         let half = text_width(label, SIZE) / 2.0;
+        let x = x.min(WIDTH - half);
         if x - half >= free_from {
             text(markup, "", "middle", (x, area.bottom + 17.0), label);
             free_from = x + half + 6.0;

@@ -314,7 +314,7 @@ fn shades_follow_the_shares() {
 fn numbers_below_an_axis_do_not_overlap() {
     let mut wide = chart(
         "",
-        Plot::Lines(vec![line("a", &[(100_000.0, 1.0), (90_000_000.0, 2.0)])]),
+        Plot::Lines(vec![line("a", &[(150_000.0, 1.0), (90_000_000.0, 2.0)])]),
     );
     wide.x.log = true;
     let picture = drawn(&wide);
@@ -328,6 +328,12 @@ fn numbers_below_an_axis_do_not_overlap() {
     let numbers: Vec<(f64, f64)> = numbers.collect();
     let (_, numbers) = numbers.split_last().unwrap();
     assert!(numbers.len() >= 5, "{numbers:?}");
+    assert!(
+        numbers
+            .iter()
+            .all(|(x, width)| x + width / 2.0 <= WIDTH + 0.1),
+        "{numbers:?}"
+    );
     for pair in numbers.windows(2) {
         let ((x, width), (next_x, next_width)) = (pair[0], pair[1]);
         assert!(x + width / 2.0 < next_x - next_width / 2.0, "{numbers:?}");
