@@ -134,6 +134,11 @@ fn the_page_says_everything_in_words() {
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
+    assert_eq!(
+        page.matches("<tr class=\"begins\">").count(),
+        1,
+        "two cells, one step"
+    );
     assert!(page.contains("prefers-color-scheme: dark"));
 }
 
