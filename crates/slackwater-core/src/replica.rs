@@ -16,7 +16,9 @@ pub struct ReplicaId {
 }
 
 impl ReplicaId {
-    const fn index(self) -> usize {
+    /// A small number that no other replica of the fleet has at the same time: what a table of one's own can be indexed by.
+    /// Once the replica has left, its successor may have it.
+    pub const fn index(self) -> usize {
         self.slot as usize
     }
 }
@@ -130,6 +132,15 @@ impl<T> ReplicaMap<T> {
             Some(Some((generation, value))) if *generation == replica.generation => Some(value),
             _ => None,
         }
+    }
+
+    /// The values, in the order of the replicas' slots.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten().map(|(_, value)| value)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, value)| value)
     }
 }
 

@@ -75,7 +75,8 @@ fn fleet(policy: &mut dyn Policy, replicas: usize) -> Vec<ReplicaId> {
 fn traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
     for round in 0..1_000_u32 {
         *now += Duration::from_micros(if round % 100 == 99 { 200_000 } else { 150 });
-        let first = pick(policy, *now, Query::first(), draw);
+        let mut first = pick(policy, *now, Query::first(), draw);
+        policy.handle_head(*now, &mut first, Outcome::Success);
         let avoid = [first.replica()];
         let second = pick(policy, *now, Query::retry(&avoid), draw);
         policy.handle_query_done(*now, first, Outcome::Dropped);
@@ -83,7 +84,9 @@ fn traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
         policy.handle_timeout(*now, draw);
         while let Some(probe) = policy.poll_probe(*now, draw) {
             let latency = Duration::from_micros(u64::from(below(draw, 9_000)));
-            let report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
+            let mut report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
+            report.query_rate_millis = Some(100_000);
+            report.cpu_millionths = Some(1 + below(draw, 1_000_000));
             // Few enough that no replica is lost three times in a row: one that falls silent is given a tracker.
             match below(draw, 30) {
                 0 => {}

@@ -142,6 +142,8 @@ pub struct Latencies {
     histogram: Histogram<u64>,
     /// Exact sum, for the mean.
     sum_ns: u128,
+    /// The exact longest: a deadline is not rounded up to the end of its bucket.
+    longest: Duration,
 }
 
 impl Default for Latencies {
@@ -149,6 +151,7 @@ impl Default for Latencies {
         Self {
             histogram: histogram(LATENCY_MAX_US),
             sum_ns: 0,
+            longest: Duration::ZERO,
         }
     }
 }
@@ -158,6 +161,7 @@ impl Latencies {
     #[inline]
     pub fn record(&mut self, latency: Duration) {
         self.sum_ns += latency.as_nanos();
+        self.longest = self.longest.max(latency);
         let us = (latency.as_nanos() + 500) / 1_000;
         self.histogram
             .saturating_record(u64::try_from(us).unwrap_or(u64::MAX));
@@ -170,6 +174,7 @@ impl Latencies {
                 .saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
         }
         self.sum_ns += other.sum_ns;
+        self.longest = self.longest.max(other.longest);
     }
 
     /// How many.
@@ -179,7 +184,7 @@ impl Latencies {
 
     /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of none.
     pub fn quantile(&self, q: f64) -> Duration {
-        Duration::from_micros(self.histogram.value_at_quantile(q))
+        Duration::from_micros(self.histogram.value_at_quantile(q)).min(self.longest)
     }
 
     /// The mean, exact; zero of none.
@@ -315,17 +320,21 @@ mod tests {
         assert!((p90 - 0.9).abs() <= 0.001, "{p90}");
         let share = latencies.share_at_most(ms(250));
         assert!((share - 0.25).abs() <= 0.002, "{share}");
-        assert_eq!(latencies.share_at_most(Duration::ZERO), 0.0);
+        let p100 = latencies.quantile(1.0);
+        assert_eq!(p100, ms(1_000), "the longest is exact");
     }
 
     #[test]
     fn nothing_measured_is_zero_not_nan() {
         let nothing = Measured::nothing(3);
-        assert_eq!(nothing.error_share(), 0.0);
-        assert_eq!(nothing.errors_per_second(), 0.0);
-        assert_eq!(nothing.events_per_second(), 0.0);
-        assert_eq!(nothing.utilization.mean(), 0.0);
-        assert_eq!(nothing.utilization.quantile_1s(0.99), 0.0);
+        let figures = [
+            nothing.error_share(),
+            nothing.errors_per_second(),
+            nothing.events_per_second(),
+            nothing.utilization.mean(),
+            nothing.utilization.quantile_1s(0.99),
+        ];
+        assert!(figures.iter().all(|figure| figure.abs() < f64::EPSILON));
         assert_eq!(nothing.utilization.by_replica_mean(), [0.0; 3]);
         assert_eq!(nothing.latency.mean(), Duration::ZERO);
     }
@@ -365,7 +374,9 @@ mod tests {
             "the third second fills no window"
         );
         assert_eq!(utilization.averaged(1), utilization.by_second);
-        assert_eq!(utilization.quantile_1s(0.5), 1.0, "rank 3 of 6");
+        let quantiles = [0.0, 0.5, 1.0].map(|q| utilization.quantile_1s(q));
+        let expected = vec![0.0, 1.0, 9.0];
+        assert_eq!(quantiles.to_vec(), expected, "ranks 1, 3 and 6 of 6");
         assert_eq!(utilization.seconds(), 3);
     }
 }

@@ -103,3 +103,103 @@ impl Draw for Stream {
         self.draws.draw()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(seed: u64, purpose: Purpose, index: u64) -> [u64; 4] {
+        let mut stream = Stream::new(seed, purpose, index);
+        [(); 4].map(|()| stream.draw())
+    }
+
+    #[test]
+    fn streams_differ_by_seed_purpose_and_index_and_by_nothing_else() {
+        let one = draws(1, Purpose::Arrivals, 2);
+        assert_eq!(one, draws(1, Purpose::Arrivals, 2));
+        assert_ne!(one, draws(2, Purpose::Arrivals, 1));
+        assert_ne!(one, draws(2, Purpose::Arrivals, 2));
+        assert_ne!(one, draws(1, Purpose::Cost, 2));
+        assert_ne!(one, draws(1, Purpose::Cost, 1));
+        assert_ne!(one, draws(1, Purpose::Arrivals, 3));
+    }
+
+    #[test]
+    fn what_a_seed_gives_is_fixed() {
+        // Published results name their seeds.
+        assert_eq!(
+            draws(7, Purpose::Cost, 3),
+            [
+                16_293_190_309_005_119_491,
+                13_386_757_147_016_529_479,
+                12_830_309_116_692_258_968,
+                2_712_958_152_249_285_289
+            ]
+        );
+    }
+
+    /// Mean, variance, and the fourth moment about the mean in units of the variance's square.
+    fn moments(mut draw: impl FnMut() -> f64) -> [f64; 3] {
+        let values: Vec<f64> = (0..400_000).map(|_| draw()).collect();
+        let mean_of = |value: &dyn Fn(f64) -> f64| {
+            values.iter().map(|&x| value(x)).sum::<f64>() / values.len() as f64
+        };
+        let mean = mean_of(&|x| x);
+        let variance = mean_of(&|x| (x - mean).powi(2));
+        [
+            mean,
+            variance,
+            mean_of(&|x| (x - mean).powi(4)) / variance.powi(2),
+        ]
+    }
+
+    #[test]
+    fn draws_have_the_moments_of_their_distributions() {
+        let mut stream = Stream::new(1, Purpose::Cost, 0);
+        // Five deviations of each sample moment from 400,000 draws.
+        let check = |found: [f64; 3], expected: [f64; 3], errors: [f64; 3]| {
+            for ((found, expected), error) in found.into_iter().zip(expected).zip(errors) {
+                assert!((found - expected).abs() < error, "{found}, not {expected}");
+            }
+        };
+        check(
+            moments(|| stream.uniform_between(2.0, 4.0)),
+            [3.0, 1.0 / 3.0, 1.8],
+            [0.005, 0.0024, 0.02],
+        );
+        check(
+            moments(|| stream.normal()),
+            [0.0, 1.0, 3.0],
+            [0.008, 0.012, 0.04],
+        );
+        check(
+            moments(|| stream.exponential(1.0)),
+            [1.0, 1.0, 9.0],
+            [0.008, 0.023, 0.8],
+        );
+    }
+
+    #[test]
+    fn the_two_normals_of_a_pair_know_nothing_of_each_other() {
+        let mut stream = Stream::new(2, Purpose::Spare, 0);
+        let pairs = 200_000;
+        let together: f64 = (0..pairs).map(|_| stream.normal() * stream.normal()).sum();
+        // A product of two has a variance of 1.
+        assert!((together / f64::from(pairs)).abs() < 5.0 / f64::from(pairs).sqrt());
+    }
+
+    #[test]
+    fn below_reaches_every_number_and_no_other() {
+        let mut stream = Stream::new(3, Purpose::Policy, 0);
+        let mut seen = [0; 3];
+        for _ in 0..3_000 {
+            seen[stream.below(3) as usize] += 1;
+        }
+        // Binomial: 1,000 with a deviation of 26.
+        assert!(
+            seen.iter().all(|count| (870..1_130).contains(count)),
+            "{seen:?}"
+        );
+        assert_eq!(stream.below(0), 0);
+    }
+}

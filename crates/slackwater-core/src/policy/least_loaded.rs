@@ -4,8 +4,9 @@
 //! client does not always start at the same replica.
 
 use crate::draw::{Draw, below};
+use crate::policy::candidates::Candidates;
 use crate::policy::query::PickReason;
-use crate::policy::unprobed::{Candidates, Choose, Unprobed};
+use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 
 /// Chooses by the client's own queries in flight.

@@ -6,26 +6,48 @@
 //!
 //! Adding a policy is one file here and one line in [`POLICIES`].
 
+mod candidates;
+mod decay;
+mod els;
 mod fleet;
 mod least_loaded;
 mod observe;
+mod peak_ewma;
+mod polled;
+mod polled_power_of_d;
+mod power_of_d;
 pub mod prequal;
 mod probe;
 mod query;
 mod random;
 mod registry;
 mod round_robin;
+mod settings;
+mod stride;
+#[cfg(test)]
+mod trial;
 mod unprobed;
+mod weighted_round_robin;
 
+pub use candidates::Candidates;
+pub use els::{Els, ElsConfig, ElsSettings};
 pub use least_loaded::LeastLoaded;
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
+pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use polled::{ChoosePolled, Polled};
+pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
+pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 pub use round_robin::RoundRobin;
-pub use unprobed::{Candidates, Choose, Unprobed};
+pub use settings::{ConfigError, Settings, Valid};
+pub use unprobed::{Choose, QueryEnd, Unprobed};
+pub use weighted_round_robin::{
+    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+};
 
 use crate::draw::Draw;
 use crate::replica::ReplicaId;

@@ -129,13 +129,19 @@ pub enum PickReason {
     Random,
     /// It was its turn.
     Turn,
-    /// It had the fewest queries of this client's in flight.
+    /// It had the fewest queries of this client's in flight, of all or of those drawn.
     LeastLoaded,
+    /// Of those drawn, its latency times the queries in flight there was the lowest.
+    LowestCost,
+    /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an estimate.
+    LowestRif,
+    /// Chance, in proportion to weights.
+    Weighted,
 }
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Cold,
         Self::Hot,
         Self::Fallback,
@@ -144,6 +150,9 @@ impl PickReason {
         Self::Random,
         Self::Turn,
         Self::LeastLoaded,
+        Self::LowestCost,
+        Self::LowestRif,
+        Self::Weighted,
     ];
 
     /// The reason in one word, as metrics and logs have it.
@@ -157,6 +166,9 @@ impl PickReason {
             Self::Random => "random",
             Self::Turn => "turn",
             Self::LeastLoaded => "least_loaded",
+            Self::LowestCost => "lowest_cost",
+            Self::LowestRif => "lowest_rif",
+            Self::Weighted => "weighted",
         }
     }
 }
@@ -176,6 +188,17 @@ pub struct Ticket {
     sent_at: Instant,
     /// The query as this client's own tracker of a silent replica saw it. `[A13]`
     pub(in crate::policy) local: Option<LocalArrival>,
+    /// What the head of the response said, once it has come.
+    pub(in crate::policy) head: Option<Head>,
+}
+
+/// The head of a response, as a policy that learns latencies keeps it until the query's end.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::policy) struct Head {
+    /// From the pick to the head.
+    pub(in crate::policy) latency: Duration,
+    /// It was the head of an error.
+    pub(in crate::policy) failed: bool,
 }
 
 impl Ticket {
@@ -184,6 +207,7 @@ impl Ticket {
             replica,
             sent_at,
             local: None,
+            head: None,
         }
     }
 

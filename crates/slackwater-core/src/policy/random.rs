@@ -1,8 +1,9 @@
 //! Random: each query to a uniformly random available replica. The yardstick below which no policy may fall.
 
 use crate::draw::Draw;
+use crate::policy::candidates::Candidates;
 use crate::policy::query::PickReason;
-use crate::policy::unprobed::{Candidates, Choose, Unprobed};
+use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 
 /// Chooses uniformly at random.

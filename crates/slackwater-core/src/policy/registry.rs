@@ -1,7 +1,11 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
-use crate::policy::{LeastLoaded, Policy, Random, RoundRobin};
+use crate::policy::{
+    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
+    PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
+    WeightedRoundRobinConfig,
+};
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
@@ -10,6 +14,16 @@ use alloc::boxed::Box;
 pub struct PolicySettings {
     /// For `prequal` and `prequal_sync`.
     pub prequal: PrequalConfig,
+    /// For `power_of_d`.
+    pub power_of_d: PowerOfDConfig,
+    /// For `peak_ewma`.
+    pub peak_ewma: PeakEwmaConfig,
+    /// For `els`.
+    pub els: ElsConfig,
+    /// For `polled_power_of_d`.
+    pub polled_power_of_d: PolledPowerOfDConfig,
+    /// For `weighted_round_robin`.
+    pub weighted_round_robin: WeightedRoundRobinConfig,
 }
 
 /// A policy that users can select.
@@ -34,6 +48,27 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),
+    entry(
+        "power_of_d",
+        "fewest of its own in flight, of d drawn",
+        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    ),
+    entry(
+        "peak_ewma",
+        "own latency times in flight, of d drawn",
+        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
+    ),
+    entry("els", "weights from own latencies and failures", |s| {
+        Box::new(Els::with(s.els.clone()))
+    }),
+    entry("polled_power_of_d", "lowest polled RIF, of d drawn", |s| {
+        Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone()))
+    }),
+    entry(
+        "weighted_round_robin",
+        "in turn, by polled CPU for each query",
+        |s| Box::new(WeightedRoundRobin::with(s.weighted_round_robin.clone())),
+    ),
     entry("round_robin", "each in turn", |_| {
         Box::new(RoundRobin::new())
     }),

@@ -1,8 +1,9 @@
 //! Round robin: each query to the next available replica in turn. What most proxies do unless told otherwise.
 
 use crate::draw::{Draw, below};
+use crate::policy::candidates::Candidates;
 use crate::policy::query::PickReason;
-use crate::policy::unprobed::{Candidates, Choose, Unprobed};
+use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 
 /// Chooses in turn, starting at a random replica so that many clients do not march in step.

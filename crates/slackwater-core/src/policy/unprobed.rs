@@ -1,18 +1,24 @@
 //! What all policies that send no probes have in common: a fleet, counts, and the way in and out of a query.
 //!
-//! Such a policy is nothing but its rule of choice, a [`Choose`]; [`Unprobed`] makes a [`Policy`] of it.
+//! Such a policy is nothing but its rule of choice, a [`Choose`]; [`Unprobed`] makes a [`Policy`] of it. A rule that
+//! learns from the client's own queries is told of replicas that come and go, of latencies, and of how queries end.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::candidates::Candidates;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
-use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::policy::query::{Decision, Head, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::time::Duration;
 
-/// A rule of choice that looks at nothing but the fleet and the client's own counts.
+/// A rule of choice that looks at nothing but the fleet and what the client sees itself.
+///
+/// What a rule is told never steps back in time. It may concern a replica that has left, or come back under another
+/// name; a rule knows only those that were added and not removed. By default a rule learns nothing.
 pub trait Choose: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
@@ -21,44 +27,68 @@ pub trait Choose: Debug + Send {
 
     /// One of the replicas that the query may go to.
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId>;
+
+    /// A replica has joined, of which nothing is known.
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let _ = (now, replica);
+    }
+
+    /// A replica has left; what was known of it is to be forgotten.
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// The latency of a good answer is known: at the head of the response or, where no head was told of, at its end.
+    fn handle_latency(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
+        let _ = (now, replica, latency);
+    }
+
+    /// A query is over, and how it went is known. Exactly once for each.
+    fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
+        let _ = (now, end);
+    }
 }
 
-/// The replicas that a rule of choice may look at.
+/// How a query went.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidates<'a> {
-    fleet: &'a Fleet,
-    query: Query<'a>,
-}
-
-impl Candidates<'_> {
-    /// The replicas to choose from, the same order from call to call while the fleet stays the same. Some of them may
-    /// have had the query already: see [`Candidates::allows`].
-    pub fn replicas(&self) -> &[ReplicaId] {
-        self.fleet.choice()
-    }
-
-    /// Whether the query may go there.
-    pub fn allows(&self, replica: ReplicaId) -> bool {
-        self.query.allows(replica)
-    }
-
-    /// Queries that this client has in flight there.
-    pub fn in_flight(&self, replica: ReplicaId) -> u32 {
-        self.fleet.in_flight(replica)
-    }
-
-    /// A uniformly random one.
-    pub fn random(&self, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        self.fleet.random(self.query, draw)
-    }
+pub struct QueryEnd {
+    /// Where it went.
+    pub replica: ReplicaId,
+    /// From the pick to the head of the response, or to the end of a query without one.
+    pub latency: Duration,
+    /// What the head said, unless it broke off after a good head: then it failed. A query given up after a good head is
+    /// a success: the replica did what it was to do.
+    pub outcome: Outcome,
+    /// Queries of this client's that are still in flight there.
+    pub in_flight: u32,
 }
 
 /// A policy without probes.
 #[derive(Clone, Debug, Default)]
 pub struct Unprobed<C> {
-    fleet: Fleet,
-    counters: Counters,
-    rule: C,
+    pub(in crate::policy) fleet: Fleet,
+    pub(in crate::policy) counters: Counters,
+    pub(in crate::policy) rule: C,
+    /// The latest time seen: what a rule learns relies on time that does not step back.
+    latest: Instant,
+}
+
+impl<C: Choose> Unprobed<C> {
+    /// The policy with this rule and an empty fleet.
+    pub fn with(rule: impl Into<C>) -> Self {
+        Self {
+            fleet: Fleet::default(),
+            counters: Counters::default(),
+            rule: rule.into(),
+            latest: Instant::EPOCH,
+        }
+    }
+
+    /// The time it is: `now`, or the latest time seen if the driver's clock has stepped back.
+    pub(in crate::policy) fn tick(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
 }
 
 impl<C: Choose + Default> Unprobed<C> {
@@ -73,23 +103,28 @@ impl<C: Choose> Policy for Unprobed<C> {
         C::NAME
     }
 
-    fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
-        self.fleet.add(replica);
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.tick(now);
+        if self.fleet.add(replica) {
+            self.rule.add_replica(now, replica);
+        }
     }
 
-    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
-        self.fleet.remove(replica);
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.tick(now);
+        if self.fleet.remove(replica) {
+            self.rule.remove_replica(replica);
+        }
     }
 
-    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.tick(now);
         self.fleet.set_ejected(replica, !available);
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
-        let candidates = Candidates {
-            fleet: &self.fleet,
-            query,
-        };
+        let now = self.tick(now);
+        let candidates = Candidates::new(now, &self.fleet, query);
         let choice = self.rule.choose(candidates, draw);
         // All available replicas may have had the query; one that is not available is better than none.
         let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
@@ -106,8 +141,45 @@ impl<C: Choose> Policy for Unprobed<C> {
         Decision::Pick(Pick::without_reports(Ticket::new(replica, now), reason))
     }
 
-    fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {
-        self.fleet.query_done(ticket.replica());
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        if ticket.head.is_some() {
+            return;
+        }
+        let head = Head {
+            latency: now.saturating_since(ticket.sent_at()),
+            failed: outcome != Outcome::Success,
+        };
+        ticket.head = Some(head);
+        if !head.failed {
+            self.rule
+                .handle_latency(now, ticket.replica(), head.latency);
+        }
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        let replica = ticket.replica();
+        self.fleet.query_done(replica);
+        let outcome = match ticket.head {
+            Some(head) if head.failed => Outcome::Failed,
+            Some(_) if outcome == Outcome::Dropped => Outcome::Success,
+            _ => outcome,
+        };
+        let latency = ticket.head.map_or_else(
+            || now.saturating_since(ticket.sent_at()),
+            |head| head.latency,
+        );
+        if ticket.head.is_none() && outcome == Outcome::Success {
+            self.rule.handle_latency(now, replica, latency);
+        }
+        let end = QueryEnd {
+            replica,
+            latency,
+            outcome,
+            in_flight: self.fleet.in_flight(replica),
+        };
+        self.rule.handle_end(now, &end);
     }
 
     fn counters(&self) -> Counters {

@@ -5,7 +5,9 @@
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, Pick, Policy, PolicySettings, ProbeId, ProbeRound, Query, Ticket,
+    Decision, ElsSettings, Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings,
+    PolledPowerOfDSettings, PowerOfDSettings, ProbeId, ProbeRound, Query, Settings, Ticket,
+    WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -38,6 +40,9 @@ struct Machine {
     policy: Box<dyn Policy>,
     settings: PrequalSettings,
     synchronous: bool,
+    /// It asks each replica again and again; else as its queries want it to.
+    polls: bool,
+    joined: u64,
     ids: ReplicaIds,
     fleet: Vec<ReplicaId>,
     now: Instant,
@@ -89,15 +94,51 @@ fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
         .map_or_else(|_| PrequalSettings::default(), |_| settings)
 }
 
+/// Settings of all policies but Prequal, at a scale of time from far below to far above that of the operations.
+fn neighbours_settings(byte: u8) -> PolicySettings {
+    let span = Duration::from_millis(1) * (1 << (byte % 8 * 2));
+    let choices = 2 + byte / 8 % 15;
+    let mut all = PolicySettings::default();
+    all.power_of_d = PowerOfDSettings { choices }.validate().unwrap_or_default();
+    let peak_ewma = PeakEwmaSettings {
+        decay: span,
+        failure_penalty: span,
+        choices,
+        ..PeakEwmaSettings::default()
+    };
+    all.peak_ewma = peak_ewma.validate().unwrap_or_default();
+    let els = ElsSettings {
+        time_bias: span,
+        exclude_samples_min: u32::from(choices),
+        ..ElsSettings::default()
+    };
+    all.els = els.validate().unwrap_or_default();
+    let polled_power_of_d = PolledPowerOfDSettings {
+        interval: span,
+        choices,
+    };
+    all.polled_power_of_d = polled_power_of_d.validate().unwrap_or_default();
+    let weighted_round_robin = WeightedRoundRobinSettings {
+        interval: span,
+        smoothing: span,
+        blackout: span / 4,
+        ..WeightedRoundRobinSettings::default()
+    };
+    all.weighted_round_robin = weighted_round_robin.validate().unwrap_or_default();
+    all
+}
+
 impl Machine {
     fn new(bytes: &mut Bytes<'_>) -> Self {
         let entry = &POLICIES[usize::from(bytes.byte()) % POLICIES.len()];
         let settings = settings(bytes);
-        let mut all = PolicySettings::default();
+        let mut all = neighbours_settings(bytes.byte());
         all.prequal = settings.clone().validate().unwrap_or_default();
         Self {
             policy: (entry.build)(&all),
             synchronous: entry.name == "prequal_sync",
+            polls: ["polled_power_of_d", "weighted_round_robin"].contains(&entry.name),
+            joined: 0,
             settings,
             ids: ReplicaIds::new(),
             fleet: Vec::new(),
@@ -114,6 +155,7 @@ impl Machine {
             0 if self.fleet.len() < FLEET_MAX => {
                 if let Some(replica) = self.ids.allocate() {
                     self.fleet.push(replica);
+                    self.joined += 1;
                     self.policy.add_replica(self.now, replica);
                 }
             }
@@ -232,6 +274,9 @@ impl Machine {
         };
         let mut report = LoadReport::new(rif, latency);
         report.draining = bytes.byte().is_multiple_of(8);
+        report.query_rate_millis = (!bytes.byte().is_multiple_of(4)).then(|| bytes.word());
+        report.cpu_millionths = (!bytes.byte().is_multiple_of(4)).then(|| bytes.word());
+        report.error_millionths = (!bytes.byte().is_multiple_of(2)).then(|| bytes.word());
         report.load_scale = LoadScale::from_1024ths(u16::from(bytes.byte()) << 8);
         report
     }
@@ -312,7 +357,13 @@ impl Machine {
         let ended = counters.probes_answered + counters.probes_lost;
         assert!(ended <= counters.probes_sent, "a probe has ended twice");
         let out = counters.probes_sent - ended;
-        assert!(self.synchronous || out <= u64::from(self.settings.probes_outstanding_max));
+        // A replica's first two polls may be less than an interval apart.
+        let most = if self.polls {
+            2 * self.joined
+        } else {
+            self.settings.probes_outstanding_max.into()
+        };
+        assert!(self.synchronous || out <= most);
     }
 
     /// Every query ends, every deadline passes: then nothing is out.

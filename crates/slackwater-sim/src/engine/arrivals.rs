@@ -12,10 +12,10 @@ use slackwater_core::Draw;
 const NS_PER_SECOND: f64 = 1e9;
 
 /// A query, before anybody has chosen anything for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Arrival {
     pub(super) client: u32,
-    pub(super) cost_ns: Time,
+    pub(super) cost_ns: f64,
     pub(super) luck: u64,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Arrivals {
     gaps: Gaps,
     cost: Cost,
     costs: Stream,
+    /// Apart, so that second copies change nothing for first ones.
+    second_costs: Stream,
     luck: Stream,
 }
 
@@ -68,6 +70,7 @@ impl Arrivals {
             gaps,
             cost: scenario.cost.clone(),
             costs: Stream::new(seed, Purpose::Cost, 0),
+            second_costs: Stream::new(seed, Purpose::Cost, 1),
             luck: Stream::new(seed, Purpose::Failure, 0),
         };
         arrivals.schedule();
@@ -89,6 +92,11 @@ impl Arrivals {
             cost_ns: self.cost.sample(&mut self.costs),
             luck: self.luck.draw(),
         }
+    }
+
+    /// The cost of a second copy, where it has one of its own.
+    pub(super) fn another_cost(&mut self) -> f64 {
+        self.cost.sample(&mut self.second_costs)
     }
 
     /// No further query arrives.
@@ -202,7 +210,7 @@ mod tests {
         let (by_client, at) = play(Spread::Poisson, &[1.0, 2.0, 5.0], 80_000);
         // 80 s at 1,000 a second: the deviation is sqrt(80,000) ms = 0.28 s; four of them.
         assert!((at as f64 / 1e9 - 80.0).abs() < 1.2, "{at}");
-        for (count, expected) in by_client.into_iter().zip([10_000, 20_000, 50_000]) {
+        for (count, expected) in by_client.into_iter().zip([10_000_usize, 20_000, 50_000]) {
             // Binomial, deviation at most 137; five of them.
             assert!(expected.abs_diff(count) < 700, "{count} of {expected}");
         }

@@ -4,6 +4,8 @@ use crate::Measured;
 use crate::machine::Time;
 use core::time::Duration;
 
+const SECOND_NS: Time = 1_000_000_000;
+
 /// How a measured query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -41,10 +43,16 @@ impl Meter {
         (self.begins..self.ends).contains(&now)
     }
 
-    /// The span is over and all its queries have ended.
+    /// Whether the second that ends at `now` is within the measured span.
+    pub(super) const fn measures_second(&self, now: Time) -> bool {
+        now >= self.begins + SECOND_NS && now <= self.ends
+    }
+
+    /// Whether nothing that happens at `next` or later can be measured any more: the span is over, and all its queries have
+    /// ended.
     #[inline]
-    pub(super) fn is_done(&self, now: Time) -> bool {
-        now >= self.ends && self.open == 0
+    pub(super) const fn is_done(&self, next: Time) -> bool {
+        next > self.ends && self.open == 0
     }
 
     /// A query arrives; whether it is measured.

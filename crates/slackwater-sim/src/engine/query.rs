@@ -4,22 +4,17 @@
 //! way: to a replica, inside it, and back. It outlives its query where a replica works on for nobody. Slots are used again;
 //! a serial number tells what was meant from its successor.
 
+use super::arrivals::Arrival;
 use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
-use slackwater_core::ReplicaId;
 use slackwater_core::policy::Ticket;
 
-/// The name of a query or an attempt that may be gone by the time somebody asks for it.
+/// The name of something that may be gone by the time somebody asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) slot: u32,
-    pub(super) serial: u32,
-}
-
-/// What carries a serial number.
-pub(super) trait Numbered {
-    fn serial(&self) -> u32;
+    serial: u32,
 }
 
 /// A query that its client waits for.
@@ -28,12 +23,30 @@ pub(super) struct Query {
     serial: u32,
     pub(super) client: u32,
     pub(super) arrived_at: Time,
-    pub(super) cost_ns: Time,
-    /// Whether a failing replica fails it: uniform over all values, and fails below the replica's share.
-    pub(super) luck: u64,
+    pub(super) cost_ns: f64,
+    luck: u64,
     pub(super) measured: bool,
     /// The copies that are out, by slot: the first and its hedge.
-    pub(super) attempts: [Option<u32>; 2],
+    pub(super) copies: [Option<u32>; 2],
+}
+
+impl Query {
+    pub(super) const fn new(
+        serial: u32,
+        arrival: Arrival,
+        arrived_at: Time,
+        measured: bool,
+    ) -> Self {
+        Self {
+            serial,
+            client: arrival.client,
+            arrived_at,
+            cost_ns: arrival.cost_ns,
+            luck: arrival.luck,
+            measured,
+            copies: [None, None],
+        }
+    }
 }
 
 /// One copy of a query.
@@ -43,8 +56,9 @@ pub(super) struct Attempt {
     pub(super) query: Key,
     /// The replica's number.
     pub(super) replica: u32,
-    /// The replica's name at the choice; a hedge avoids it.
-    pub(super) id: Option<ReplicaId>,
+    pub(super) work_ns: f64,
+    /// A replica that fails a share of its queries fails those below that share of all draws.
+    pub(super) luck: u64,
     /// There until the client is done with this copy; clairvoyants give none.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
@@ -59,8 +73,41 @@ pub(super) enum Stage {
     Unwanted,
     /// At the replica.
     Served(Served),
-    /// Its answer is on its way back.
+    /// Its end is on its way back.
     Leaving,
+}
+
+impl Attempt {
+    pub(super) const fn new(
+        serial: u32,
+        key: Key,
+        query: &Query,
+        replica: u32,
+        work_ns: f64,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        Self {
+            serial,
+            query: key,
+            replica,
+            work_ns,
+            luck: query.luck,
+            ticket,
+            stage: Stage::Coming,
+        }
+    }
+
+    pub(super) const fn key(&self, slot: u32) -> Key {
+        Key {
+            slot,
+            serial: self.serial,
+        }
+    }
+}
+
+/// What carries a serial number.
+pub(super) trait Numbered {
+    fn serial(&self) -> u32;
 }
 
 impl Numbered for Query {
@@ -97,11 +144,8 @@ impl<T: Numbered> Table<T> {
     pub(super) fn insert(&mut self, make: impl FnOnce(u32) -> T) -> Key {
         let serial = self.next_serial;
         self.next_serial = self.next_serial.wrapping_add(1);
-        let slot = self.slots.insert(make(serial));
-        Key {
-            slot: slot_number(slot),
-            serial,
-        }
+        let slot = slot_number(self.slots.insert(make(serial)));
+        Key { slot, serial }
     }
 
     #[inline]
@@ -118,62 +162,36 @@ impl<T: Numbered> Table<T> {
             .filter(|found| found.serial() == key.serial)
     }
 
-    /// What is in a slot, for those who hold the slot as long as they name it.
+    /// What is in a slot, for those who know that it is still theirs.
     #[inline]
     pub(super) fn at(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)
     }
 
+    /// The same, and out with it.
     #[inline]
     pub(super) fn take(&mut self, slot: u32) -> Option<T> {
         self.slots.try_remove(slot as usize)
     }
 
+    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+        self.find(key)?;
+        self.take(key.slot)
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let slots = self.slots.iter_mut();
+        slots.map(|(slot, thing)| (slot_number(slot), thing))
+    }
 }
 
-/// Slots stay far below 2^32: each one stands for hundreds of bytes.
+/// Slots, clients and replicas are far fewer than 2^32.
 #[inline]
 pub(super) fn slot_number(slot: usize) -> u32 {
     u32::try_from(slot).unwrap_or(u32::MAX)
-}
-
-impl Query {
-    pub(super) const fn new(
-        serial: u32,
-        arrival: &super::arrivals::Arrival,
-        arrived_at: Time,
-        measured: bool,
-    ) -> Self {
-        Self {
-            serial,
-            client: arrival.client,
-            arrived_at,
-            cost_ns: arrival.cost_ns,
-            luck: arrival.luck,
-            measured,
-            attempts: [None, None],
-        }
-    }
-}
-
-impl Attempt {
-    pub(super) const fn new(
-        serial: u32,
-        query: Key,
-        replica: u32,
-        id: Option<ReplicaId>,
-        ticket: Option<Ticket>,
-    ) -> Self {
-        Self {
-            serial,
-            query,
-            replica,
-            id,
-            ticket,
-            stage: Stage::Coming,
-        }
-    }
 }

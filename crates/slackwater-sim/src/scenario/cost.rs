@@ -115,3 +115,122 @@ fn normal_share_below(z: f64, density: f64) -> f64 {
     }
     0.5 + density * sum
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Purpose;
+
+    const MS: f64 = 1e6;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn samples(cost: &Cost, count: usize) -> Vec<f64> {
+        let mut stream = Stream::new(1, Purpose::Cost, 0);
+        (0..count).map(|_| cost.sample(&mut stream)).collect()
+    }
+
+    /// Asserts that this share of the samples lies beyond `bound`: four deviations of a binomial.
+    fn assert_share_beyond(samples: &[f64], bound: f64, share: f64) {
+        let count = samples.len() as f64;
+        let beyond = samples.iter().filter(|&&cost| cost > bound).count() as f64;
+        let deviation = (count * share * (1.0 - share)).sqrt();
+        assert!(
+            (beyond - count * share).abs() < 4.0 * deviation,
+            "{beyond} of {count} beyond {bound}"
+        );
+    }
+
+    #[test]
+    fn the_testbeds_cost_has_the_papers_quantiles() {
+        let mean = Duration::from_micros(79_700);
+        let cost = Cost::ClippedNormal {
+            mean,
+            deviation: mean,
+        };
+        let samples = samples(&cost, 400_000);
+        // The paper's 80, 182, 265, 325 ms, to the nearest.
+        for (ms, share) in [(79.7, 0.5), (181.84, 0.1), (265.11, 0.01), (325.99, 0.001)] {
+            assert_share_beyond(&samples, ms * MS, share);
+        }
+        // Clipped, not drawn again: Φ(1) of the queries cost something.
+        assert_share_beyond(&samples, 0.0, 0.841_34);
+    }
+
+    #[test]
+    fn the_mean_is_the_mean_of_what_is_drawn() {
+        let normal = |mean, deviation| Cost::ClippedNormal {
+            mean: ms(mean),
+            deviation: ms(deviation),
+        };
+        let costs = [
+            Cost::Fixed(ms(7)),
+            Cost::Exponential(ms(7)),
+            normal(7, 7),
+            normal(7, 1),
+            normal(7, 0),
+            normal(1, 20),
+            Cost::Lognormal {
+                median: ms(7),
+                sigma: 1.0,
+            },
+            Cost::Pareto {
+                least: ms(7),
+                alpha: 3.0,
+            },
+            Cost::Trace([ms(1), ms(2), ms(30)].into()),
+        ];
+        for cost in costs {
+            let samples = samples(&cost, 200_000);
+            let mean = samples.iter().sum::<f64>() / 200_000.0;
+            let expected = cost.mean_ns();
+            // Deviations are at most 1.5 of their means (clipped at 1 of 20 ms), so that five deviations of the mean are 1.7 %.
+            assert!((mean / expected - 1.0).abs() < 0.017, "{cost:?}: {mean}");
+        }
+    }
+
+    #[test]
+    fn the_clipped_normals_mean_is_exact() {
+        // Φ(1) + φ(1), from tables.
+        let mean = clipped_normal_mean(1.0, 1.0);
+        assert!((mean - (0.841_344_746_068_543 + 0.241_970_724_519_143)).abs() < 1e-12);
+        // Never below zero: nothing to clip, on either side of the series' end.
+        assert!((clipped_normal_mean(7.9, 1.0) - 7.9).abs() < 1e-12);
+        assert!((clipped_normal_mean(8.1, 1.0) - 8.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn tails_are_as_heavy_as_they_should_be() {
+        let pareto = samples(
+            &Cost::Pareto {
+                least: ms(6),
+                alpha: 2.5,
+            },
+            200_000,
+        );
+        assert!(pareto.iter().all(|&cost| cost >= 6.0 * MS));
+        // P(X > 4 · least) = 4^-2.5.
+        assert_share_beyond(&pareto, 24.0 * MS, 1.0 / 32.0);
+        let lognormal = samples(
+            &Cost::Lognormal {
+                median: ms(7),
+                sigma: 2.0,
+            },
+            200_000,
+        );
+        // Beyond two deviations of the logarithm.
+        assert_share_beyond(&lognormal, 7.0 * MS * f64::exp(4.0), 0.022_75);
+    }
+
+    #[test]
+    fn means_that_do_not_exist_are_not_invented() {
+        let pareto = Cost::Pareto {
+            least: ms(1),
+            alpha: 1.0,
+        };
+        assert!(pareto.mean_ns().is_infinite());
+        assert!(Cost::Trace([].into()).mean_ns().abs() < 1e-12);
+    }
+}

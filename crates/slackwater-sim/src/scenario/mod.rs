@@ -58,14 +58,14 @@ impl Scenario {
             .fold(0, |sum: usize, group| sum.saturating_add(group.count))
     }
 
-    /// The group of replica number `replica`; `None` if there is no such replica.
-    pub fn group_of(&self, replica: usize) -> Option<&Group> {
-        let mut first = 0_usize;
-        self.fleet.iter().find(|group| {
-            let end = first.saturating_add(group.count);
-            let within = (first..end).contains(&replica);
-            first = end;
-            within
-        })
+    /// The number of the group of replica number `replica`; the number of groups if there is no such replica.
+    pub fn group_of(&self, replica: usize) -> usize {
+        let mut rest = replica;
+        let before = self.fleet.iter().take_while(|group| {
+            let beyond = rest >= group.count;
+            rest = rest.saturating_sub(group.count);
+            beyond
+        });
+        before.count()
     }
 }

@@ -1,0 +1,212 @@
+//! What a rule of choice may look at: the replicas that a query may go to, and ways to draw among them.
+
+use crate::draw::{Draw, below};
+use crate::policy::fleet::Fleet;
+use crate::policy::query::Query;
+use crate::replica::ReplicaId;
+use crate::time::Instant;
+
+/// The most replicas that are drawn for one query.
+const DRAWN_MAX: u8 = 16;
+
+/// The replicas that a rule of choice may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates<'a> {
+    now: Instant,
+    fleet: &'a Fleet,
+    query: Query<'a>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(in crate::policy) const fn new(now: Instant, fleet: &'a Fleet, query: Query<'a>) -> Self {
+        Self { now, fleet, query }
+    }
+
+    /// When the choice is made.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The replicas to choose from, the same order from call to call while the fleet stays the same. Some of them may
+    /// have had the query already: see [`Candidates::allows`].
+    pub fn replicas(&self) -> &'a [ReplicaId] {
+        self.fleet.choice()
+    }
+
+    /// Whether the query may go there.
+    pub fn allows(&self, replica: ReplicaId) -> bool {
+        self.query.allows(replica)
+    }
+
+    /// The replicas that the query may go to.
+    pub fn allowed(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        (self.replicas().iter().copied()).filter(|&replica| self.allows(replica))
+    }
+
+    /// Queries that this client has in flight there.
+    pub fn in_flight(&self, replica: ReplicaId) -> u32 {
+        self.fleet.in_flight(replica)
+    }
+
+    /// A uniformly random one.
+    pub fn random(&self, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        self.fleet.random(self.query, draw)
+    }
+
+    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them, if there are not more, and
+    /// never more than 16); of these the one with the lowest load, of equals the first drawn.
+    ///
+    /// One draw each. Takes time in proportion to the fleet only for a query that avoids somebody.
+    pub fn best_of_drawn<L: PartialOrd>(
+        &self,
+        choices: u8,
+        draw: &mut dyn Draw,
+        mut load: impl FnMut(ReplicaId) -> L,
+    ) -> Option<ReplicaId> {
+        let mut drawn = DistinctIndexes::default();
+        let mut best: Option<(ReplicaId, L)> = None;
+        let count = u32::try_from(self.allowed_count()).ok()?;
+        for _ in 0..count.min(u32::from(choices.min(DRAWN_MAX))) {
+            let replica = self.nth_allowed(drawn.next(count, draw))?;
+            let load = load(replica);
+            if best.as_ref().is_none_or(|(_, lowest)| load < *lowest) {
+                best = Some((replica, load));
+            }
+        }
+        best.map(|(replica, _)| replica)
+    }
+
+    fn allowed_count(&self) -> usize {
+        if self.query.avoid.is_empty() {
+            self.replicas().len()
+        } else {
+            self.allowed().count()
+        }
+    }
+
+    fn nth_allowed(&self, index: u32) -> Option<ReplicaId> {
+        let index = index as usize;
+        if self.query.avoid.is_empty() {
+            self.replicas().get(index).copied()
+        } else {
+            self.allowed().nth(index)
+        }
+    }
+}
+
+/// Indexes drawn without replacement, every order of them equally likely.
+#[derive(Default)]
+struct DistinctIndexes {
+    /// In ascending order; the first `len` are in use.
+    drawn: [u32; DRAWN_MAX as usize],
+    len: usize,
+}
+
+impl DistinctIndexes {
+    /// Another index below `count`, drawn among those that are left and then moved past those that are gone. Robert
+    /// Floyd's algorithm would rarely draw the last index first, and the first drawn wins ties.
+    fn next(&mut self, count: u32, draw: &mut dyn Draw) -> u32 {
+        let gone = u32::try_from(self.len).unwrap_or(u32::MAX);
+        let mut index = below(draw, count.saturating_sub(gone));
+        let mut place = 0;
+        while place < self.len && self.drawn[place] <= index {
+            index += 1;
+            place += 1;
+        }
+        self.drawn.copy_within(place..self.len, place + 1);
+        self.drawn[place] = index;
+        self.len += 1;
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::SplitMix64;
+    use crate::replica::ReplicaIds;
+    use alloc::vec::Vec;
+
+    fn fleet(replicas: usize) -> (Fleet, Vec<ReplicaId>) {
+        let mut ids = ReplicaIds::new();
+        let mut fleet = Fleet::default();
+        let names: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
+        for &name in &names {
+            fleet.add(name);
+        }
+        (fleet, names)
+    }
+
+    /// The replicas that a query draws, in order.
+    fn drawn(fleet: &Fleet, query: Query<'_>, choices: u8, draw: &mut dyn Draw) -> Vec<ReplicaId> {
+        let mut drawn = Vec::new();
+        let candidates = Candidates::new(Instant::EPOCH, fleet, query);
+        let best = candidates.best_of_drawn(choices, draw, |replica| {
+            drawn.push(replica);
+            0
+        });
+        assert_eq!(best, drawn.first().copied(), "all equal: the first drawn");
+        drawn
+    }
+
+    #[test]
+    fn a_replica_is_drawn_once_and_the_lowest_load_wins() {
+        let (fleet, names) = fleet(5);
+        // Draws at the low end: the first index that is left, each time.
+        let all = drawn(&fleet, Query::first(), 16, &mut || 0);
+        assert_eq!(all, names, "as many as there are");
+        let all = drawn(&fleet, Query::first(), 16, &mut || u64::MAX);
+        assert!(
+            all.iter().rev().eq(&names),
+            "the last that is left: {all:?}"
+        );
+
+        let candidates = Candidates::new(Instant::EPOCH, &fleet, Query::first());
+        let loads = [3, 1, 2, 1, 0];
+        let place = |replica| {
+            names
+                .iter()
+                .position(|&name| name == replica)
+                .expect("known")
+        };
+        let best = candidates.best_of_drawn(4, &mut || 0, |replica| loads[place(replica)]);
+        assert_eq!(
+            best,
+            Some(names[1]),
+            "the first of the two lowest among the four drawn"
+        );
+    }
+
+    #[test]
+    fn every_ordered_pair_is_equally_likely_whoever_is_avoided() {
+        let (fleet, names) = fleet(6);
+        let avoid = [names[0], names[3], names[0]];
+        let allowed = [names[1], names[2], names[4], names[5]];
+        let mut draw = SplitMix64::new(4);
+        let mut counts = [[0_i32; 4]; 4];
+        for _ in 0..12_000 {
+            let pair = drawn(&fleet, Query::retry(&avoid), 2, &mut draw);
+            let place = |replica| allowed.iter().position(|&other| other == replica);
+            let [first, second] = pair.as_slice() else {
+                panic!("{pair:?}")
+            };
+            counts[place(*first).expect("allowed")][place(*second).expect("allowed")] += 1;
+        }
+        for (first, row) in counts.into_iter().enumerate() {
+            for (second, count) in row.into_iter().enumerate() {
+                // Binomial: mean 1,000, standard deviation 30; six of them is one in 500 million.
+                let expected = if first == second { 0 } else { 1_000 };
+                let tolerance = if first == second { 0 } else { 180 };
+                assert!((count - expected).abs() <= tolerance, "{counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_allowed_is_nobody_drawn() {
+        let (fleet, names) = fleet(2);
+        assert_eq!(drawn(&fleet, Query::retry(&names), 2, &mut || 0), []);
+        let (empty, _) = self::fleet(0);
+        assert_eq!(drawn(&empty, Query::first(), 2, &mut || 0), []);
+    }
+}

@@ -1,0 +1,145 @@
+//! Exponential decay, without a mathematics library: what is left of a value after some time.
+//!
+//! e^(−x) is 2^(−k) · e^(−r), where k is the whole number of halvings nearest to x / ln 2 and r, at most half of ln 2
+//! either way, is small enough for a short Taylor series. Only additions, multiplications and divisions: the same
+//! result on every machine.
+
+use core::f64::consts::LN_2;
+
+/// Terms of the series after the first: the next one would be below (ln 2 / 2)^13 / 13! ≈ 2 · 10^−16.
+const TERMS: u32 = 12;
+
+/// Beyond so many halvings nothing is left: the least positive normal number is 2^−1022.
+const HALVINGS_MAX: u64 = 1022;
+
+/// e^(−x) for x from 0 up, to a relative error far below 10^−9; below 2^−1022 it is zero. A negative x counts as 0.
+pub(crate) fn exp_neg(x: f64) -> f64 {
+    let x = x.max(0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "x is not negative, and a cast of what is too large saturates"
+    )]
+    let halvings = (x / LN_2 + 0.5) as u64;
+    if halvings > HALVINGS_MAX {
+        return 0.0;
+    }
+    let rest = x - halvings as f64 * LN_2;
+    let series = (1..=TERMS)
+        .rev()
+        .fold(1.0, |sum, term| 1.0 - rest / f64::from(term) * sum);
+    // A double with no fraction and this exponent is 2^(−halvings).
+    series * f64::from_bits((1023 - halvings) << 52)
+}
+
+/// The share that is left after `span_ns` of what decays with the time constant `constant_ns`: e^(−span / constant).
+/// With a constant of 0 nothing is left, however short the span.
+pub(crate) fn left_after(span_ns: u64, constant_ns: u64) -> f64 {
+    if constant_ns == 0 {
+        return 0.0;
+    }
+    exp_neg(span_ns as f64 / constant_ns as f64)
+}
+
+/// A mean of samples by weights that grow with time: e^(t/τ) for one of time t. What came earlier fades by itself then,
+/// and means of the same weights add up (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, 2009).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ForwardMean {
+    pub(crate) weight: f64,
+    pub(crate) sum: f64,
+}
+
+impl ForwardMean {
+    pub(crate) fn record(&mut self, weight: f64, sample: f64) {
+        self.weight += weight;
+        self.sum += weight * sample;
+    }
+
+    /// The mean, or this where there are no samples.
+    pub(crate) fn or(&self, none: f64) -> f64 {
+        if self.weight > 0.0 {
+            self.sum / self.weight
+        } else {
+            none
+        }
+    }
+
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.weight *= factor;
+        self.sum *= factor;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.weight += other.weight;
+        self.sum += other.sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_known_values() {
+        // To 17 digits, from tables.
+        let known = [
+            (0.1, 0.904_837_418_035_959_6),
+            (0.346_573_590_279_972_64, core::f64::consts::FRAC_1_SQRT_2),
+            (LN_2, 0.5),
+            (0.5, 0.606_530_659_712_633_4),
+            (1.0, 0.367_879_441_171_442_33),
+            (2.0, 0.135_335_283_236_612_7),
+            (10.0, 4.539_992_976_248_485e-5),
+            (100.0, 3.720_075_976_020_836e-44),
+            (700.0, 9.859_676_543_759_77e-305),
+        ];
+        for (x, expected) in known {
+            let error = (exp_neg(x) / expected - 1.0).abs();
+            assert!(error < 1e-12, "e^-{x}: off by {error}");
+        }
+    }
+
+    #[test]
+    fn is_one_at_zero_and_nothing_far_out() {
+        for x in [0.0, -0.0, -5.0, f64::NAN] {
+            assert_eq!(exp_neg(x).to_bits(), 1.0_f64.to_bits(), "e^-{x}");
+        }
+        for x in [709.0, 1e9, f64::MAX, f64::INFINITY] {
+            assert_eq!(exp_neg(x).to_bits(), 0, "e^-{x}");
+        }
+    }
+
+    #[test]
+    fn a_sum_of_spans_decays_as_the_product_and_never_rises() {
+        let mut last = 1.0;
+        for step in 1..5_000_u32 {
+            let x = f64::from(step) / 50.0;
+            let (whole, halves) = (exp_neg(x), exp_neg(x / 2.0));
+            assert!((halves * halves / whole - 1.0).abs() < 1e-12, "{x}");
+            assert!(whole < last, "{x}");
+            last = whole;
+        }
+    }
+
+    #[test]
+    fn with_a_bias_of_a_minute_63_percent_come_from_the_last_and_23_from_the_one_before() {
+        for (minute, share) in [(0, 0.632), (1, 0.233)] {
+            let mut mean = ForwardMean::default();
+            for second in 0..1_200 {
+                let weight = 1.0 / exp_neg(f64::from(second) / 60.0);
+                let ago = (1_199 - second) / 60;
+                mean.record(weight, if ago == minute { 1.0 } else { 0.0 });
+            }
+            // A sample a second is off by half of one, 1/120 of the share.
+            assert!((mean.or(0.0) - share).abs() < 0.006, "{mean:?}");
+        }
+    }
+
+    #[test]
+    fn a_constant_of_zero_leaves_nothing() {
+        assert_eq!(left_after(0, 0).to_bits(), 0);
+        assert_eq!(left_after(7, 0).to_bits(), 0);
+        assert_eq!(left_after(0, 7).to_bits(), 1.0_f64.to_bits());
+        assert!((left_after(14, 7) - 0.135_335_283_236_612_7).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,485 @@
+//! What all policies have in common that ask every replica again and again: when whom, and what becomes of the answers.
+//!
+//! Such a policy is an [`Unprobed`] whose rule of choice also looks at reports: a [`ChoosePolled`]. Each replica is asked
+//! once in every interval, at a phase of its own that is drawn when it joins, so that neither one client's polls nor those
+//! of many go out at once; the first poll goes out when the replica joins. A poll that is not answered within the
+//! interval, or a second if that is shorter, is lost; a replica that loses three in a row is silent, and what it said of
+//! itself is forgotten.
+
+use crate::draw::{Draw, below};
+use crate::policy::Policy;
+use crate::policy::observe::{Counters, Snapshot};
+use crate::policy::probe::{Probe, ProbeId};
+use crate::policy::query::{Decision, Outcome, Query, Ticket};
+use crate::policy::unprobed::{Choose, Unprobed};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::LoadReport;
+use crate::time::{Instant, span_ns};
+use alloc::collections::{BinaryHeap, VecDeque};
+use core::cmp::Reverse;
+use core::time::Duration;
+
+/// A poll is answered by then, or lost, however long the interval.
+const DEADLINE_MAX: Duration = Duration::from_secs(1);
+/// So many polls lost in a row make a replica silent.
+const LOST_IN_A_ROW: u8 = 3;
+
+/// A rule of choice that also looks at what replicas report, as they are asked periodically.
+pub trait ChoosePolled: Choose {
+    /// How often each replica is asked.
+    fn interval(&self) -> Duration;
+
+    /// A replica of the fleet has answered.
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport);
+
+    /// A replica answers no more; what it reported does not hold for ever.
+    fn handle_silence(&mut self, replica: ReplicaId);
+}
+
+/// A policy that polls.
+#[derive(Clone, Debug)]
+pub struct Polled<C> {
+    pub(in crate::policy) choosing: Unprobed<C>,
+    polling: Polling,
+}
+
+impl<C: ChoosePolled> Polled<C> {
+    /// The policy with this rule and an empty fleet.
+    pub fn with(rule: impl Into<C>) -> Self {
+        let choosing: Unprobed<C> = Unprobed::with(rule);
+        let polling = Polling::new(choosing.rule.interval());
+        Self { choosing, polling }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(replica) = self.polling.expire_one(now) {
+            self.poll_lost(replica);
+        }
+    }
+
+    fn poll_lost(&mut self, replica: ReplicaId) {
+        self.choosing.counters.probes_lost += 1;
+        if self.polling.lost(replica) {
+            self.choosing.rule.handle_silence(replica);
+            self.choosing.fleet.set_draining(replica, false);
+        }
+    }
+}
+
+impl<C: ChoosePolled> Policy for Polled<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.choosing.tick(now);
+        if !self.choosing.fleet.knows(replica) {
+            self.polling.add(now, replica);
+        }
+        self.choosing.add_replica(now, replica);
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.polling.remove(replica);
+        self.choosing.remove_replica(now, replica);
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.choosing.set_available(now, replica, available);
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        self.choosing.handle_query(now, query, draw)
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        self.choosing.handle_head(now, ticket, outcome);
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        self.choosing.handle_query_done(now, ticket, outcome);
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let now = self.choosing.tick(now);
+        self.expire(now);
+        let probe = self.polling.next(now, draw);
+        if probe.is_some() {
+            self.choosing.counters.probes_sent += 1;
+        }
+        probe
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        _draw: &mut dyn Draw,
+    ) {
+        let now = self.choosing.tick(now);
+        self.expire(now);
+        let Some(replica) = self.polling.end(probe) else {
+            self.choosing.counters.reports_late += 1;
+            return;
+        };
+        self.choosing.counters.probes_answered += 1;
+        if !self.choosing.fleet.knows(replica) {
+            self.choosing.counters.reports_unknown += 1;
+            return;
+        }
+        self.polling.answered(replica);
+        self.choosing.fleet.set_draining(replica, report.draining);
+        self.choosing.rule.handle_report(now, replica, report);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        self.choosing.tick(now);
+        if let Some(replica) = self.polling.end(probe) {
+            self.poll_lost(replica);
+        }
+    }
+
+    /// The replica is asked again when its next poll is due, and not before: the sender is full.
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        if self.polling.end(probe).is_some() {
+            self.choosing.counters.probes_unsent += 1;
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.polling.next_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _draw: &mut dyn Draw) {
+        let now = self.choosing.tick(now);
+        self.expire(now);
+    }
+
+    fn counters(&self) -> Counters {
+        self.choosing.counters()
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let is_silent = |replica| self.polling.is_silent(replica);
+        Snapshot {
+            replicas: self.choosing.fleet.views(is_silent),
+            ..self.choosing.snapshot(now)
+        }
+    }
+}
+
+/// A poll that is out.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    replica: ReplicaId,
+    deadline: Instant,
+}
+
+/// What is heard of a replica.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hearing {
+    asked: bool,
+    lost_in_a_row: u8,
+}
+
+/// Which polls are due, and which are out.
+#[derive(Clone, Debug)]
+struct Polling {
+    interval_ns: u64,
+    deadline_ns: u64,
+    /// The next poll of each replica, the earliest first.
+    due: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
+    /// In the order of their numbers, which is that of their deadlines; the first is out, of the others some have ended.
+    out: VecDeque<Option<Out>>,
+    /// The number of the first.
+    first: u32,
+    hearings: ReplicaMap<Hearing>,
+}
+
+impl Polling {
+    fn new(interval: Duration) -> Self {
+        Self {
+            interval_ns: span_ns(interval),
+            deadline_ns: span_ns(interval.min(DEADLINE_MAX)),
+            due: BinaryHeap::new(),
+            out: VecDeque::new(),
+            first: 0,
+            hearings: ReplicaMap::default(),
+        }
+    }
+
+    fn add(&mut self, now: Instant, replica: ReplicaId) {
+        self.hearings.insert(replica, Hearing::default());
+        self.due.push(Reverse((now, replica)));
+        // Polls of the whole fleet may be out together.
+        self.out.reserve(self.due.len());
+    }
+
+    /// A poll of a replica that left stays out until it ends; nobody cares how.
+    fn remove(&mut self, replica: ReplicaId) {
+        if self.hearings.remove(replica).is_some() {
+            self.due.retain(|&Reverse((_, other))| other != replica);
+        }
+    }
+
+    /// The next poll that is due.
+    fn next(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let &Reverse((due, replica)) = self.due.peek().filter(|Reverse((due, _))| *due <= now)?;
+        self.due.pop();
+        let next_due = self.due_after(now, due, replica, draw);
+        self.due.push(Reverse((next_due, replica)));
+        let deadline = now.plus_ns(self.deadline_ns);
+        let place = u32::try_from(self.out.len()).unwrap_or(u32::MAX);
+        self.out.push_back(Some(Out { replica, deadline }));
+        Some(Probe {
+            id: ProbeId {
+                slot: 0,
+                serial: self.first.wrapping_add(place),
+            },
+            replica,
+            deadline,
+        })
+    }
+
+    /// When a replica is asked again that is asked now: an interval after this poll was due, except that its first two
+    /// are a random part of one apart, and that polls missed for longer are not made up for.
+    fn due_after(
+        &mut self,
+        now: Instant,
+        due: Instant,
+        replica: ReplicaId,
+        draw: &mut dyn Draw,
+    ) -> Instant {
+        if let Some(hearing) = self.hearings.find_mut(replica)
+            && !hearing.asked
+        {
+            hearing.asked = true;
+            let interval_us = u32::try_from(self.interval_ns / 1_000).unwrap_or(u32::MAX);
+            return now.plus_ns((u64::from(below(draw, interval_us)) + 1) * 1_000);
+        }
+        let regular = due.plus_ns(self.interval_ns);
+        if regular > now {
+            regular
+        } else {
+            now.plus_ns(self.interval_ns)
+        }
+    }
+
+    /// Ends a poll; the replica that was asked, or `None` if it has ended already.
+    fn end(&mut self, id: ProbeId) -> Option<ReplicaId> {
+        let place = id.serial.wrapping_sub(self.first) as usize;
+        let ended = self.out.get_mut(place)?.take()?;
+        self.drop_ended();
+        Some(ended.replica)
+    }
+
+    /// Ends the first poll, if its deadline has passed.
+    fn expire_one(&mut self, now: Instant) -> Option<ReplicaId> {
+        let first = self.out.front_mut()?;
+        let expired = first.take_if(|out| out.deadline <= now)?;
+        self.drop_ended();
+        Some(expired.replica)
+    }
+
+    fn drop_ended(&mut self) {
+        while let Some(None) = self.out.front() {
+            self.out.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+
+    fn answered(&mut self, replica: ReplicaId) {
+        if let Some(hearing) = self.hearings.find_mut(replica) {
+            hearing.lost_in_a_row = 0;
+        }
+    }
+
+    /// `true` if the replica falls silent by this.
+    fn lost(&mut self, replica: ReplicaId) -> bool {
+        let Some(hearing) = self.hearings.find_mut(replica) else {
+            return false;
+        };
+        hearing.lost_in_a_row = hearing.lost_in_a_row.saturating_add(1);
+        hearing.lost_in_a_row == LOST_IN_A_ROW
+    }
+
+    fn is_silent(&self, replica: ReplicaId) -> bool {
+        let hearing = self.hearings.find(replica);
+        hearing.is_some_and(|hearing| hearing.lost_in_a_row >= LOST_IN_A_ROW)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let deadline = self.out.front().copied().flatten().map(|out| out.deadline);
+        let due = self.due.peek().map(|&Reverse((due, _))| due);
+        deadline.into_iter().chain(due).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::trial::Trial;
+    use crate::policy::{PolledPowerOfD, PolledPowerOfDConfig};
+    use crate::report::Rif;
+    use alloc::vec::Vec;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Replicas that are asked every 500 ms.
+    fn trial(replicas: usize) -> Trial<PolledPowerOfD> {
+        Trial::new(
+            PolledPowerOfD::with(PolledPowerOfDConfig::default()),
+            replicas,
+        )
+    }
+
+    fn polls(trial: &mut Trial<PolledPowerOfD>) -> Vec<Probe> {
+        let policy = &mut trial.policy;
+        core::iter::from_fn(|| policy.poll_probe(trial.now, &mut trial.draw)).collect()
+    }
+
+    fn answer(trial: &mut Trial<PolledPowerOfD>, poll: Probe, draining: bool) {
+        let mut report = LoadReport::new(Rif::ZERO, None);
+        report.draining = draining;
+        let policy = &mut trial.policy;
+        policy.handle_report(trial.now, poll.id, &report, &mut trial.draw);
+    }
+
+    /// Goes to the next moment at which something is to be done, and does it.
+    fn wait(trial: &mut Trial<PolledPowerOfD>) {
+        trial.now = trial.policy.poll_timeout().expect("replicas are known");
+        trial.policy.handle_timeout(trial.now, &mut trial.draw);
+    }
+
+    #[test]
+    fn every_replica_is_asked_at_once_and_then_once_an_interval_at_its_own_phase() {
+        let mut trial = trial(100);
+        let first = polls(&mut trial);
+        let asked: Vec<_> = first.iter().map(|poll| poll.replica).collect();
+        assert_eq!(asked, trial.replicas, "whoever joins is asked at once");
+        assert!(
+            first
+                .iter()
+                .all(|poll| poll.deadline == trial.now + 500 * MS)
+        );
+        for poll in first {
+            answer(&mut trial, poll, false);
+        }
+        let mut times = alloc::vec![Vec::new(); 100];
+        let end = trial.now + 5_000 * MS;
+        while trial.policy.poll_timeout().is_some_and(|at| at < end) {
+            wait(&mut trial);
+            let due = polls(&mut trial);
+            assert!(due.len() <= 2, "{} at once", due.len());
+            for poll in due {
+                times[trial.place(poll.replica)].push(trial.now);
+                answer(&mut trial, poll, false);
+            }
+        }
+        let mut phases = [0; 5];
+        for times in &times {
+            assert!((9..=10).contains(&times.len()), "{}", times.len());
+            assert!(times.windows(2).all(|pair| pair[1] == pair[0] + 500 * MS));
+            let phase = times[0].ns_since(Instant::EPOCH).saturating_sub(1) / 100_000_000;
+            phases[usize::try_from(phase).expect("below 5")] += 1;
+        }
+        // Binomial: mean 20, standard deviation 4.
+        assert!(
+            phases.iter().all(|count| (4..=36).contains(count)),
+            "{phases:?}"
+        );
+        let counters = trial.policy.counters();
+        assert_eq!(counters.probes_sent, counters.probes_answered);
+    }
+
+    #[test]
+    fn polls_that_were_missed_are_not_made_up_for() {
+        let mut trial = trial(1);
+        assert_eq!(polls(&mut trial).len(), 1);
+        trial.after(10_000 * MS);
+        assert_eq!(polls(&mut trial).len(), 1);
+        trial.after(499 * MS);
+        assert_eq!(polls(&mut trial).len(), 0);
+        trial.after(MS);
+        assert_eq!(polls(&mut trial).len(), 1);
+    }
+
+    #[test]
+    fn a_poll_ends_once_and_the_third_lost_in_a_row_makes_silent() {
+        let mut trial = trial(1);
+        let silent =
+            |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].silent;
+        let draining =
+            |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].draining;
+        let poll = polls(&mut trial)[0];
+        answer(&mut trial, poll, true);
+        assert!(draining(&trial), "its own word");
+        answer(&mut trial, poll, false);
+        assert_eq!(trial.policy.counters().reports_late, 1, "it has ended");
+        assert!(draining(&trial));
+
+        let mut last = poll;
+        for lost in 1..=3 {
+            assert!(!silent(&trial) && draining(&trial), "{lost}");
+            while trial.policy.counters().probes_lost < lost {
+                wait(&mut trial);
+                last = polls(&mut trial).pop().unwrap_or(last);
+            }
+        }
+        assert!(
+            silent(&trial) && !draining(&trial),
+            "its word no longer holds"
+        );
+        let counters = trial.policy.counters();
+        assert_eq!(counters.probes_answered, 1);
+
+        answer(&mut trial, last, false);
+        assert!(!silent(&trial));
+        trial
+            .policy
+            .handle_probe_lost(trial.now, last.id, &mut trial.draw);
+        trial.policy.handle_probe_unsent(last.id);
+        assert_eq!(trial.policy.counters().probes_lost, 3, "it has ended");
+        assert_eq!(trial.policy.counters().probes_unsent, 0);
+    }
+
+    #[test]
+    fn a_poll_that_could_not_be_sent_is_neither_lost_nor_made_up_for() {
+        let mut trial = trial(1);
+        let poll = polls(&mut trial)[0];
+        trial.policy.handle_probe_unsent(poll.id);
+        assert_eq!(polls(&mut trial).len(), 0);
+        trial.after(500 * MS);
+        assert_eq!(polls(&mut trial).len(), 1);
+        let counters = trial.policy.counters();
+        assert_eq!((counters.probes_unsent, counters.probes_lost), (1, 0));
+    }
+
+    #[test]
+    fn whoever_leaves_is_asked_no_more_and_its_answer_is_nobodys() {
+        let mut trial = trial(1);
+        let poll = polls(&mut trial)[0];
+        trial.replace(0);
+        answer(&mut trial, poll, true);
+        assert_eq!(trial.policy.counters().reports_unknown, 1);
+        assert!(trial.policy.snapshot(trial.now).replicas[0].available);
+        let asked: Vec<_> = polls(&mut trial).iter().map(|poll| poll.replica).collect();
+        assert_eq!(asked, trial.replicas);
+        trial.policy.remove_replica(trial.now, trial.replicas[0]);
+        trial.after(500 * MS);
+        assert_eq!(polls(&mut trial).len(), 0);
+        assert_eq!(trial.policy.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_stands_still() {
+        let mut trial = trial(1);
+        trial.after(1_000 * MS);
+        let poll = polls(&mut trial)[0];
+        trial.now = Instant::EPOCH;
+        assert_eq!(polls(&mut trial).len(), 0);
+        answer(&mut trial, poll, false);
+        assert_eq!(trial.policy.counters().probes_answered, 1);
+    }
+}

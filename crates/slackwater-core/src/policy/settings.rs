@@ -1,0 +1,156 @@
+//! Settings of policies that are checked once and valid from then on.
+//!
+//! A policy's settings are a plain struct that a user may fill in as they like. [`Settings::validate`] makes a
+//! [`Valid`] of it, which is what a policy takes: nothing after that has to check again.
+
+use core::error::Error;
+use core::fmt;
+use core::ops::Deref;
+use core::time::Duration;
+
+/// Nothing is done periodically more often than this.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Settings as a user writes them.
+pub trait Settings: Sized {
+    /// Whether they make sense.
+    ///
+    /// # Errors
+    ///
+    /// Names the first setting that is out of its range.
+    fn check(&self) -> Result<(), ConfigError>;
+
+    /// The configuration that they are, or the first that makes no sense.
+    ///
+    /// # Errors
+    ///
+    /// Names the setting that is out of its range.
+    fn validate(self) -> Result<Valid<Self>, ConfigError> {
+        self.check()?;
+        Ok(Valid(self))
+    }
+}
+
+/// Settings that make sense; defaults always do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Valid<S>(S);
+
+impl<S> Deref for Valid<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.0
+    }
+}
+
+/// A setting that makes no sense: which, and what it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The setting's name.
+    pub field: &'static str,
+    /// What it may be.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.field, self.expected)
+    }
+}
+
+impl Error for ConfigError {}
+
+/// An error for `field` unless it is valid.
+pub(crate) const fn require(
+    valid: bool,
+    field: &'static str,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    if valid {
+        Ok(())
+    } else {
+        Err(ConfigError { field, expected })
+    }
+}
+
+/// How many replicas are drawn at random for a query: 2 to 16.
+pub(crate) fn require_choices(choices: u8) -> Result<(), ConfigError> {
+    require((2..=16).contains(&choices), "choices", "from 2 to 16")
+}
+
+/// What is done again and again: 1 ms to 1 hour.
+pub(crate) fn require_period(period: Duration, field: &'static str) -> Result<(), ConfigError> {
+    require(
+        (PERIOD_MIN..=HOUR).contains(&period),
+        field,
+        "from 1 ms to 1 hour",
+    )
+}
+
+/// A span of time that is something: above 0 to 1 hour.
+pub(crate) fn require_span(span: Duration, field: &'static str) -> Result<(), ConfigError> {
+    let valid = span > Duration::ZERO && span <= HOUR;
+    require(valid, field, "above 0 and at most 1 hour")
+}
+
+/// A span of time that may be none: 0 to 1 hour.
+pub(crate) fn require_span_or_none(span: Duration, field: &'static str) -> Result<(), ConfigError> {
+    require(span <= HOUR, field, "at most 1 hour")
+}
+
+/// A setting's name, and a way to spoil it.
+#[cfg(test)]
+type Spoil<S> = (&'static str, fn(&mut S));
+
+/// For tests: each way to spoil the defaults is answered with an error that names the field, and the defaults are valid.
+#[cfg(test)]
+pub(in crate::policy) fn check_ranges<S: Settings + Default>(spoils: &[Spoil<S>]) {
+    assert_eq!(S::default().check(), Ok(()), "the defaults are valid");
+    for (field, spoil) in spoils {
+        let mut settings = S::default();
+        spoil(&mut settings);
+        let error = settings.check().expect_err(field);
+        assert_eq!(error.field, *field, "{error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn the_ends_of_each_range_belong_to_it() {
+        for valid in [
+            require_choices(2),
+            require_choices(16),
+            require_period(PERIOD_MIN, "period"),
+            require_period(HOUR, "period"),
+            require_span(Duration::from_nanos(1), "span"),
+            require_span(HOUR, "span"),
+            require_span_or_none(Duration::ZERO, "span"),
+            require_span_or_none(HOUR, "span"),
+        ] {
+            assert_eq!(valid, Ok(()));
+        }
+        let beyond = HOUR + Duration::from_nanos(1);
+        for invalid in [
+            require_choices(1),
+            require_choices(17),
+            require_period(Duration::from_micros(999), "period"),
+            require_period(beyond, "period"),
+            require_span(Duration::ZERO, "span"),
+            require_span(beyond, "span"),
+            require_span_or_none(beyond, "span"),
+        ] {
+            assert!(invalid.is_err());
+        }
+    }
+
+    #[test]
+    fn an_error_says_which_and_what() {
+        let error = require_choices(1).expect_err("too few");
+        assert_eq!(error.to_string(), "choices must be from 2 to 16");
+    }
+}

@@ -1,0 +1,164 @@
+//! Turns in proportion to weights, without a queue: a static stride.
+//!
+//! As gRPC and Envoy have it for weighted round robin: in round g, replica i is passed over if
+//! (w · g + i · 32767) mod 65535 < 65535 − w, where w is its weight. One of weight 65535 has a turn in every round, one of
+//! half of it in every second; neighbours of the same weight are half a cycle apart, so that they are not passed over
+//! together. All weights being 65535, this is round robin.
+
+use crate::draw::{Draw, below};
+use crate::policy::candidates::Candidates;
+use crate::replica::{ReplicaId, ReplicaMap};
+
+/// The weight with a turn in every round; the largest weight should be this.
+pub(crate) const WEIGHT_MAX: u16 = u16::MAX;
+/// How far apart in their cycles neighbours are.
+const OFFSET: u64 = 32_767;
+/// So many rounds are looked through for the turn of a replica that the query may go to.
+const ROUNDS_MAX: usize = 8;
+
+/// Who has a turn when.
+#[derive(Clone, Debug)]
+pub(crate) struct StaticStride {
+    weights: ReplicaMap<u16>,
+    other_weight: u16,
+    /// The next turn to look at; unknown before the first query, and then random, so that many clients do not march in
+    /// step.
+    next: Option<u64>,
+}
+
+impl Default for StaticStride {
+    fn default() -> Self {
+        Self {
+            weights: ReplicaMap::default(),
+            other_weight: WEIGHT_MAX,
+            next: None,
+        }
+    }
+}
+
+impl StaticStride {
+    pub(crate) fn set(&mut self, replica: ReplicaId, weight: u16) {
+        self.weights.insert(replica, weight);
+    }
+
+    /// The weight of whoever has none of its own.
+    pub(crate) const fn set_others(&mut self, weight: u16) {
+        self.other_weight = weight;
+    }
+
+    pub(crate) fn forget(&mut self, replica: ReplicaId) {
+        self.weights.remove(replica);
+    }
+
+    /// The next replica that has its turn and that the query may go to. Looks at hardly more than one where the largest
+    /// weight is [`WEIGHT_MAX`] and the others are not far below; at all of them eight times at the most.
+    pub(crate) fn choose(
+        &mut self,
+        from: Candidates<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<ReplicaId> {
+        self.next_turn(from, draw).or_else(|| {
+            // Those with the largest weights have had the query, and the others hardly ever have a turn.
+            from.allowed().max_by_key(|&replica| self.weight(replica))
+        })
+    }
+
+    fn next_turn(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        let replicas = from.replicas();
+        let random = || u64::from(below(draw, u32::MAX));
+        let mut turn = self.next.unwrap_or_else(random);
+        let chosen = (0..replicas.len() * ROUNDS_MAX).find_map(|_| {
+            let count = replicas.len() as u64;
+            let (round, index) = (turn / count, turn % count);
+            turn += 1;
+            let replica = *replicas.get(usize::try_from(index).ok()?)?;
+            let has_turn = has_turn(self.weight(replica), round, index);
+            (has_turn && from.allows(replica)).then_some(replica)
+        });
+        self.next = Some(turn);
+        chosen
+    }
+
+    fn weight(&self, replica: ReplicaId) -> u16 {
+        let weight = self.weights.find(replica);
+        weight.copied().unwrap_or(self.other_weight)
+    }
+}
+
+fn has_turn(weight: u16, round: u64, index: u64) -> bool {
+    let (weight, all) = (u64::from(weight), u64::from(WEIGHT_MAX));
+    (weight * (round % all) + index * OFFSET) % all >= all - weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::fleet::Fleet;
+    use crate::policy::query::Query;
+    use crate::replica::ReplicaIds;
+    use crate::time::Instant;
+    use alloc::vec::Vec;
+
+    /// The places of so many turns, from the first on, of replicas with these weights.
+    fn turns(weights: &[Option<u16>], avoid: &[usize], count: usize) -> Vec<Option<usize>> {
+        let mut ids = ReplicaIds::new();
+        let (mut fleet, mut stride) = (Fleet::default(), StaticStride::default());
+        let replicas: Vec<_> = weights.iter().filter_map(|_| ids.allocate()).collect();
+        for (&replica, &weight) in replicas.iter().zip(weights) {
+            fleet.add(replica);
+            if let Some(weight) = weight {
+                stride.set(replica, weight);
+            }
+        }
+        let avoid: Vec<_> = avoid.iter().map(|&place| replicas[place]).collect();
+        let from = Candidates::new(Instant::EPOCH, &fleet, Query::retry(&avoid));
+        let turn = |_| {
+            let chosen = stride.choose(from, &mut || 0)?;
+            replicas.iter().position(|&replica| replica == chosen)
+        };
+        (0..count).map(turn).collect()
+    }
+
+    fn places<const N: usize>(places: [usize; N]) -> Vec<Option<usize>> {
+        places.into_iter().map(Some).collect()
+    }
+
+    #[test]
+    fn turns_by_hand() {
+        // The first has every turn. The second: (32768 · g + 32767) mod 65535 is 32767, 0, 32768, 1, 32769, …, and is not
+        // passed over from 32767 on.
+        let found = turns(&[Some(65_535), Some(32_768)], &[], 9);
+        assert_eq!(found, places([0, 1, 0, 0, 1, 0, 0, 1, 0]));
+        // 21845 · g mod 65535 is 0, 21845, 43690, 0, …: of the first, every third turn, from 43690 on. The second is
+        // 32767 further: 32767, 54612, 10922, ….
+        let found = turns(&[Some(21_845), Some(21_845), Some(65_535)], &[], 10);
+        assert_eq!(found, places([2, 1, 2, 0, 2, 2, 1, 2, 0, 2]));
+    }
+
+    #[test]
+    fn without_weights_it_is_each_in_turn_and_without_replicas_nobody() {
+        let found = turns(&[None, None, None], &[], 7);
+        assert_eq!(found, places([0, 1, 2, 0, 1, 2, 0]));
+        assert_eq!(turns(&[], &[], 1), [None]);
+    }
+
+    #[test]
+    fn the_avoided_are_passed_over_and_after_eight_rounds_the_largest_weight_is_taken() {
+        let found = turns(&[None, None, None], &[1], 5);
+        assert_eq!(found, places([0, 2, 0, 2, 0]));
+        let found = turns(&[Some(65_535), Some(1), Some(2), Some(1)], &[0], 5);
+        assert_eq!(found, places([2, 2, 2, 2, 2]));
+        assert_eq!(turns(&[None, None], &[0, 1], 1), [None]);
+    }
+
+    #[test]
+    fn over_a_whole_cycle_shares_are_exact() {
+        let mut counts = [0_u32; 3];
+        let weights = [Some(65_535), Some(1), Some(40_000)];
+        let all = 65_535 + 1 + 40_000;
+        for place in turns(&weights, &[], all).into_iter().flatten() {
+            counts[place] += 1;
+        }
+        assert_eq!(counts, [65_535, 1, 40_000]);
+    }
+}

@@ -1,0 +1,180 @@
+//! For tests: a policy with a fleet, driven by hand.
+
+use crate::draw::SplitMix64;
+use crate::policy::{Decision, Outcome, Pick, PickReason, Policy, Query, Ticket};
+use crate::replica::{ReplicaId, ReplicaIds};
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// A policy, its fleet, and what time it is.
+#[derive(Debug)]
+pub(in crate::policy) struct Trial<P> {
+    pub(in crate::policy) policy: P,
+    pub(in crate::policy) ids: ReplicaIds,
+    pub(in crate::policy) replicas: Vec<ReplicaId>,
+    pub(in crate::policy) now: Instant,
+    pub(in crate::policy) draw: SplitMix64,
+}
+
+impl<P: Policy> Trial<P> {
+    pub(in crate::policy) fn new(policy: P, replicas: usize) -> Self {
+        let mut trial = Self {
+            policy,
+            ids: ReplicaIds::new(),
+            replicas: Vec::new(),
+            now: Instant::EPOCH,
+            draw: SplitMix64::new(1),
+        };
+        for _ in 0..replicas {
+            trial.join();
+        }
+        trial
+    }
+
+    /// Another replica joins.
+    pub(in crate::policy) fn join(&mut self) -> ReplicaId {
+        let replica = self.ids.allocate().expect("room");
+        self.policy.add_replica(self.now, replica);
+        self.replicas.push(replica);
+        replica
+    }
+
+    /// The replica at this place leaves, and another joins; both have that place.
+    pub(in crate::policy) fn replace(&mut self, place: usize) {
+        let old = self.replicas[place];
+        self.policy.remove_replica(self.now, old);
+        assert!(self.ids.release(old));
+        let new = self.ids.allocate().expect("room");
+        self.policy.add_replica(self.now, new);
+        self.replicas[place] = new;
+    }
+
+    pub(in crate::policy) fn after(&mut self, span: Duration) {
+        self.now += span;
+    }
+
+    pub(in crate::policy) fn place(&self, replica: ReplicaId) -> usize {
+        let place = self.replicas.iter().position(|&other| other == replica);
+        place.expect("one of the fleet")
+    }
+
+    pub(in crate::policy) fn try_pick(&mut self, query: Query<'_>) -> Option<Pick> {
+        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        match decision {
+            Decision::Pick(pick) => Some(pick),
+            Decision::Probe(_) | Decision::NoReplica => None,
+        }
+    }
+
+    /// Where a query goes.
+    pub(in crate::policy) fn pick(&mut self) -> Ticket {
+        self.try_pick(Query::first()).expect("a replica").ticket
+    }
+
+    /// Where a query goes if the draws give these numbers, each below its bound.
+    pub(in crate::policy) fn pick_at<const N: usize>(
+        &mut self,
+        numbers: [u32; N],
+        bounds: [u32; N],
+    ) -> Ticket {
+        let mut draws = numbers.into_iter().zip(bounds).map(|(number, bound)| {
+            let low_end = (u128::from(number) << 64) / u128::from(bound) + 1;
+            u64::try_from(low_end).expect("the number is below its bound")
+        });
+        let mut draw = || draws.next().expect("as many draws as numbers");
+        let decision = self
+            .policy
+            .handle_query(self.now, Query::first(), &mut draw);
+        let Decision::Pick(pick) = decision else {
+            panic!("{decision:?}")
+        };
+        assert!(draws.next().is_none(), "as many draws as numbers");
+        pick.ticket
+    }
+
+    pub(in crate::policy) fn end(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.policy.handle_query_done(self.now, ticket, outcome);
+    }
+
+    /// A query that goes to the replica at this place, because it has been everywhere else; it ends after `latency`.
+    pub(in crate::policy) fn serve(&mut self, place: usize, latency: Duration, outcome: Outcome) {
+        let avoid: Vec<_> = (self.replicas.iter().copied())
+            .filter(|&replica| replica != self.replicas[place])
+            .collect();
+        let ticket = self.try_pick(Query::retry(&avoid)).expect("one is left");
+        assert_eq!(self.place(ticket.ticket.replica()), place);
+        self.after(latency);
+        self.end(ticket.ticket, outcome);
+    }
+
+    /// The places of so many picks that end at once.
+    pub(in crate::policy) fn places(&mut self, picks: usize) -> Vec<usize> {
+        (0..picks)
+            .map(|_| {
+                let ticket = self.pick();
+                let place = self.place(ticket.replica());
+                self.end(ticket, Outcome::Dropped);
+                place
+            })
+            .collect()
+    }
+
+    /// How many of so many picks, each ended at once, go to each place.
+    pub(in crate::policy) fn counts(&mut self, picks: usize) -> Vec<i32> {
+        let mut counts = alloc::vec![0; self.replicas.len()];
+        for place in self.places(picks) {
+            counts[place] += 1;
+        }
+        counts
+    }
+
+    /// What holds for every policy: nobody is chosen who is avoided, ejected or gone, unless there is nobody else.
+    /// `reason` is why its picks are picked. Wants three replicas or more.
+    pub(in crate::policy) fn check_standing(&mut self, reason: PickReason) {
+        let avoid = [self.replicas[0]];
+        let ejected = self.replicas[1];
+        self.policy.set_available(self.now, ejected, false);
+        for _ in 0..200 {
+            let pick = self
+                .try_pick(Query::retry(&avoid))
+                .expect("others are left");
+            assert_eq!(pick.reason, reason);
+            assert!(pick.ticket.replica() != avoid[0] && pick.ticket.replica() != ejected);
+            self.end(pick.ticket, Outcome::Dropped);
+        }
+        let available: Vec<_> = self
+            .replicas
+            .iter()
+            .copied()
+            .filter(|&r| r != ejected)
+            .collect();
+        let pick = self
+            .try_pick(Query::retry(&available))
+            .expect("the ejected one");
+        assert_eq!(pick.reason, PickReason::Fallback);
+        assert_eq!(pick.ticket.replica(), ejected);
+        self.end(pick.ticket, Outcome::Dropped);
+
+        for &replica in &self.replicas {
+            self.policy.set_available(self.now, replica, false);
+        }
+        let pick = self
+            .try_pick(Query::first())
+            .expect("in panic all may be chosen");
+        assert_eq!(pick.reason, PickReason::Panic);
+        self.end(pick.ticket, Outcome::Dropped);
+        for &replica in &self.replicas {
+            self.policy.set_available(self.now, replica, true);
+        }
+
+        let gone = self.replicas[2];
+        self.policy.remove_replica(self.now, gone);
+        for _ in 0..200 {
+            let ticket = self.pick();
+            assert_ne!(ticket.replica(), gone);
+            self.end(ticket, Outcome::Dropped);
+        }
+        self.policy.add_replica(self.now, gone);
+    }
+}

@@ -1,0 +1,463 @@
+//! Weighted round robin: each replica in turn, as often as its CPU allows by its own report.
+//!
+//! The policy that Prequal was to replace `[Prequal §2]`, `[Prequal §5.2]`, in the form that gRPC (proposal A58) and Envoy
+//! (client-side weighted round robin) give it: a replica that finishes q queries a second, fails e of them, and uses the
+//! share u of its CPU has the weight q / (u + penalty · e / q). Where q and u move together, that is the inverse of what a
+//! query costs there, and the same CPU is used everywhere. Reports are polled, and smoothed before they are divided.
+//!
+//! A replica without a weight (never reported, in its blackout, report expired, idle) has the mean of the others. With
+//! fewer than two weights this is plain round robin. Turns come from a static stride.
+
+use crate::draw::Draw;
+use crate::fixed::Rate;
+use crate::policy::candidates::Candidates;
+use crate::policy::decay::left_after;
+use crate::policy::polled::{ChoosePolled, Polled};
+use crate::policy::query::PickReason;
+use crate::policy::settings::{
+    ConfigError, Settings, Valid, require, require_period, require_span, require_span_or_none,
+};
+use crate::policy::stride::{StaticStride, WEIGHT_MAX};
+use crate::policy::unprobed::Choose;
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::LoadReport;
+use crate::time::{Instant, span_ns};
+use core::time::Duration;
+
+/// Chooses in turn, by weights from reported query rate, CPU and errors.
+pub type WeightedRoundRobin = Polled<WeightedTurn>;
+
+/// Valid settings of [`WeightedRoundRobin`].
+pub type WeightedRoundRobinConfig = Valid<WeightedRoundRobinSettings>;
+
+/// Settings of [`WeightedRoundRobin`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightedRoundRobinSettings {
+    /// How often each replica is asked for its report: 1 ms to 1 hour, default 1 s. (gRPC has reports pushed, every 10 s
+    /// by default.)
+    pub interval: Duration,
+    /// The time constant over which query rate, CPU and errors are averaged, each by itself: 0 to 1 hour, default 10 s.
+    /// At 0 each report counts as it came, as in gRPC. One report of a second knows the cost of a query only as well as
+    /// the mean of the queries in it: 10 % off where there are 100 whose costs vary as exponential ones do. Of polls a
+    /// second apart, 10 s count about 20, which makes that 2 %; and the blackout lets one time constant go by first.
+    pub smoothing: Duration,
+    /// How often weights are taken over into the turns: 100 ms to 1 hour, default 1 s.
+    pub update_period: Duration,
+    /// For so long after the first useful report a replica keeps the mean of the others: 0 to 1 hour, default 10 s.
+    pub blackout: Duration,
+    /// A report this old has expired, and the next one begins a new blackout: above 0 to 1 hour, default 3 minutes.
+    pub expiration: Duration,
+    /// What a share of failed queries adds to the CPU in use: 0 to 64, default 1, with which a replica that fails half of
+    /// its queries counts as using half of its CPU on top. At 0 errors do not count.
+    pub error_penalty: Rate,
+}
+
+impl Default for WeightedRoundRobinSettings {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            smoothing: Duration::from_secs(10),
+            update_period: Duration::from_secs(1),
+            blackout: Duration::from_secs(10),
+            expiration: Duration::from_mins(3),
+            error_penalty: Rate::per_query(1).unwrap_or(Rate::ZERO),
+        }
+    }
+}
+
+impl Settings for WeightedRoundRobinSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        require_period(self.interval, "interval")?;
+        require_span_or_none(self.smoothing, "smoothing")?;
+        let update_periods = Duration::from_millis(100)..=Duration::from_hours(1);
+        require(
+            update_periods.contains(&self.update_period),
+            "update_period",
+            "from 100 ms to 1 hour",
+        )?;
+        require_span_or_none(self.blackout, "blackout")?;
+        require_span(self.expiration, "expiration")
+    }
+}
+
+/// The rule of [`WeightedRoundRobin`].
+#[derive(Clone, Debug)]
+pub struct WeightedTurn {
+    config: WeightedRoundRobinConfig,
+    spans: SpansNs,
+    error_penalty: f64,
+    loads: ReplicaMap<ReportedLoad>,
+    stride: StaticStride,
+    update_at: Instant,
+    /// How many replicas there were to choose from at the last update.
+    updated_for: usize,
+}
+
+/// The configured spans, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SpansNs {
+    smoothing: u64,
+    blackout: u64,
+    expiration: u64,
+}
+
+impl From<WeightedRoundRobinConfig> for WeightedTurn {
+    fn from(config: WeightedRoundRobinConfig) -> Self {
+        Self {
+            spans: SpansNs {
+                smoothing: span_ns(config.smoothing),
+                blackout: span_ns(config.blackout),
+                expiration: span_ns(config.expiration),
+            },
+            error_penalty: f64::from(config.error_penalty.millionths()) / 1e6,
+            config,
+            loads: ReplicaMap::default(),
+            stride: StaticStride::default(),
+            update_at: Instant::EPOCH,
+            updated_for: 0,
+        }
+    }
+}
+
+impl Choose for WeightedTurn {
+    const NAME: &'static str = "weighted_round_robin";
+    const REASON: PickReason = PickReason::Turn;
+
+    fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        // When somebody comes or goes the largest weight may be another's.
+        let replicas = from.replicas();
+        if self.update_at <= from.now() || self.updated_for != replicas.len() {
+            self.update(from.now(), replicas);
+        }
+        self.stride.choose(from, draw)
+    }
+
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        self.loads.remove(replica);
+        self.stride.forget(replica);
+        self.updated_for = 0;
+    }
+}
+
+impl ChoosePolled for WeightedTurn {
+    fn interval(&self) -> Duration {
+        self.config.interval
+    }
+
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let Some(load) = Load::of(report) else {
+            return;
+        };
+        match self.loads.find_mut(replica) {
+            Some(known) if now.ns_since(known.reported_at) < self.spans.expiration => {
+                let span_ns = now.ns_since(known.reported_at);
+                known
+                    .load
+                    .blend(load, left_after(span_ns, self.spans.smoothing));
+                known.reported_at = now;
+            }
+            _ => {
+                let first = ReportedLoad {
+                    load,
+                    since: now,
+                    reported_at: now,
+                };
+                self.loads.insert(replica, first);
+            }
+        }
+    }
+
+    /// What it reported expires by itself.
+    fn handle_silence(&mut self, _replica: ReplicaId) {}
+}
+
+impl WeightedTurn {
+    /// Takes the weights of now over into the turns of these replicas.
+    fn update(&mut self, now: Instant, replicas: &[ReplicaId]) {
+        self.update_at = now + self.config.update_period;
+        self.updated_for = replicas.len();
+        let (mut count, mut sum, mut largest) = (0_u32, 0.0, 0.0_f64);
+        for weight in replicas
+            .iter()
+            .filter_map(|&replica| self.weight(now, replica))
+        {
+            count += 1;
+            sum += weight;
+            largest = largest.max(weight);
+        }
+        let enough = count >= 2;
+        for &replica in replicas {
+            match self.weight(now, replica).filter(|_| enough) {
+                Some(weight) => self.stride.set(replica, scaled(weight, largest)),
+                None => self.stride.forget(replica),
+            }
+        }
+        self.stride.set_others(if enough {
+            scaled(sum / f64::from(count), largest)
+        } else {
+            WEIGHT_MAX
+        });
+    }
+
+    /// The weight of a replica, if it has one now.
+    fn weight(&self, now: Instant, replica: ReplicaId) -> Option<f64> {
+        let known = self.loads.find(replica)?;
+        let expired = now.ns_since(known.reported_at) >= self.spans.expiration;
+        let in_blackout = now.ns_since(known.since) < self.spans.blackout;
+        if expired || in_blackout {
+            return None;
+        }
+        Some(known.load.weight(self.error_penalty))
+    }
+}
+
+/// A weight where the largest is [`WEIGHT_MAX`], and at least 1: everybody has a turn now and then.
+fn scaled(weight: f64, largest: f64) -> u16 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most WEIGHT_MAX and not negative, and a cast of what is too large saturates"
+    )]
+    let scaled = (weight / largest * f64::from(WEIGHT_MAX) + 0.5) as u16;
+    scaled.max(1)
+}
+
+/// What a replica reports, as an average.
+#[derive(Clone, Copy, Debug)]
+struct ReportedLoad {
+    load: Load,
+    /// When the first useful report came.
+    since: Instant,
+    /// When the last one came.
+    reported_at: Instant,
+}
+
+/// What makes a weight.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Queries finished each second (q).
+    query_rate: f64,
+    /// CPU in use, as a share of what is allocated (u).
+    cpu: f64,
+    /// Share of queries that failed (e / q).
+    error_share: f64,
+}
+
+impl Load {
+    /// What a report says; `None` if it lacks, or has as zero, what a weight is made of.
+    fn of(report: &LoadReport) -> Option<Self> {
+        let query_rate_millis = report.query_rate_millis.filter(|&rate| rate > 0)?;
+        let cpu_millionths = report.cpu_millionths.filter(|&cpu| cpu > 0)?;
+        Some(Self {
+            query_rate: f64::from(query_rate_millis) / 1e3,
+            cpu: f64::from(cpu_millionths) / 1e6,
+            error_share: f64::from(report.error_millionths.unwrap_or(0)) / 1e6,
+        })
+    }
+
+    /// Goes on to `next`, of which `left` is kept back.
+    fn blend(&mut self, next: Self, left: f64) {
+        let blend = |average: f64, next: f64| average * left + next * (1.0 - left);
+        *self = Self {
+            query_rate: blend(self.query_rate, next.query_rate),
+            cpu: blend(self.cpu, next.cpu),
+            error_share: blend(self.error_share, next.error_share),
+        };
+    }
+
+    fn weight(&self, error_penalty: f64) -> f64 {
+        self.query_rate / (self.cpu + error_penalty * self.error_share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::policy::settings::check_ranges;
+    use crate::policy::trial::Trial;
+    use crate::report::Rif;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NS: Duration = Duration::from_nanos(1);
+
+    fn trial(
+        replicas: usize,
+        spoil: fn(&mut WeightedRoundRobinSettings),
+    ) -> Trial<WeightedRoundRobin> {
+        let mut settings = WeightedRoundRobinSettings::default();
+        spoil(&mut settings);
+        let config = settings.validate().expect("in range");
+        Trial::new(WeightedRoundRobin::with(config), replicas)
+    }
+
+    fn load(query_rate: u32, cpu_percent: u32, error_percent: u32) -> LoadReport {
+        let mut report = LoadReport::new(Rif::ZERO, None);
+        report.query_rate_millis = Some(query_rate * 1_000);
+        report.cpu_millionths = Some(cpu_percent * 10_000);
+        report.error_millionths = Some(error_percent * 10_000);
+        report
+    }
+
+    fn report(trial: &mut Trial<WeightedRoundRobin>, place: usize, report: &LoadReport) {
+        let replica = trial.replicas[place];
+        let rule = &mut trial.policy.choosing.rule;
+        rule.handle_report(trial.now, replica, report);
+    }
+
+    fn weight(trial: &Trial<WeightedRoundRobin>, place: usize) -> Option<f64> {
+        let rule = &trial.policy.choosing.rule;
+        rule.weight(trial.now, trial.replicas[place])
+    }
+
+    fn assert_weight(trial: &Trial<WeightedRoundRobin>, place: usize, expected: f64) {
+        let found = weight(trial, place).expect("it has reported");
+        assert!(
+            (found / expected - 1.0).abs() < 1e-9,
+            "{found}, not {expected}"
+        );
+    }
+
+    fn at_once(settings: &mut WeightedRoundRobinSettings) {
+        settings.blackout = Duration::ZERO;
+        settings.smoothing = Duration::ZERO;
+    }
+
+    #[test]
+    fn a_weight_is_queries_by_cpu_and_errors_cost_cpu() {
+        let mut trial = trial(1, at_once);
+        report(&mut trial, 0, &load(100, 50, 0));
+        assert_weight(&trial, 0, 200.0);
+        report(&mut trial, 0, &load(100, 50, 50));
+        assert_weight(&trial, 0, 100.0);
+        report(&mut trial, 0, &load(100, 150, 100));
+        assert_weight(&trial, 0, 40.0);
+        let mut without_errors = load(100, 25, 0);
+        without_errors.error_millionths = None;
+        report(&mut trial, 0, &without_errors);
+        assert_weight(&trial, 0, 400.0);
+        for useless in [
+            load(0, 50, 0),
+            load(100, 0, 0),
+            LoadReport::new(Rif::new(7), None),
+        ] {
+            report(&mut trial, 0, &useless);
+            assert_weight(&trial, 0, 400.0);
+        }
+    }
+
+    #[test]
+    fn reports_are_averaged_before_they_are_divided() {
+        let mut trial = trial(1, |s| s.blackout = Duration::ZERO);
+        report(&mut trial, 0, &load(100, 50, 0));
+        trial.after(10 * SECOND);
+        report(&mut trial, 0, &load(200, 80, 20));
+        // e^−1 = 0.3679 is left of the first.
+        let left = 0.367_879_441_171_442_33;
+        let (rate, cpu) = (200.0 - 100.0 * left, 0.8 - 0.3 * left);
+        assert_weight(&trial, 0, rate / (cpu + 0.2 * (1.0 - left)));
+    }
+
+    #[test]
+    fn a_weight_holds_from_the_end_of_the_blackout_until_it_expires() {
+        let mut trial = trial(1, |_| {});
+        report(&mut trial, 0, &load(0, 0, 0));
+        trial.after(20 * SECOND);
+        report(&mut trial, 0, &load(100, 50, 0));
+        trial.after(Duration::from_nanos(9_999_999_999));
+        assert_eq!(
+            weight(&trial, 0),
+            None,
+            "counted from the first useful report"
+        );
+        trial.after(NS);
+        assert_weight(&trial, 0, 200.0);
+        trial.after(Duration::from_nanos(169_999_999_999));
+        assert_weight(&trial, 0, 200.0);
+        trial.after(NS);
+        assert_eq!(weight(&trial, 0), None, "three minutes old");
+        report(&mut trial, 0, &load(100, 100, 0));
+        assert_eq!(weight(&trial, 0), None, "a new blackout");
+        trial.after(10 * SECOND);
+        assert_weight(&trial, 0, 100.0);
+    }
+
+    #[test]
+    fn turns_come_in_proportion_to_weights() {
+        let mut trial = trial(4, at_once);
+        for (place, rate) in [(0, 400), (1, 300), (2, 200), (3, 100)] {
+            report(&mut trial, place, &load(rate, 100, 0));
+        }
+        // A weight is rounded by half of 1/65535, and a turn may be just due: exact to one turn or two.
+        let counts = trial.counts(1_000);
+        for (count, expected) in counts.iter().zip([400, 300, 200, 100]) {
+            assert!((count - expected).abs() <= 2, "{counts:?}");
+        }
+        // Without the largest the others keep their proportions.
+        let largest = trial.replicas[0];
+        trial.policy.set_available(trial.now, largest, false);
+        let counts = trial.counts(600);
+        for (count, expected) in counts.iter().zip([0, 300, 200, 100]) {
+            assert!((count - expected).abs() <= 2, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() {
+        let mut trial = trial(3, at_once);
+        report(&mut trial, 0, &load(300, 100, 0));
+        let turns = trial.places(6);
+        assert_eq!(turns[..3], turns[3..], "in turn");
+        report(&mut trial, 1, &load(100, 100, 0));
+        assert_eq!(trial.counts(6), [2, 2, 2], "not before the next update");
+        trial.after(SECOND);
+        let counts = trial.counts(600);
+        for (count, expected) in counts.iter().zip([300, 100, 200]) {
+            assert!((count - expected).abs() <= 2, "{counts:?}");
+        }
+        // Whoever joins has the mean at once.
+        trial.join();
+        let counts = trial.counts(800);
+        for (count, expected) in counts.iter().zip([300, 100, 200, 200]) {
+            assert!((count - expected).abs() <= 2, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_replica_that_comes_back_has_no_weight_and_a_clock_that_steps_back_stands_still() {
+        let mut trial = trial(2, at_once);
+        trial.after(10 * SECOND);
+        report(&mut trial, 0, &load(100, 50, 0));
+        report(&mut trial, 1, &load(100, 50, 0));
+        trial.places(2);
+        trial.replace(0);
+        assert_eq!(weight(&trial, 0), None);
+        trial.now = Instant::EPOCH;
+        report(&mut trial, 1, &load(50, 50, 0));
+        assert_weight(&trial, 1, 100.0);
+        assert_eq!(trial.counts(10), [5, 5]);
+    }
+
+    #[test]
+    fn standing_is_respected() {
+        let mut trial = trial(4, at_once);
+        for place in 0..4 {
+            report(&mut trial, place, &load(100, 50, 0));
+        }
+        trial.check_standing(PickReason::Turn);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        check_ranges::<WeightedRoundRobinSettings>(&[
+            ("interval", |s| s.interval = Duration::ZERO),
+            ("smoothing", |s| s.smoothing = Duration::MAX),
+            ("update_period", |s| {
+                s.update_period = Duration::from_millis(99);
+            }),
+            ("update_period", |s| s.update_period = Duration::MAX),
+            ("blackout", |s| s.blackout = Duration::MAX),
+            ("expiration", |s| s.expiration = Duration::ZERO),
+        ]);
+    }
+}

@@ -1,0 +1,310 @@
+//! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its copies.
+
+use super::balancing::Balancing;
+use super::meter::Ending;
+use super::network::Message;
+use super::query::{Attempt, Key, Query, Stage, slot_number};
+use super::{Engine, Timer};
+use crate::machine::{JobId, Time};
+use slackwater_core::policy::{self, Decision, Outcome, Ticket};
+use slackwater_core::{Instant, ReplicaId};
+
+/// What a policy is asked: for a first copy, or for a second one that goes elsewhere.
+pub(super) fn asked(avoid: &[ReplicaId]) -> policy::Query<'_> {
+    if avoid.is_empty() {
+        policy::Query::first()
+    } else {
+        policy::Query::hedge(avoid)
+    }
+}
+
+impl Engine {
+    /// A query arrives at its client.
+    #[inline]
+    pub(super) fn query_arrives(&mut self) {
+        let now = self.now;
+        let arrival = self.arrivals.take();
+        let measured = self.meter.query(now);
+        let key = self
+            .queries
+            .insert(|serial| Query::new(serial, arrival, now, measured));
+        self.await_deadline(key);
+        if let Some(hedging) = self.hedging.get_mut(arrival.client as usize)
+            && let Some(delay) = hedging.query()
+        {
+            self.timers.push(now + delay, Timer::Hedge(key));
+        }
+        self.choose(key, None);
+    }
+
+    /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the front whose queries have
+    /// ended are forgotten.
+    #[inline]
+    fn await_deadline(&mut self, key: Key) {
+        while let Some(&(_, oldest)) = self.deadlines.front()
+            && self.queries.find(oldest).is_none()
+        {
+            self.deadlines.pop_front();
+        }
+        self.deadlines.push_back((self.now + self.patience, key));
+    }
+
+    /// Chooses where a copy of a query goes: the first, or the second, to another replica than `first`.
+    #[inline]
+    fn choose(&mut self, key: Key, first: Option<u32>) {
+        let Some(query) = self.queries.find(key) else {
+            return;
+        };
+        let number = query.client;
+        match &mut self.balancing {
+            Balancing::Own { clients, .. } => {
+                let avoid = first.and_then(|first| self.replicas.at(first as usize).id);
+                let client = &mut clients[number as usize];
+                let now = Instant::from_nanos(self.now);
+                let asked = asked(avoid.as_slice());
+                match client.policy.handle_query(now, asked, &mut client.draw) {
+                    Decision::Pick(pick) => self.send_picked(key, pick.ticket),
+                    Decision::Probe(round) => self.begin_round(number, key, avoid, round),
+                    Decision::NoReplica => self.turn_away(key),
+                }
+                self.poll_client(number);
+            }
+            Balancing::Central(central) => {
+                let chosen = central.choose(self.now, &mut self.replicas, query.cost_ns, first);
+                match chosen {
+                    Some(replica) => self.send(key, replica, None),
+                    None => self.turn_away(key),
+                }
+            }
+        }
+    }
+
+    /// Sends a copy of a query where a policy has said.
+    #[inline]
+    pub(super) fn send_picked(&mut self, key: Key, ticket: Ticket) {
+        let replica = self.replicas.number(ticket.replica());
+        self.send(key, replica, Some(ticket));
+    }
+
+    #[inline]
+    fn send(&mut self, key: Key, replica: u32, ticket: Option<Ticket>) {
+        let Some(query) = self.queries.find_mut(key) else {
+            return;
+        };
+        let is_first = query.copies == [None, None];
+        let work_ns = if !is_first && self.replicas.at(replica as usize).replays {
+            // Where latencies are replayed they are the replica's, not the query's.
+            self.arrivals.another_cost()
+        } else {
+            query.cost_ns
+        };
+        let attempt = self
+            .attempts
+            .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
+        query.copies[usize::from(!is_first)] = Some(attempt.slot);
+        if !is_first {
+            self.meter.hedge(self.now);
+        } else if query.measured {
+            self.meter.sent(replica as usize);
+        }
+        if let Some(central) = self.balancing.central() {
+            central.sent(replica, work_ns);
+        }
+        self.network.send(self.now, Message::Query(attempt.slot));
+    }
+
+    /// There is no replica for a copy of a query. Without a first copy, the query ends as refused.
+    pub(super) fn turn_away(&mut self, key: Key) {
+        if let Some(query) = self.queries.find(key)
+            && query.copies == [None, None]
+        {
+            self.end_query(key, Ending::Failed);
+        }
+    }
+
+    /// A query has been out for long: a second copy, if there is a first one and the budget allows it; `false` if it has
+    /// ended.
+    pub(super) fn hedge(&mut self, key: Key) -> bool {
+        let Some(query) = self.queries.find(key) else {
+            return false;
+        };
+        if let (client, [Some(first), None]) = (query.client, query.copies)
+            && let Some(Attempt { replica, .. }) = self.attempts.at(first)
+            && self.hedging[client as usize].pay()
+        {
+            let first = Some(*replica);
+            self.choose(key, first);
+        }
+        true
+    }
+
+    /// A copy comes to its replica.
+    #[inline]
+    pub(super) fn serve(&mut self, slot: u32) {
+        let Some(attempt) = self.attempts.at(slot) else {
+            return;
+        };
+        let number = attempt.replica;
+        if let Some(central) = self.balancing.central() {
+            central.arrived(number, attempt.work_ns);
+        }
+        let replica = self.replicas.at_mut(number as usize);
+        let unwanted = matches!(attempt.stage, Stage::Unwanted);
+        if replica.is_up && !unwanted {
+            let served = replica.serve(self.now, JobId(slot), attempt.work_ns, attempt.luck);
+            attempt.stage = Stage::Served(served);
+            self.replicas.changed(number as usize);
+            return;
+        }
+        if let Some(central) = self.balancing.central() {
+            central.finished(number);
+        }
+        if unwanted {
+            self.attempts.take(slot);
+        } else {
+            self.answer(slot, Outcome::Unreachable);
+        }
+    }
+
+    /// Something happens in a machine: perhaps work is done.
+    #[inline]
+    pub(super) fn advance_machine(&mut self) {
+        let (number, finished) = self.replicas.advance(self.now);
+        for &JobId(slot) in &finished {
+            let stage = self.attempts.at(slot).map(|attempt| {
+                core::mem::replace(&mut attempt.stage, Stage::Leaving) // till answered
+            });
+            let Some(Stage::Served(served)) = stage else {
+                continue;
+            };
+            if let Some(central) = self.balancing.central() {
+                central.finished(slot_number(number));
+            }
+            let outcome = if self.replicas.at_mut(number).finish(self.now, served) {
+                Outcome::Success
+            } else {
+                Outcome::Failed
+            };
+            self.answer(slot, outcome);
+        }
+        self.replicas.give_back(finished);
+    }
+
+    /// Sends a copy's end back to its client.
+    #[inline]
+    pub(super) fn answer(&mut self, slot: u32, outcome: Outcome) {
+        self.network.send(self.now, Message::Answer(slot, outcome));
+    }
+
+    /// The end of a copy comes to its client. The first one that does ends the query, whatever it says.
+    #[inline]
+    pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
+        let Some(attempt) = self.attempts.take(slot) else {
+            return;
+        };
+        let Some(query) = self.queries.find_mut(attempt.query) else {
+            return; // given up, or answered by the other copy
+        };
+        let client = query.client;
+        for copy in &mut query.copies {
+            if *copy == Some(slot) {
+                *copy = None;
+            }
+        }
+        self.give_back(client, attempt.ticket, outcome);
+        let ending = match outcome {
+            Outcome::Success => Ending::Answered,
+            _ => Ending::Failed,
+        };
+        self.end_query(attempt.query, ending);
+    }
+
+    /// Hands a ticket back to the client's policy.
+    #[inline]
+    fn give_back(&mut self, client: u32, ticket: Option<Ticket>, outcome: Outcome) {
+        if let Some(ticket) = ticket
+            && let Some(client) = self.balancing.client(client)
+        {
+            let now = Instant::from_nanos(self.now);
+            client.policy.handle_query_done(now, ticket, outcome);
+        }
+    }
+
+    /// A query's deadline has come; `false` if it has ended already.
+    pub(super) fn expire(&mut self, key: Key) -> bool {
+        let is_open = self.queries.find(key).is_some();
+        if is_open {
+            self.end_query(key, Ending::Expired);
+        }
+        is_open
+    }
+
+    /// The client is done with a query. Copies that are still out are given up: after an answer they are cancelled; after
+    /// the deadline only where the scenario says so.
+    #[inline]
+    fn end_query(&mut self, key: Key, ending: Ending) {
+        let Some(query) = self.queries.take(key.slot) else {
+            return;
+        };
+        let (outcome, cancels) = match ending {
+            // What the proxy says of a replica that has not answered in time.
+            Ending::Expired => (Outcome::Failed, self.cancel_expired),
+            Ending::Answered | Ending::Failed => (Outcome::Dropped, true),
+        };
+        for slot in query.copies.into_iter().flatten() {
+            let Some(attempt) = self.attempts.at(slot) else {
+                continue;
+            };
+            let ticket = attempt.ticket.take();
+            let copy = attempt.key(slot);
+            self.give_back(query.client, ticket, outcome);
+            if cancels {
+                self.network.send(self.now, Message::Cancel(copy));
+            }
+        }
+        let latency: Time = self.now - query.arrived_at;
+        if ending != Ending::Failed
+            && let Some(hedging) = self.hedging.get_mut(query.client as usize)
+        {
+            hedging.ended(latency);
+        }
+        if query.measured {
+            self.meter.ended(latency, ending);
+        }
+    }
+
+    /// A replica is told that a copy is not wanted any more.
+    pub(super) fn cancel(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.find_mut(key) else {
+            return;
+        };
+        let number = attempt.replica;
+        // On its way there it will be dropped when it comes; on its way back nothing is left to do.
+        if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
+            let replica = self.replicas.at_mut(number as usize);
+            replica.cancel(self.now, JobId(key.slot), served);
+            self.replicas.changed(number as usize);
+            self.attempts.take(key.slot);
+            if let Some(central) = self.balancing.central() {
+                central.finished(number);
+            }
+        }
+    }
+
+    /// A replica stops: the queries there break off, and their clients learn of it at once.
+    pub(super) fn break_off(&mut self, number: u32) {
+        let mut broken = Vec::new();
+        for (slot, attempt) in self.attempts.iter_mut() {
+            if attempt.replica == number && matches!(attempt.stage, Stage::Served(_)) {
+                attempt.stage = Stage::Leaving;
+                broken.push(slot);
+            }
+        }
+        for slot in broken {
+            if let Some(central) = self.balancing.central() {
+                central.finished(number);
+            }
+            self.answer(slot, Outcome::Failed);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Who chooses, in a run: a policy for each client, or one clairvoyant for all.
+
+use super::clairvoyant::Central;
+use crate::policy::{PolicyChoice, PolicyKind};
+use crate::random::{Purpose, Stream};
+use slackwater_core::policy::Policy;
+use slackwater_core::{Instant, ReplicaId, ReplicaIds};
+
+/// A client's policy, and what it draws from.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) draw: Stream,
+}
+
+/// Everyone who chooses.
+#[derive(Debug)]
+pub(super) enum Balancing {
+    /// Each client for itself, by what it knows. The names of replicas are the same for all.
+    Own {
+        clients: Vec<Client>,
+        ids: ReplicaIds,
+    },
+    /// One for all.
+    Central(Central),
+}
+
+impl Balancing {
+    pub(super) fn new(choice: &PolicyChoice, clients: usize, replicas: usize, seed: u64) -> Self {
+        match &choice.kind {
+            PolicyKind::Shipped { entry, settings } => Self::Own {
+                clients: (0..clients as u64)
+                    .map(|client| Client {
+                        policy: (entry.build)(settings),
+                        draw: Stream::new(seed, Purpose::Policy, client),
+                    })
+                    .collect(),
+                ids: ReplicaIds::new(),
+            },
+            PolicyKind::Clairvoyant(rule) => Self::Central(Central::new(*rule, replicas, seed)),
+        }
+    }
+
+    /// A client's own policy; `None` where a clairvoyant chooses.
+    #[inline]
+    pub(super) fn client(&mut self, client: u32) -> Option<&mut Client> {
+        match self {
+            Self::Own { clients, .. } => clients.get_mut(client as usize),
+            Self::Central(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn central(&mut self) -> Option<&mut Central> {
+        match self {
+            Self::Own { .. } => None,
+            Self::Central(central) => Some(central),
+        }
+    }
+
+    /// All clients get to know a replica; its name, where there are names.
+    pub(super) fn add(&mut self, now: Instant) -> Option<ReplicaId> {
+        let Self::Own { clients, ids } = self else {
+            return None;
+        };
+        let id = ids.allocate()?;
+        for client in clients {
+            client.policy.add_replica(now, id);
+        }
+        Some(id)
+    }
+
+    /// All clients forget a replica.
+    pub(super) fn remove(&mut self, now: Instant, id: ReplicaId) {
+        if let Self::Own { clients, ids } = self {
+            for client in clients {
+                client.policy.remove_replica(now, id);
+            }
+            ids.release(id);
+        }
+    }
+}

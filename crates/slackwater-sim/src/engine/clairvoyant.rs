@@ -1,0 +1,124 @@
+//! Balancers that see everything: bounds to measure policies by.
+//!
+//! There is one for all clients. It knows each replica as it is at this moment, and each query that has been sent and not
+//! yet finished, those on their way included.
+
+use super::query::slot_number;
+use super::replicas::Replicas;
+use crate::machine::Time;
+use crate::policy::Clairvoyant;
+use crate::random::{Purpose, Stream};
+use core::cmp::Ordering;
+
+/// Below this, a replica counts as having so much capacity left: who stands still is the last choice, not a division by
+/// zero.
+const CORES_MIN: f64 = 1e-6;
+
+/// What is known of a replica's queries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// Sent, and not finished.
+    unfinished: u32,
+    /// Sent, and not arrived: how many, and their cost together.
+    coming: u32,
+    coming_ns: f64,
+}
+
+/// The balancer.
+#[derive(Debug)]
+pub(super) struct Central {
+    rule: Clairvoyant,
+    draw: Stream,
+    sent: Vec<Sent>,
+}
+
+impl Central {
+    pub(super) fn new(rule: Clairvoyant, replicas: usize, seed: u64) -> Self {
+        Self {
+            rule,
+            draw: Stream::new(seed, Purpose::Clairvoyant, 0),
+            sent: vec![Sent::default(); replicas],
+        }
+    }
+
+    /// The best replica for a query of this cost, other than `avoid`; ties at random. `None` if none takes queries.
+    pub(super) fn choose(
+        &mut self,
+        now: Time,
+        replicas: &mut Replicas,
+        cost_ns: f64,
+        avoid: Option<u32>,
+    ) -> Option<u32> {
+        let mut best: Option<(f64, u32)> = None;
+        let mut ties = 0_u32;
+        for number in 0..slot_number(self.sent.len()) {
+            let replica = replicas.at(number as usize);
+            if !replica.is_up || replica.is_draining || avoid == Some(number) {
+                continue;
+            }
+            let score = self.score(now, replicas, number, cost_ns);
+            let order = best.map_or(Ordering::Less, |(least, _)| score.total_cmp(&least));
+            ties = match order {
+                Ordering::Less => 1,
+                Ordering::Equal => ties + 1,
+                Ordering::Greater => continue,
+            };
+            if ties == 1 || self.draw.below(ties) == 0 {
+                best = Some((score, number));
+            }
+        }
+        best.map(|(_, number)| number)
+    }
+
+    /// Lower is better.
+    fn score(&self, now: Time, replicas: &mut Replicas, number: u32, cost_ns: f64) -> f64 {
+        let sent = self.sent[number as usize];
+        let machine = &mut replicas.at_mut(number as usize).machine;
+        match self.rule {
+            Clairvoyant::JoinShortestQueue => f64::from(sent.unfinished),
+            Clairvoyant::WeightedByCapacity => {
+                f64::from(sent.unfinished + 1) / machine.capacity_cores(now).max(CORES_MIN)
+            }
+            Clairvoyant::Greedy => {
+                let finish = machine.finish_estimate(now, cost_ns);
+                if sent.coming == 0 {
+                    return finish;
+                }
+                // Queries on their way are as good as queued before this one.
+                let speed = machine.capacity_cores(now).max(CORES_MIN) * machine.speed(now);
+                finish + sent.coming_ns / speed
+            }
+        }
+    }
+
+    pub(super) fn sent(&mut self, number: u32, cost_ns: f64) {
+        let sent = &mut self.sent[number as usize];
+        sent.unfinished += 1;
+        sent.coming += 1;
+        sent.coming_ns += cost_ns;
+    }
+
+    /// A query has come to where it was sent.
+    pub(super) fn arrived(&mut self, number: u32, cost_ns: f64) {
+        let sent = &mut self.sent[number as usize];
+        sent.coming -= 1;
+        sent.coming_ns = if sent.coming == 0 {
+            0.0 // what rounding leaves would add up
+        } else {
+            sent.coming_ns - cost_ns
+        };
+    }
+
+    /// A query that had arrived is over.
+    pub(super) fn finished(&mut self, number: u32) {
+        self.sent[number as usize].unfinished -= 1;
+    }
+
+    /// Nothing is sent and not finished.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.sent
+            .iter()
+            .all(|sent| sent.unfinished == 0 && sent.coming == 0)
+    }
+}

@@ -1,0 +1,91 @@
+//! What lies between clients and replicas: messages on their way, each with a delay of its own.
+
+use super::query::Key;
+use super::queue::Queue;
+use crate::machine::Time;
+use crate::random::{Purpose, Stream};
+use crate::scenario::Scenario;
+use slackwater_core::Draw;
+use slackwater_core::policy::Outcome;
+
+/// A message on its way. Attempts and probes are named by their slots, which are theirs until the message is delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    /// A copy of a query, to its replica.
+    Query(u32),
+    /// The end of that copy, back to its client.
+    Answer(u32, Outcome),
+    /// A copy is not wanted any more. It may have ended before this arrives.
+    Cancel(Key),
+    /// A probe, to its replica.
+    Probe(u32),
+    /// Its answer, or its refusal.
+    Report(u32),
+}
+
+/// The network.
+#[derive(Debug)]
+pub(super) struct Network {
+    messages: Queue<Message>,
+    least_ns: Time,
+    /// How many delays there are, one nanosecond apart.
+    choices: u64,
+    query_delays: Stream,
+    probe_delays: Stream,
+    losses: Stream,
+    /// A draw below this is a lost probe.
+    lost_below: u64,
+}
+
+impl Network {
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
+        let network = &scenario.network;
+        let least_ns = super::nanos(network.delay.least);
+        Self {
+            messages: Queue::default(),
+            least_ns,
+            choices: super::nanos(network.delay.most).saturating_sub(least_ns) + 1,
+            query_delays: Stream::new(seed, Purpose::QueryDelay, 0),
+            probe_delays: Stream::new(seed, Purpose::ProbeDelay, 0),
+            losses: Stream::new(seed, Purpose::ProbeLoss, 0),
+            lost_below: super::share_of_draws(network.probe_loss),
+        }
+    }
+
+    /// Sends a message that belongs to a query.
+    #[inline]
+    pub(super) fn send(&mut self, now: Time, message: Message) {
+        let delay = self.least_ns + below(&mut self.query_delays, self.choices);
+        self.messages.push(now + delay, message);
+    }
+
+    /// Sends a probe or its answer.
+    #[inline]
+    pub(super) fn send_probe(&mut self, now: Time, message: Message) {
+        let delay = self.least_ns + below(&mut self.probe_delays, self.choices);
+        self.messages.push(now + delay, message);
+    }
+
+    /// Whether the next probe is lost, on its way there or back.
+    #[inline]
+    pub(super) fn loses_probe(&mut self) -> bool {
+        self.lost_below > 0 && self.losses.draw() < self.lost_below
+    }
+
+    #[inline]
+    pub(super) fn next_at(&self) -> Time {
+        self.messages.next_at()
+    }
+
+    #[inline]
+    pub(super) fn deliver(&mut self) -> Option<Message> {
+        self.messages.pop()
+    }
+}
+
+/// Uniform in 0..`bound`.
+#[inline]
+fn below(stream: &mut Stream, bound: u64) -> u64 {
+    let product = u128::from(stream.draw()) * u128::from(bound);
+    u64::try_from(product >> 64).unwrap_or(u64::MAX)
+}

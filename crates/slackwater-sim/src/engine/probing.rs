@@ -1,0 +1,167 @@
+//! Probes on their way, and the synchronous rounds that wait for them.
+
+use super::attempts::asked;
+use super::network::Message;
+use super::query::{Key, Numbered};
+use super::{Engine, Timer};
+use slackwater_core::policy::{ProbeId, ProbeRound};
+use slackwater_core::{Instant, LoadReport, ReplicaId};
+
+/// A probe under way; its slot is its own until the answer is delivered.
+#[derive(Debug)]
+pub(super) struct Probing {
+    client: u32,
+    replica: u32,
+    purpose: Purpose,
+    /// There on the way back.
+    report: Option<LoadReport>,
+}
+
+/// What a probe was sent for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// The policy's own, off the query's path.
+    Policy(ProbeId),
+    /// A synchronous round, in which the replica goes by this name.
+    Round(Key, ReplicaId),
+}
+
+/// A synchronous round under way.
+#[derive(Debug)]
+pub(super) struct Round {
+    serial: u32,
+    query: Key,
+    /// The replica that has the query already, where this is for its second copy.
+    avoid: Option<ReplicaId>,
+    asked: ProbeRound,
+}
+
+impl Numbered for Round {
+    fn serial(&self) -> u32 {
+        self.serial
+    }
+}
+
+impl Engine {
+    /// Sends the probes that a client's policy wants, and keeps its time.
+    #[inline]
+    pub(super) fn poll_client(&mut self, number: u32) {
+        let now = Instant::from_nanos(self.now);
+        while let Some(client) = self.balancing.client(number)
+            && let Some(probe) = client.policy.poll_probe(now, &mut client.draw)
+        {
+            self.send_probe(number, probe.replica, Purpose::Policy(probe.id));
+        }
+        self.arm(number);
+    }
+
+    #[inline]
+    fn send_probe(&mut self, client: u32, to: ReplicaId, purpose: Purpose) {
+        self.meter.probe(self.now);
+        if self.network.loses_probe() {
+            return;
+        }
+        let slot = self.probes.insert(Probing {
+            client,
+            replica: self.replicas.number(to),
+            purpose,
+            report: None,
+        });
+        let message = Message::Probe(super::query::slot_number(slot));
+        self.network.send_probe(self.now, message);
+    }
+
+    /// A probe comes to its replica.
+    #[inline]
+    pub(super) fn answer_probe(&mut self, slot: u32) {
+        let Some(probe) = self.probes.get_mut(slot as usize) else {
+            return;
+        };
+        let replica = self.replicas.at(probe.replica as usize);
+        if replica.is_up {
+            probe.report = Some(replica.report(self.now));
+        }
+        self.network.send_probe(self.now, Message::Report(slot));
+    }
+
+    /// The answer to a probe, or its refusal, comes to its client.
+    #[inline]
+    pub(super) fn handle_report(&mut self, slot: u32) {
+        let Some(probe) = self.probes.try_remove(slot as usize) else {
+            return;
+        };
+        let now = Instant::from_nanos(self.now);
+        match probe.purpose {
+            Purpose::Policy(id) => {
+                if let Some(client) = self.balancing.client(probe.client) {
+                    let (policy, draw) = (&mut client.policy, &mut client.draw);
+                    match &probe.report {
+                        Some(report) => policy.handle_report(now, id, report, draw),
+                        None => policy.handle_probe_lost(now, id, draw),
+                    }
+                }
+            }
+            Purpose::Round(key, id) => {
+                if let Some(Round { asked, .. }) = self.rounds.find_mut(key) {
+                    match &probe.report {
+                        Some(report) => asked.handle_report(id, report),
+                        None => asked.handle_lost(id),
+                    }
+                    if asked.is_ready() {
+                        self.end_round(key);
+                    }
+                }
+            }
+        }
+        self.poll_client(probe.client);
+    }
+
+    /// Asks the replicas of a synchronous round.
+    pub(super) fn begin_round(
+        &mut self,
+        client: u32,
+        query: Key,
+        avoid: Option<ReplicaId>,
+        round: ProbeRound,
+    ) {
+        let deadline = round.deadline().as_nanos();
+        let targets: Vec<_> = round.targets().collect();
+        let key = self.rounds.insert(|serial| Round {
+            serial,
+            query,
+            avoid,
+            asked: round,
+        });
+        self.timers.push(deadline, Timer::Round(key));
+        for replica in targets {
+            self.send_probe(client, replica, Purpose::Round(key, replica));
+        }
+    }
+
+    /// Decides with the answers that are here, unless the query has been given up meanwhile; `false` if the round has ended.
+    pub(super) fn end_round(&mut self, key: Key) -> bool {
+        let Some(Round {
+            query,
+            avoid,
+            asked: round,
+            ..
+        }) = self.rounds.remove(key)
+        else {
+            return false;
+        };
+        let number = self.queries.find(query).map(|query| query.client);
+        if let Some(number) = number
+            && let Some(client) = self.balancing.client(number)
+        {
+            let now = Instant::from_nanos(self.now);
+            let asked = asked(avoid.as_slice());
+            let (policy, draw) = (&mut client.policy, &mut client.draw);
+            match policy.finish_round(now, round, asked, draw) {
+                Some(pick) => self.send_picked(query, pick.ticket),
+                None => self.turn_away(query),
+            }
+            self.poll_client(number);
+        }
+        true
+    }
+}

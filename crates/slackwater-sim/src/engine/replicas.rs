@@ -1,0 +1,266 @@
+//! The replicas: each a machine, a load tracker and what is known of the process beside it.
+
+use super::queue::Earliest;
+use crate::machine::{JobId, Machine, Time};
+use crate::scenario::{Change, Failure, Scenario, Service};
+use core::time::Duration;
+use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals};
+use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
+
+/// A query that a replica serves.
+#[derive(Debug)]
+pub(super) struct Served {
+    arrival: Arrival,
+    fails: bool,
+}
+
+/// One replica.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) machine: Machine,
+    tracker: LoadTracker,
+    /// The name by which clients know it; `None` while they don't.
+    pub(super) id: Option<ReplicaId>,
+    /// It takes queries and answers probes.
+    pub(super) is_up: bool,
+    pub(super) is_draining: bool,
+    /// Changes whenever it stops.
+    pub(super) incarnation: u64,
+    failing: Option<Failing>,
+    /// It replays latencies: each copy of a query takes a latency of its own here, and no CPU.
+    pub(super) replays: bool,
+    /// Queries answered, and of these with an error, since the start of the run.
+    finished: u64,
+    failed: u64,
+    rates: RecentRates,
+    /// What the rates say, as reports carry it: looked up once for each reading, not for each probe.
+    rates_said: LoadReport,
+    /// CPU used up to the last reading, in core-seconds.
+    cpu_read: f64,
+}
+
+impl Replica {
+    fn new(scenario: &Scenario, number: usize, seed: u64) -> Self {
+        let machine = Machine::new(scenario, number, seed);
+        let group = scenario.fleet.get(scenario.group_of(number));
+        Self {
+            rates: rates(&machine),
+            machine,
+            tracker: LoadTracker::default(),
+            id: None,
+            is_up: false,
+            is_draining: false,
+            incarnation: 0,
+            failing: group.and_then(|group| group.failure).map(Failing::new),
+            replays: group.is_some_and(|group| {
+                matches!(group.service, Service::Latency | Service::LatencyTrace(_))
+            }),
+            finished: 0,
+            failed: 0,
+            rates_said: LoadReport::new(Rif::ZERO, None),
+            cpu_read: 0.0,
+        }
+    }
+
+    /// A query arrives and is served from now on.
+    #[inline]
+    pub(super) fn serve(&mut self, now: Time, job: JobId, work_ns: f64, luck: u64) -> Served {
+        let failing = self.failing.filter(|failing| failing.strikes(now, luck));
+        let share = failing.map_or(1.0, |failing| failing.cost_share);
+        self.machine.arrive(now, job, work_ns * share);
+        Served {
+            arrival: self.tracker.arrive(Instant::from_nanos(now)),
+            fails: failing.is_some(),
+        }
+    }
+
+    /// The work of a query is done; whether it succeeded.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Time, served: Served) -> bool {
+        let Served { arrival, fails } = served;
+        let end = if fails { End::Failed } else { End::Success };
+        self.tracker.finish(Instant::from_nanos(now), arrival, end);
+        self.finished += 1;
+        self.failed += u64::from(fails);
+        !fails
+    }
+
+    /// A query is not wanted any more.
+    pub(super) fn cancel(&mut self, now: Time, job: JobId, served: Served) {
+        self.machine.cancel(now, job);
+        self.tracker
+            .finish(Instant::from_nanos(now), served.arrival, End::Cancelled);
+    }
+
+    /// The answer to a probe.
+    #[inline]
+    pub(super) fn report(&self, now: Time) -> LoadReport {
+        let mut report = self.tracker.report(Instant::from_nanos(now));
+        report.draining = self.is_draining;
+        report.incarnation = Some(self.incarnation);
+        report.query_rate_millis = self.rates_said.query_rate_millis;
+        report.error_millionths = self.rates_said.error_millionths;
+        report.cpu_millionths = self.rates_said.cpu_millionths;
+        report
+    }
+
+    #[inline]
+    pub(super) fn rif(&self) -> Rif {
+        self.tracker.rif()
+    }
+
+    /// A second is over; the CPU used since the last reading, as a multiple of the allocation.
+    pub(super) fn read(&mut self, now: Time) -> f64 {
+        let cpu = self.machine.cpu_seconds(now);
+        let totals = Totals {
+            finished: self.finished,
+            failed: self.failed,
+            cpu: (!self.replays).then(|| Duration::from_secs_f64(cpu)),
+        };
+        self.rates.read(Instant::from_nanos(now), totals);
+        self.rates.fill(&mut self.rates_said);
+        let used = cpu - self.cpu_read;
+        self.cpu_read = cpu;
+        used / self.machine.allocation_cores()
+    }
+
+    /// The process is gone, with all that it knew and did.
+    pub(super) fn stop(&mut self, now: Time) {
+        self.machine.clear(now);
+        self.tracker = LoadTracker::default();
+        self.rates = rates(&self.machine);
+        self.rates_said = LoadReport::new(Rif::ZERO, None);
+        self.incarnation += 1;
+        self.is_up = false;
+        self.is_draining = false;
+    }
+}
+
+/// When and how a replica fails queries.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    from: Time,
+    until: Time,
+    unlucky_below: u64,
+    cost_share: f64,
+}
+
+impl Failing {
+    fn new(failure: Failure) -> Self {
+        Self {
+            from: super::nanos(failure.from),
+            until: super::nanos(failure.until),
+            unlucky_below: super::share_of_draws(failure.share),
+            cost_share: failure.cost_share,
+        }
+    }
+
+    fn strikes(&self, now: Time, luck: u64) -> bool {
+        luck < self.unlucky_below && (self.from..self.until).contains(&now)
+    }
+}
+
+fn rates(machine: &Machine) -> RecentRates {
+    let millicores = super::rounded(machine.allocation_cores() * 1_000.0);
+    RecentRates::new(u32::try_from(millicores).unwrap_or(u32::MAX))
+}
+
+/// All replicas by number, and when something next happens in one of them.
+#[derive(Debug)]
+pub(super) struct Replicas {
+    all: Vec<Replica>,
+    /// [`Machine::next_event`] of each.
+    next: Earliest,
+    /// The replica behind each [`ReplicaId::index`].
+    numbers: Vec<u32>,
+    finished: Vec<JobId>,
+}
+
+impl Replicas {
+    /// The replicas, those up that are there at the start: all but those whose first event is to join.
+    pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
+        let count = scenario.replicas();
+        let mut all: Vec<_> = (0..count)
+            .map(|number| Replica::new(scenario, number, seed))
+            .collect();
+        for (number, replica) in all.iter_mut().enumerate() {
+            let of_this = scenario.events.iter().filter(|e| e.replica == number);
+            let first = of_this.min_by_key(|event| event.at);
+            replica.is_up = !first.is_some_and(|event| matches!(event.change, Change::Join { .. }));
+        }
+        let mut replicas = Self {
+            all,
+            next: Earliest::new(count),
+            numbers: Vec::new(),
+            finished: Vec::new(),
+        };
+        for number in 0..count {
+            replicas.changed(number);
+        }
+        replicas
+    }
+
+    #[inline]
+    pub(super) fn at(&self, number: usize) -> &Replica {
+        &self.all[number]
+    }
+
+    /// Whoever changes what happens in the machine calls [`Replicas::changed`] after it.
+    #[inline]
+    pub(super) fn at_mut(&mut self, number: usize) -> &mut Replica {
+        &mut self.all[number]
+    }
+
+    pub(super) fn all(&self) -> &[Replica] {
+        &self.all
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Replica] {
+        &mut self.all
+    }
+
+    /// The machine's next event may be another one now.
+    #[inline]
+    pub(super) fn changed(&mut self, number: usize) {
+        self.next.set(number, self.all[number].machine.next_event());
+    }
+
+    /// When something next happens in a machine.
+    #[inline]
+    pub(super) fn next_at(&self) -> Time {
+        self.next.next_at()
+    }
+
+    /// Lets happen what happens in a machine now; the replica, and the jobs that are done, which go back by
+    /// [`Replicas::give_back`].
+    #[inline]
+    pub(super) fn advance(&mut self, now: Time) -> (usize, Vec<JobId>) {
+        let number = self.next.next();
+        let mut finished = core::mem::take(&mut self.finished);
+        finished.clear();
+        self.all[number].machine.advance(now, &mut finished);
+        self.changed(number);
+        (number, finished)
+    }
+
+    /// Room for the next jobs that are done.
+    #[inline]
+    pub(super) fn give_back(&mut self, finished: Vec<JobId>) {
+        self.finished = finished;
+    }
+
+    /// Clients know the replica by this name from now on.
+    pub(super) fn name(&mut self, number: usize, id: ReplicaId) {
+        self.all[number].id = Some(id);
+        if self.numbers.len() <= id.index() {
+            self.numbers.resize(id.index() + 1, 0);
+        }
+        self.numbers[id.index()] = super::query::slot_number(number);
+    }
+
+    /// Whose name that is, while clients know it.
+    #[inline]
+    pub(super) fn number(&self, id: ReplicaId) -> u32 {
+        self.numbers[id.index()]
+    }
+}

@@ -1,0 +1,250 @@
+//! What only the engine itself can see: that nothing is left behind, and that arrivals do not depend on who chooses.
+
+use super::balancing::Balancing;
+use super::*;
+use crate::scenario::{Arrivals as Spread, Change, Cost, Delay, Event, Failure, Group, Hedge};
+use crate::scenario::{Load, Network as Wires, Service};
+use slackwater_core::policy::Counters;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Eight single-threaded replicas at 90 % load, one second measured from the start.
+fn scenario() -> Scenario {
+    Scenario {
+        load: Load::even(720.0, 4),
+        cost: Cost::Exponential(ms(10)),
+        fleet: vec![Group::healthy(8, Service::Fifo { workers: 1 })],
+        antagonists: None,
+        network: Wires {
+            delay: Delay {
+                least: ms(1),
+                most: ms(3),
+            },
+            probe_loss: 0.0,
+        },
+        events: Vec::new(),
+        deadline: ms(100),
+        cancel_expired: false,
+        warmup: Duration::ZERO,
+        span: Duration::from_secs(1),
+    }
+}
+
+/// The same with all that can befall a query.
+fn troubled() -> Scenario {
+    let mut scenario = scenario();
+    scenario.fleet[0].failure = Some(Failure {
+        share: 0.1,
+        cost_share: 0.5,
+        from: ms(0),
+        until: ms(800),
+    });
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.8,
+        budget: 0.2,
+        delay_min: ms(0),
+    });
+    let event = |at, replica, change| Event {
+        at: ms(at),
+        replica,
+        change,
+    };
+    scenario.events = vec![
+        event(
+            300,
+            0,
+            Change::Crash {
+                known_after: ms(50),
+            },
+        ),
+        event(400, 1, Change::Restart { down_for: ms(50) }),
+        event(
+            500,
+            2,
+            Change::Drain {
+                leaves_after: ms(50),
+            },
+        ),
+        event(
+            600,
+            0,
+            Change::Join {
+                cold_slowness: 2.0,
+                warm_after: ms(100),
+            },
+        ),
+    ];
+    scenario
+}
+
+fn engine(scenario: &Scenario, policy: &str) -> Engine {
+    Engine::new(
+        scenario,
+        &PolicyChoice::named(policy).expect("it exists"),
+        1,
+    )
+}
+
+/// Plays on until nothing is under way any more.
+fn drain(engine: &mut Engine) {
+    engine.arrivals.stop();
+    for _ in 0..1_000_000 {
+        if engine.attempts.is_empty() && engine.queries.is_empty() {
+            return;
+        }
+        let (at, source) = engine.next();
+        engine.now = at;
+        engine.step(source);
+    }
+    panic!("something never ends");
+}
+
+fn counters(engine: &Engine) -> Counters {
+    let Balancing::Own { clients, .. } = &engine.balancing else {
+        panic!("a shipped policy");
+    };
+    clients[0].policy.counters()
+}
+
+#[test]
+fn when_queries_stop_coming_nothing_is_left_in_flight() {
+    for cancel_expired in [false, true] {
+        let mut scenario = troubled();
+        scenario.cancel_expired = cancel_expired;
+        for policy in PolicyChoice::names() {
+            let mut engine = engine(&scenario, policy);
+            engine.play();
+            drain(&mut engine);
+            for replica in engine.replicas.all() {
+                assert_eq!(replica.rif().count(), 0, "{policy}");
+                assert_eq!(replica.machine.jobs(), 0, "{policy}");
+            }
+            match &engine.balancing {
+                Balancing::Own { clients, .. } => {
+                    let now = Instant::from_nanos(engine.now);
+                    let views = clients.iter().flat_map(|c| c.policy.snapshot(now).replicas);
+                    for view in views {
+                        assert_eq!(view.in_flight, 0, "{policy}: each ticket came back");
+                    }
+                }
+                Balancing::Central(central) => assert!(central.is_idle(), "{policy}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_chooses_meets_the_same_queries() {
+    for spread in [Spread::Poisson, Spread::Regular] {
+        let mut scenario = troubled();
+        scenario.load.arrivals = spread;
+        let rest = |policy| {
+            let mut engine = engine(&scenario, policy);
+            while engine.arrivals.next_at() < nanos(scenario.span) {
+                let (at, source) = engine.next();
+                engine.now = at;
+                engine.step(source);
+            }
+            // The next ones are the same only if as many were drawn before, and nothing else.
+            let next = |_| (engine.arrivals.next_at(), engine.arrivals.take());
+            (0..20).map(next).collect::<Vec<_>>()
+        };
+        let of_random = rest("random");
+        for policy in PolicyChoice::names() {
+            assert_eq!(of_random, rest(policy), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn probes_are_lost_in_proportion() {
+    let mut scenario = scenario();
+    scenario.network.probe_loss = 0.25;
+    scenario.span = Duration::from_secs(2);
+    let mut engine = engine(&scenario, "prequal");
+    engine.play();
+    let counters = counters(&engine);
+    // Of more than 400 probes: a binomial deviation below 0.022. Four of them.
+    assert!(counters.probes_sent > 400, "{counters:?}");
+    let lost = counters.probes_lost as f64 / counters.probes_sent as f64;
+    assert!((lost - 0.25).abs() < 0.09, "{counters:?}");
+    assert_eq!(counters.reports_late, 0);
+}
+
+#[test]
+fn a_replica_reports_what_it_is() {
+    let mut scenario = scenario();
+    scenario.cost = Cost::Fixed(ms(10));
+    scenario.load.arrivals = Spread::Regular;
+    scenario.load.rate = 400.0;
+    scenario.fleet[0].failure = Some(Failure {
+        share: 1.0,
+        cost_share: 1.0,
+        from: ms(0),
+        until: ms(10_000),
+    });
+    scenario.span = Duration::from_secs(5);
+    scenario.events = vec![
+        Event {
+            at: ms(4_500),
+            replica: 0,
+            change: Change::Drain {
+                leaves_after: ms(10_000),
+            },
+        },
+        Event {
+            at: ms(4_500),
+            replica: 1,
+            change: Change::Restart { down_for: ms(100) },
+        },
+    ];
+    let mut engine = engine(&scenario, "round_robin");
+    engine.play();
+    let report = |number: usize| engine.replicas.at(number).report(engine.now);
+    // 50 queries a second of 10 ms each, all of them failing.
+    let within = |found: Option<u32>, expected: u32| {
+        let found = found.expect("it is known");
+        assert!(
+            found.abs_diff(expected) <= expected / 50,
+            "{found}, not {expected}"
+        );
+    };
+    within(report(2).cpu_millionths, 500_000);
+    within(report(2).query_rate_millis, 50_000);
+    assert_eq!(report(2).error_millionths, Some(1_000_000));
+    assert_eq!(
+        (report(2).incarnation, report(2).draining),
+        (Some(0), false)
+    );
+    assert_eq!((report(0).incarnation, report(0).draining), (Some(0), true));
+    assert_eq!(
+        (report(1).incarnation, report(1).draining),
+        (Some(1), false)
+    );
+    assert_eq!(report(1).cpu_millionths, None, "it has just begun");
+}
+
+#[test]
+fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
+    let mut scenario = scenario();
+    scenario.load.rate = 2_000.0;
+    let mut engine = engine(&scenario, "round_robin");
+    engine.play();
+    let late = engine.now - nanos(scenario.span);
+    // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the one before.
+    assert!((nanos(ms(90))..=nanos(ms(100))).contains(&late), "{late}");
+    assert!(engine.arrivals.next_at() > engine.now);
+    assert!(engine.meter.is_done(engine.now));
+}
+
+#[test]
+fn idle_policies_cost_no_steps_beyond_their_timeouts() {
+    let mut scenario = scenario();
+    scenario.load.rate = 0.001;
+    scenario.span = Duration::from_secs(10);
+    let mut engine = engine(&scenario, "round_robin");
+    engine.play();
+    assert_eq!(engine.events, 0);
+}

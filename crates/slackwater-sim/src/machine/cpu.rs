@@ -1,0 +1,134 @@
+//! A CPU that queries share, and who may use how much of it: allocation, spare capacity, the bucket, contention.
+//!
+//! Capacity is the allocation and what the neighbours leave. Each query has one core at the most. While the queries want more
+//! than the capacity they get it, up to a burst, and the bucket drains by the excess; below capacity it refills by what is
+//! left over, up to its size. Once it is empty the replica is *held*: it uses its capacity and no more, and loses part of
+//! what it uses to contention, until its queries want less than its capacity again. A CPU starts with a full bucket.
+
+use super::neighbours::Neighbours;
+use super::running::whole;
+use super::{NEVER, Time};
+use crate::scenario::Sharing;
+
+/// A shared CPU.
+#[derive(Clone, Debug)]
+pub(super) struct SharedCpu {
+    sharing: Sharing,
+    neighbours: Option<Box<Neighbours>>,
+    /// Cores beyond the allocation, now.
+    spare: f64,
+    /// When that changes.
+    next_step: Time,
+    /// In core-nanoseconds.
+    bucket: f64,
+    /// Cores by which the bucket fills, or drains if negative.
+    inflow: f64,
+    held: bool,
+}
+
+/// At what rate things go on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// Service that each query attains within a nanosecond.
+    pub(super) each: f64,
+    /// Cores in use.
+    pub(super) used: f64,
+}
+
+impl SharedCpu {
+    /// In core-nanoseconds: what is below this is nothing, so that roundings keep no bucket from being empty.
+    const EMPTY: f64 = 1.0;
+
+    pub(super) fn new(sharing: &Sharing, neighbours: Option<Neighbours>) -> Self {
+        Self {
+            sharing: *sharing,
+            spare: neighbours.as_ref().map_or(0.0, Neighbours::spare),
+            next_step: neighbours.as_ref().map_or(NEVER, Neighbours::next_step),
+            neighbours: neighbours.map(Box::new),
+            bucket: sharing.bucket * 1e9,
+            inflow: 0.0,
+            held: false,
+        }
+    }
+
+    /// Cores that the replica has, of which a hobble leaves the share `left`.
+    fn cores(&self, left: f64) -> f64 {
+        (self.sharing.cores + self.spare) * left
+    }
+
+    /// As [`cores`](Self::cores), less what contention takes.
+    pub(super) fn capacity(&self, left: f64) -> f64 {
+        let kept = if self.held {
+            1.0 - self.sharing.contention_loss
+        } else {
+            1.0
+        };
+        self.cores(left) * kept
+    }
+
+    /// The pace from now on with `queries` in service, until one of these, `left` or the spare capacity changes or the bucket is
+    /// empty.
+    pub(super) fn settle(&mut self, queries: usize, left: f64) -> Pace {
+        let wanted = queries as f64;
+        let cores = self.cores(left);
+        if wanted < cores {
+            self.held = false;
+        } else if wanted > cores && self.bucket < Self::EMPTY {
+            self.held = true;
+        }
+        let used = if self.held {
+            cores
+        } else {
+            wanted.min(self.sharing.burst * cores)
+        };
+        self.inflow = cores - used;
+        let each = if self.held {
+            self.capacity(left) / wanted
+        } else {
+            used / wanted.max(1.0)
+        };
+        Pace { each, used }
+    }
+
+    /// The pace of a stall: nothing runs, which is less than the capacity, so that the bucket fills.
+    pub(super) fn pause(&mut self, left: f64) -> Pace {
+        self.settle(0, left)
+    }
+
+    pub(super) fn elapse(&mut self, nanoseconds: f64) {
+        let level = self.bucket + self.inflow * nanoseconds;
+        self.bucket = level.clamp(0.0, self.sharing.bucket * 1e9);
+    }
+
+    /// When the bucket is empty at the present pace.
+    pub(super) fn bucket_empty(&self, now: Time) -> Time {
+        if self.inflow < 0.0 {
+            now.saturating_add(whole(self.bucket / -self.inflow))
+        } else {
+            NEVER
+        }
+    }
+
+    /// When the spare capacity changes.
+    pub(super) fn next_step(&self) -> Time {
+        self.next_step
+    }
+
+    /// Whether a change of the spare capacity could change the pace: with no more queries than the allocation holds it cannot.
+    pub(super) fn spare_matters(&self, queries: usize, left: f64) -> bool {
+        self.held || queries as f64 > self.sharing.cores * left
+    }
+
+    /// The spare capacity changes.
+    pub(super) fn step(&mut self) {
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.step();
+            self.spare = neighbours.spare();
+            self.next_step = neighbours.next_step();
+        }
+    }
+
+    pub(super) fn allocation(&self) -> f64 {
+        self.sharing.cores
+    }
+}

@@ -1,0 +1,169 @@
+//! How a replica serves: a CPU that queries share, workers with a queue, or replayed latencies.
+
+use super::JobId;
+use super::cpu::{Pace, SharedCpu};
+use super::neighbours::Neighbours;
+use super::running::Running;
+use crate::random::{Purpose, Stream};
+use crate::scenario::{self, Scenario, sample_of};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How a replica serves.
+#[derive(Clone, Debug)]
+pub(super) enum Service {
+    Shared(SharedCpu),
+    Fifo(Workers),
+    /// With the replica's own trace, if it has one.
+    Latency(Option<Replay>),
+}
+
+/// Workers and the queries that wait for one.
+#[derive(Clone, Debug)]
+pub(super) struct Workers {
+    pub(super) count: usize,
+    pub(super) queue: VecDeque<(JobId, f64)>,
+}
+
+/// A trace of latencies, drawn from at random. The next one is known beforehand, for those who know everything.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    trace: Arc<[Duration]>,
+    stream: Stream,
+    next: f64,
+}
+
+impl Service {
+    pub(super) fn new(
+        service: &scenario::Service,
+        scenario: &Scenario,
+        replica: usize,
+        seed: u64,
+    ) -> Self {
+        match service {
+            scenario::Service::Shared(sharing) => {
+                let place = (replica, scenario.replicas());
+                let neighbours = scenario
+                    .antagonists
+                    .as_ref()
+                    .map(|antagonists| Neighbours::new(antagonists, sharing.cores, place, seed));
+                Self::Shared(SharedCpu::new(sharing, neighbours))
+            }
+            scenario::Service::Fifo { workers } => Self::Fifo(Workers {
+                count: *workers,
+                queue: VecDeque::new(),
+            }),
+            scenario::Service::Latency => Self::Latency(None),
+            scenario::Service::LatencyTrace(trace) => {
+                Self::Latency(Some(Replay::new(Arc::clone(trace), replica, seed)))
+            }
+        }
+    }
+
+    /// The pace with `running` queries in service, while a hobble leaves the share `left`.
+    pub(super) fn settle(&mut self, running: usize, left: f64) -> Pace {
+        match self {
+            Self::Shared(cpu) => cpu.settle(running, left),
+            Self::Fifo(_) => Pace {
+                each: left,
+                used: running as f64,
+            },
+            Self::Latency(_) => Pace {
+                each: left,
+                used: 0.0,
+            },
+        }
+    }
+
+    /// The pace while the machine stalls.
+    pub(super) fn pause(&mut self, left: f64) -> Pace {
+        match self {
+            Self::Shared(cpu) => cpu.pause(left),
+            Self::Fifo(_) | Self::Latency(_) => Pace {
+                each: 0.0,
+                used: 0.0,
+            },
+        }
+    }
+
+    /// A query comes into service, or into the queue.
+    pub(super) fn admit(&mut self, job: JobId, work: f64, running: &mut Running) {
+        match self {
+            Self::Fifo(workers) if running.len() >= workers.count => {
+                workers.queue.push_back((job, work));
+            }
+            _ => running.start(job, work),
+        }
+    }
+
+    /// Whoever has waited longest takes the places of those who left.
+    pub(super) fn fill_places(&mut self, running: &mut Running) {
+        let Self::Fifo(workers) = self else {
+            return;
+        };
+        while running.len() < workers.count
+            && let Some((job, work)) = workers.queue.pop_front()
+        {
+            running.start(job, work);
+        }
+    }
+
+    /// Queries in the queue.
+    pub(super) fn queued(&self) -> usize {
+        match self {
+            Self::Fifo(workers) => workers.queue.len(),
+            Self::Shared(_) | Self::Latency(_) => 0,
+        }
+    }
+
+    pub(super) fn cancel_queued(&mut self, job: JobId) {
+        if let Self::Fifo(workers) = self {
+            workers.queue.retain(|(queued, _)| *queued != job);
+        }
+    }
+
+    pub(super) fn clear_queue(&mut self) {
+        if let Self::Fifo(workers) = self {
+            workers.queue.clear();
+        }
+    }
+
+    pub(super) fn allocation(&self) -> f64 {
+        match self {
+            Self::Shared(cpu) => cpu.allocation(),
+            Self::Fifo(workers) => workers.count as f64,
+            Self::Latency(_) => 1.0,
+        }
+    }
+
+    /// What it can do for long, in cores, while a hobble leaves the share `left`.
+    pub(super) fn capacity(&self, left: f64) -> f64 {
+        match self {
+            Self::Shared(cpu) => cpu.capacity(left),
+            Self::Fifo(workers) => workers.count as f64 * left,
+            Self::Latency(_) => left,
+        }
+    }
+}
+
+impl Replay {
+    fn new(trace: Arc<[Duration]>, replica: usize, seed: u64) -> Self {
+        let mut stream = Stream::new(seed, Purpose::LatencyTrace, replica as u64);
+        Self {
+            next: sample_of(&trace, &mut stream),
+            trace,
+            stream,
+        }
+    }
+
+    /// The latency of the query that comes next.
+    pub(super) fn next(&self) -> f64 {
+        self.next
+    }
+
+    /// It came.
+    pub(super) fn draw_next(&mut self) {
+        self.next = sample_of(&self.trace, &mut self.stream);
+    }
+}

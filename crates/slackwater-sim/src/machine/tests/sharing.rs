@@ -1,0 +1,153 @@
+//! Allocation, bucket and contention by hand, and what machines at rest keep.
+
+use super::{MS, SECOND, advance_until, drain, machine};
+use crate::machine::{JobId, Machine};
+use crate::scenario::{Group, Service, Sharing};
+
+/// Two cores, a bucket of one core-second, bursts up to six cores, a tenth lost while held.
+const SHARING: Sharing = Sharing {
+    cores: 2.0,
+    bucket: 1.0,
+    burst: 3.0,
+    contention_loss: 0.1,
+};
+
+fn shared(sharing: Sharing) -> Machine {
+    machine(Group::healthy(1, Service::Shared(sharing)))
+}
+
+/// `count` queries of 10 s of work, numbered from `first`.
+fn send(machine: &mut Machine, now: u64, first: u32, count: u32) {
+    for job in first..first + count {
+        machine.arrive(now, JobId(job), 10e9);
+    }
+}
+
+fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-7, "{found}, not {expected}");
+}
+
+#[test]
+fn a_bucket_drains_by_the_excess_and_then_the_replica_is_held() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 5);
+    // Five cores are three too many: 1 core-second lasts a third of a second.
+    assert_eq!(machine.next_event(), 333_333_334);
+    assert_close(machine.capacity_cores(0), 2.0);
+    advance_until(&mut machine, SECOND);
+    assert_close(machine.capacity_cores(SECOND), 1.8);
+    // Five cores for a third of a second, two for the rest.
+    assert_close(machine.cpu_seconds(SECOND), 5.0 / 3.0 + 4.0 / 3.0);
+    // Of 10 s of work, 1/3 s is done; held, each query has 1.8 / 5 of a core.
+    let ends = drain(&mut machine);
+    assert_eq!(ends.len(), 5);
+    assert_close(
+        ends[0].1 as f64 / 1e9,
+        1.0 / 3.0 + (10.0 - 1.0 / 3.0) / 0.36,
+    );
+}
+
+#[test]
+fn a_burst_has_an_end() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 20);
+    // Six cores at the most, four too many.
+    assert_eq!(machine.next_event(), 250 * MS);
+    assert_close(machine.cpu_seconds(200 * MS), 1.2);
+}
+
+#[test]
+fn a_held_replica_recovers_below_its_capacity_and_not_before() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 5);
+    advance_until(&mut machine, SECOND);
+    for job in 0..3 {
+        machine.cancel(SECOND, JobId(job));
+    }
+    // As many queries as cores: still held.
+    assert_close(machine.capacity_cores(SECOND), 1.8);
+    machine.cancel(SECOND, JobId(3));
+    assert_close(machine.capacity_cores(SECOND), 2.0);
+    // One core is left over: half a core-second within half a second, which then lasts a sixth.
+    let later = SECOND + 500 * MS;
+    advance_until(&mut machine, later);
+    send(&mut machine, later, 5, 4);
+    assert_eq!(machine.next_event(), later + 166_666_667);
+    assert_close(machine.cpu_seconds(later), 3.0 + 0.5);
+}
+
+#[test]
+fn a_bucket_fills_up_to_its_size() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 100 * SECOND, 0, 5);
+    assert_eq!(machine.next_event(), 100 * SECOND + 333_333_334);
+}
+
+#[test]
+fn within_its_capacity_a_replica_is_left_alone_for_ever() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 2);
+    assert_eq!(machine.next_event(), 10 * SECOND);
+    assert_close(machine.cpu_seconds(5 * SECOND), 10.0);
+}
+
+#[test]
+fn without_a_bucket_the_replica_is_held_at_once() {
+    let mut machine = shared(Sharing {
+        bucket: 0.0,
+        ..SHARING
+    });
+    send(&mut machine, 0, 0, 3);
+    assert_close(machine.capacity_cores(0), 1.8);
+    assert_close(machine.cpu_seconds(SECOND), 2.0);
+    assert_close(drain(&mut machine)[0].1 as f64 / 1e9, 10.0 / 0.6);
+}
+
+#[test]
+fn contention_costs_work_and_is_counted_as_used() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 5);
+    let ends = drain(&mut machine);
+    let end = ends[4].1;
+    let held = end as f64 / 1e9 - 1.0 / 3.0;
+    // 50 core-seconds of work, and what was lost of two cores while held.
+    assert_close(machine.cpu_seconds(end), 50.0 + 0.2 * held);
+}
+
+#[test]
+fn work_of_nothing_ends_at_once() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 7);
+    advance_until(&mut machine, SECOND);
+    machine.arrive(SECOND, JobId(9), 0.0);
+    assert_eq!(machine.next_event(), SECOND);
+    assert_eq!(advance_until(&mut machine, SECOND), [(JobId(9), SECOND)]);
+}
+
+#[test]
+fn a_cancelled_job_leaves_its_share_to_the_others() {
+    let mut machine = shared(Sharing {
+        cores: 1.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+        ..SHARING
+    });
+    send(&mut machine, 0, 0, 2);
+    machine.cancel(4 * SECOND, JobId(0));
+    machine.cancel(4 * SECOND, JobId(77));
+    assert_eq!(machine.jobs(), 1);
+    // Two of ten seconds were done.
+    assert_eq!(drain(&mut machine), [(JobId(1), 12 * SECOND)]);
+}
+
+#[test]
+fn a_crash_clears_all_that_was_there_and_nothing_else() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 5);
+    advance_until(&mut machine, SECOND);
+    machine.clear(SECOND);
+    assert_eq!((machine.jobs(), machine.next_event()), (0, u64::MAX));
+    assert_close(machine.cpu_seconds(3 * SECOND), 3.0);
+    send(&mut machine, 3 * SECOND, 5, 1);
+    assert_eq!(drain(&mut machine), [(JobId(5), 13 * SECOND)]);
+}

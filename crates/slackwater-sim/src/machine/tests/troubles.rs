@@ -1,0 +1,270 @@
+//! Slow replicas, cold starts, stalls, hobbles, waits, queues and replayed latencies.
+
+use super::{MS, SECOND, advance_until, cores, drain, machine, scenario};
+use crate::machine::{JobId, Machine, NEVER};
+use crate::scenario::{Group, Hobble, Service, Stall};
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+const JOB: JobId = JobId(0);
+
+/// How long work of 100 ms takes on an otherwise idle machine of this group, at `now`.
+fn takes(group: Group, now: u64) -> u64 {
+    let mut machine = machine(group);
+    advance_until(&mut machine, now);
+    machine.arrive(now, JOB, 100e6);
+    drain(&mut machine)[0].1 - now
+}
+
+fn fifo() -> Service {
+    Service::Fifo { workers: 1 }
+}
+
+#[test]
+fn queries_cost_more_on_a_slow_replica() {
+    for service in [cores(4.0), fifo(), Service::Latency] {
+        let group = Group {
+            slowness: 2.5,
+            ..Group::healthy(1, service)
+        };
+        assert_eq!(takes(group, 0), 250 * MS);
+    }
+}
+
+#[test]
+fn a_cold_replica_warms_up_linearly() {
+    let mut machine = machine(Group::healthy(1, cores(4.0)));
+    machine.begin_cold(SECOND, 3.0, 2 * SECOND);
+    assert!((machine.speed(SECOND) - 1.0 / 3.0).abs() < 1e-12);
+    for (after, expected) in [
+        (0, 300),
+        (500, 250),
+        (1_000, 200),
+        (2_000, 100),
+        (9_000, 100),
+    ] {
+        let now = SECOND + after * MS;
+        machine.arrive(now, JOB, 100e6);
+        assert_eq!(drain(&mut machine), [(JOB, now + expected * MS)]);
+    }
+}
+
+#[test]
+fn a_cold_start_of_no_length_is_none() {
+    let mut machine = machine(Group::healthy(1, cores(4.0)));
+    machine.begin_cold(0, 3.0, 0);
+    machine.arrive(0, JOB, 100e6);
+    assert_eq!(drain(&mut machine), [(JOB, 100 * MS)]);
+}
+
+fn stalling(service: Service) -> Group {
+    Group {
+        stall: Some(Stall {
+            every: Duration::from_secs(1),
+            lasts: Duration::from_millis(50),
+        }),
+        ..Group::healthy(1, service)
+    }
+}
+
+#[test]
+fn in_a_stall_nothing_gets_on_and_no_cpu_is_used() {
+    for service in [cores(1.0), fifo(), Service::Latency] {
+        let latency = matches!(service, Service::Latency);
+        let mut machine = machine(stalling(service));
+        machine.arrive(0, JOB, 1_000e9);
+        // The first edge is the first stall's beginning.
+        let begins = machine.next_event();
+        let mut finished = Vec::new();
+        machine.advance(begins, &mut finished);
+        assert_eq!(machine.next_event(), begins + 50 * MS);
+        assert!(machine.capacity_cores(begins).abs() < 1e-12);
+        // Even work of nothing waits for the end of the stall.
+        machine.arrive(begins, JobId(1), 0.0);
+        assert_eq!(machine.next_event(), begins + 50 * MS);
+        let used = machine.cpu_seconds(begins);
+        let after = machine.cpu_seconds(begins + 49 * MS);
+        assert_eq!(used.to_bits(), after.to_bits());
+        assert_eq!(used > 0.0, !latency);
+    }
+}
+
+#[test]
+fn stalls_come_as_often_and_last_as_long_as_they_should() {
+    let mut machine = machine(stalling(cores(1.0)));
+    machine.arrive(0, JOB, 10_000e9);
+    let end = drain(&mut machine)[0].1;
+    // 10,000 s of work meet a Poisson number of stalls, 10,000 +- 100, of 50 ms each.
+    let stalls = (end as f64 / 1e9 - 10_000.0) / 0.05;
+    assert!((stalls - 10_000.0).abs() < 400.0, "{stalls}");
+}
+
+#[test]
+fn replicas_stall_each_at_its_own_times() {
+    let scenario = scenario(Group {
+        count: 2,
+        ..stalling(cores(1.0))
+    });
+    let first_stall = |replica, seed| {
+        let mut machine = Machine::new(&scenario, replica, seed);
+        machine.arrive(0, JOB, 1_000e9);
+        machine.next_event()
+    };
+    assert_eq!(first_stall(0, 1), first_stall(0, 1));
+    assert_ne!(first_stall(0, 1), first_stall(1, 1));
+    assert_ne!(first_stall(0, 1), first_stall(0, 2));
+}
+
+#[test]
+fn an_estimate_within_a_stall_begins_after_it() {
+    let mut machine = machine(stalling(fifo()));
+    machine.arrive(0, JOB, 1_000e9);
+    let begins = machine.next_event();
+    let before = machine.finish_estimate(begins - 1, 1e6);
+    let within = machine.finish_estimate(begins + 10 * MS, 1e6);
+    assert!((within - before - 40e6).abs() < 2.0, "{before} {within}");
+}
+
+fn hobbled(service: Service, latency: Option<Duration>) -> Group {
+    Group {
+        hobble: Some(Hobble {
+            from: Duration::from_secs(10),
+            until: Duration::from_secs(20),
+            capacity: 0.25,
+            latency,
+        }),
+        ..Group::healthy(1, service)
+    }
+}
+
+#[test]
+fn a_hobble_takes_capacity_and_gives_it_back() {
+    for (service, before, within) in [
+        (cores(4.0), 4.0, 1.0),
+        (Service::Fifo { workers: 2 }, 2.0, 0.5),
+        (Service::Latency, 1.0, 0.25),
+    ] {
+        let mut machine = machine(hobbled(service, None));
+        for (now, expected) in [
+            (0, before),
+            (10 * SECOND - 1, before),
+            (10 * SECOND, within),
+            (20 * SECOND - 1, within),
+            (20 * SECOND, before),
+        ] {
+            assert!((machine.capacity_cores(now) - expected).abs() < 1e-12);
+        }
+    }
+}
+
+#[test]
+fn a_query_that_a_hobble_meets_halfway_is_slowed_from_there_on() {
+    for service in [cores(1.0), fifo(), Service::Latency] {
+        let group = || hobbled(service.clone(), None);
+        assert_eq!(takes(group(), 9 * SECOND), 100 * MS);
+        assert_eq!(takes(group(), 10 * SECOND - 50 * MS), 250 * MS);
+        assert_eq!(takes(group(), 15 * SECOND), 400 * MS);
+        assert_eq!(takes(group(), 20 * SECOND - 200 * MS), 250 * MS);
+        assert_eq!(takes(group(), 20 * SECOND), 100 * MS);
+    }
+}
+
+#[test]
+fn a_hobbles_latency_holds_for_queries_that_arrive_within() {
+    let trace = Service::LatencyTrace([Duration::from_millis(100)].into());
+    for service in [Service::Latency, trace] {
+        let group = || hobbled(service.clone(), Some(Duration::from_secs(3)));
+        assert_eq!(takes(group(), 10 * SECOND - 1), 100 * MS);
+        assert_eq!(takes(group(), 10 * SECOND), 3 * SECOND);
+        assert_eq!(takes(group(), 20 * SECOND - 1), 3 * SECOND);
+        assert_eq!(takes(group(), 20 * SECOND), 100 * MS);
+    }
+}
+
+#[test]
+fn a_query_waits_before_its_work_and_is_in_flight_meanwhile() {
+    let mut machine = machine(Group {
+        io_wait: Duration::from_millis(80),
+        ..Group::healthy(1, fifo())
+    });
+    let mut waits = 0.0;
+    for round in 0..2_000 {
+        let now = round * SECOND;
+        machine.arrive(now, JOB, 5e6);
+        assert_eq!(machine.jobs(), 1);
+        let [(_, end)] = drain(&mut machine)[..] else {
+            panic!("one job, one end")
+        };
+        let wait = end - now - 5 * MS;
+        assert!(wait <= 80 * MS);
+        waits += wait as f64 / 1e6;
+    }
+    // Uniform up to 80: mean 40, deviation 23.1; of 2,000 the mean's is 0.52.
+    assert!((waits / 2_000.0 - 40.0).abs() < 2.1, "{waits}");
+    // Waiting uses no CPU.
+    let used = machine.cpu_seconds(3_000 * SECOND);
+    assert!((used - 10.0).abs() < 1e-6, "{used}");
+}
+
+#[test]
+fn a_query_can_be_cancelled_wherever_it_is() {
+    let mut machine = machine(Group {
+        io_wait: Duration::from_millis(10),
+        ..Group::healthy(1, fifo())
+    });
+    (0..3).for_each(|job| machine.arrive(0, JobId(job), 100e6));
+    let first = advance_until(&mut machine, 50 * MS);
+    assert_eq!((machine.jobs(), first.len()), (3, 0));
+    // One in service, two in the queue, one that waits.
+    machine.arrive(50 * MS, JobId(3), 100e6);
+    machine.cancel(50 * MS, JobId(3));
+    assert_eq!(machine.jobs(), 3);
+    machine.cancel(60 * MS, JobId(0));
+    machine.cancel(60 * MS, JobId(1));
+    assert_eq!(machine.jobs(), 1);
+    let ends = drain(&mut machine);
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0].0, JobId(2));
+    machine.arrive(SECOND, JobId(4), 1e6);
+    machine.clear(SECOND);
+    assert_eq!((machine.jobs(), machine.next_event()), (0, NEVER));
+}
+
+#[test]
+fn workers_serve_in_order_of_arrival() {
+    let mut machine = machine(Group::healthy(1, Service::Fifo { workers: 2 }));
+    for (job, work) in (0..).map(JobId).zip([30e6, 10e6, 10e6, 0.0, 5e6]) {
+        machine.arrive(0, job, work);
+    }
+    let order = [(1, 10), (2, 20), (3, 20), (4, 25), (0, 30)];
+    assert_eq!(
+        drain(&mut machine),
+        order.map(|(job, at)| (JobId(job), at * MS))
+    );
+    assert!((machine.allocation_cores() - 2.0).abs() < 1e-12);
+}
+
+#[test]
+fn replayed_latencies_know_no_queue_and_use_no_cpu() {
+    let mut machine = machine(Group::healthy(1, Service::Latency));
+    (0..50).for_each(|job| machine.arrive(0, JobId(job), 40e6));
+    assert_eq!(machine.next_event(), 40 * MS);
+    assert_eq!(drain(&mut machine).len(), 50);
+    assert!(machine.cpu_seconds(SECOND).abs() < 1e-12);
+}
+
+#[test]
+fn a_trace_of_its_own_replaces_the_cost() {
+    let trace = [7, 11, 13].map(Duration::from_millis);
+    let mut machine = machine(Group::healthy(1, Service::LatencyTrace(trace.into())));
+    let mut seen = BTreeSet::new();
+    for round in 0..50 {
+        let now = round * SECOND;
+        let estimate = machine.finish_estimate(now, 1e9);
+        machine.arrive(now, JOB, 1e9);
+        let took = drain(&mut machine)[0].1 - now;
+        assert!((took as f64 - estimate).abs() < 1.0);
+        seen.insert(took);
+    }
+    assert_eq!(seen, BTreeSet::from([7, 11, 13].map(|ms| ms * MS)));
+}

@@ -1,0 +1,150 @@
+//! What keeps a machine from its work at times: stalls, a spell of lower capacity, a cold start.
+
+use super::running::whole;
+use super::{NEVER, Time};
+use crate::random::{Purpose, Stream};
+use crate::scenario::{Hobble, Stall, nanoseconds};
+use core::time::Duration;
+
+/// Stalls: by turns the machine runs for an exponential time and does nothing for a fixed one.
+#[derive(Clone, Debug)]
+pub(super) struct Stalls {
+    stream: Stream,
+    every: f64,
+    lasts: Time,
+    stalled: bool,
+    next_edge: Time,
+}
+
+impl Stalls {
+    /// Those of a replica, from time 0, when it runs.
+    pub(super) fn new(stall: &Stall, replica: usize, seed: u64) -> Self {
+        let mut stalls = Self {
+            stream: Stream::new(seed, Purpose::Stall, replica as u64),
+            every: nanoseconds(stall.every),
+            lasts: time(stall.lasts),
+            stalled: true,
+            next_edge: 0,
+        };
+        stalls.step();
+        stalls
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// How long the present stall still lasts; 0 outside a stall.
+    pub(super) fn rest(&self, now: Time) -> Time {
+        if self.stalled {
+            self.next_edge.saturating_sub(now)
+        } else {
+            0
+        }
+    }
+
+    pub(super) fn next_edge(&self) -> Time {
+        self.next_edge
+    }
+
+    /// The next edge happens.
+    pub(super) fn step(&mut self) {
+        self.stalled = !self.stalled;
+        let until_next = if self.stalled {
+            self.lasts
+        } else {
+            whole(self.stream.exponential(self.every))
+        };
+        self.next_edge = self.next_edge.saturating_add(until_next.max(1));
+    }
+}
+
+/// A spell of lower capacity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spell {
+    from: Time,
+    until: Time,
+    /// What is left of the capacity, or of the speed.
+    left: f64,
+    /// What queries that arrive within take, in nanoseconds, where latencies are replayed.
+    latency: Option<f64>,
+    next_edge: Time,
+}
+
+impl Spell {
+    /// `replays`: latencies are replayed, and may be replaced in the spell; then the speed stays.
+    pub(super) fn new(hobble: &Hobble, replays: bool) -> Self {
+        let latency = hobble.latency.filter(|_| replays).map(nanoseconds);
+        Self {
+            from: time(hobble.from),
+            until: time(hobble.until),
+            left: if latency.is_some() {
+                1.0
+            } else {
+                hobble.capacity
+            },
+            latency,
+            next_edge: time(hobble.from),
+        }
+    }
+
+    pub(super) fn next_edge(&self) -> Time {
+        self.next_edge
+    }
+
+    /// The next edge happens.
+    pub(super) fn step(&mut self) {
+        self.next_edge = if self.next_edge < self.until {
+            self.until
+        } else {
+            NEVER
+        };
+    }
+
+    fn holds(&self, now: Time) -> bool {
+        (self.from..self.until).contains(&now)
+    }
+
+    /// What is left of the capacity now: 1 outside the spell.
+    pub(super) fn left(&self, now: Time) -> f64 {
+        if self.holds(now) { self.left } else { 1.0 }
+    }
+
+    /// The latency of a query that arrives now; `None`: the usual one.
+    pub(super) fn latency(&self, now: Time) -> Option<f64> {
+        self.latency.filter(|_| self.holds(now))
+    }
+}
+
+/// A cold start: queries cost more at first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ColdStart {
+    since: Time,
+    slowness: f64,
+    warm_after: Time,
+}
+
+impl ColdStart {
+    pub(super) fn new(since: Time, slowness: f64, warm_after: Time) -> Self {
+        Self {
+            since,
+            slowness,
+            warm_after,
+        }
+    }
+
+    /// How many times as much queries cost that arrive now; 1 once it is over.
+    pub(super) fn slowness(&self, now: Time) -> f64 {
+        let age = now.saturating_sub(self.since);
+        if age >= self.warm_after {
+            return 1.0;
+        }
+        let cold = 1.0 - age as f64 / self.warm_after as f64;
+        1.0 + (self.slowness - 1.0) * cold
+    }
+}
+
+/// A point in time, or a span of it.
+fn time(duration: Duration) -> Time {
+    Time::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}

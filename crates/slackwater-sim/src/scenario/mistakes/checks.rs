@@ -1,0 +1,87 @@
+//! Checks of values against ranges, and the mistakes that they find.
+
+use super::Mistake;
+use core::ops::{Bound, RangeBounds};
+use core::time::Duration;
+
+/// What has been found so far, and where we are.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    path: String,
+    mistakes: Vec<Mistake>,
+}
+
+/// Above `least`, and at most `most`.
+pub(super) fn above<T>(least: T, most: T) -> (Bound<T>, Bound<T>) {
+    (Bound::Excluded(least), Bound::Included(most))
+}
+
+/// From 0 up to below `bound`.
+pub(super) fn below(bound: usize) -> (Bound<usize>, Bound<usize>) {
+    (Bound::Included(0), Bound::Excluded(bound))
+}
+
+impl Checks {
+    pub(super) fn found_nothing(&self) -> bool {
+        self.mistakes.is_empty()
+    }
+
+    pub(super) fn into_mistakes(self) -> Vec<Mistake> {
+        self.mistakes
+    }
+
+    /// Checks fields of the table `name`.
+    pub(super) fn within(&mut self, name: &str, checks: impl FnOnce(&mut Self)) {
+        let outside = self.path.len();
+        self.path.push_str(name);
+        self.path.push('.');
+        checks(self);
+        self.path.truncate(outside);
+    }
+
+    /// What must be so; if not, `message` says what is wrong and what would be right.
+    pub(super) fn that(&mut self, field: &str, right: bool, message: impl FnOnce() -> String) {
+        if !right {
+            self.mistakes.push(Mistake {
+                field: format!("{}{field}", self.path),
+                message: message(),
+            });
+        }
+    }
+
+    pub(super) fn number(&mut self, field: &str, value: f64, range: impl RangeBounds<f64>) {
+        self.value(field, &value, &range, f64::to_string);
+    }
+
+    pub(super) fn count(&mut self, field: &str, value: usize, range: impl RangeBounds<usize>) {
+        self.value(field, &value, &range, usize::to_string);
+    }
+
+    pub(super) fn time(&mut self, field: &str, value: Duration, range: impl RangeBounds<Duration>) {
+        self.value(field, &value, &range, |time| format!("{time:?}"));
+    }
+
+    fn value<T: PartialOrd>(
+        &mut self,
+        field: &str,
+        value: &T,
+        range: &impl RangeBounds<T>,
+        show: impl Fn(&T) -> String,
+    ) {
+        // Not a number is in no range.
+        self.that(field, range.contains(value), || {
+            let lower = match range.start_bound() {
+                Bound::Included(least) => Some(format!("at least {}", show(least))),
+                Bound::Excluded(least) => Some(format!("above {}", show(least))),
+                Bound::Unbounded => None,
+            };
+            let upper = match range.end_bound() {
+                Bound::Included(most) => Some(format!("at most {}", show(most))),
+                Bound::Excluded(most) => Some(format!("below {}", show(most))),
+                Bound::Unbounded => None,
+            };
+            let bounds: Vec<String> = lower.into_iter().chain(upper).collect();
+            format!("is {}, and must be {}", show(value), bounds.join(" and "))
+        });
+    }
+}

@@ -1,0 +1,302 @@
+//! What is wrong with a scenario: every impossible value, by the path of its field.
+//!
+//! Possible is not sensible: a load above what the fleet can do may be played, and so may replicas that fail every query.
+//! Everything has a largest value, so that a scenario without mistakes ends, and fits.
+
+mod checks;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
+    Service, Sharing, Stall,
+};
+use checks::{Checks, above, below};
+use core::ops::Bound;
+use core::time::Duration;
+
+/// What is wrong with a scenario, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The field's path as the TOML form writes it: `fleet[1].cores`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// The longest time anywhere: ten days.
+const TIME_MAX: Duration = Duration::from_hours(240);
+/// The longest deadline: as far as latencies are told apart.
+const DEADLINE_MAX: Duration = Duration::from_secs(1_000);
+/// The highest rate, in queries a second.
+const RATE_MAX: f64 = 1e7;
+/// The most queries in a run, warm-up included.
+const QUERIES_MAX: f64 = 2e9;
+/// The most samples of utilization: replicas times seconds.
+const SAMPLES_MAX: f64 = 1e8;
+/// The most cores of a machine, also as a multiple of an allocation.
+const CORES_MAX: f64 = 1e5;
+/// The largest bucket, in core-seconds.
+const BUCKET_MAX: f64 = 1e9;
+/// The most workers of a replica.
+const WORKERS_MAX: usize = 100_000;
+/// The slowest replica.
+const SLOWNESS_MAX: f64 = 1e6;
+/// The widest spread of a logarithm: beyond it, means are of a size that no run ever meets.
+const SIGMA_MAX: f64 = 5.0;
+/// The largest share of one client in units of another's, and the largest tail index: without effect beyond.
+const FACTOR_MAX: f64 = 1e9;
+/// The longest trace.
+const TRACE_MAX: usize = 10_000_000;
+/// The most machines in a neighbourhood.
+const MACHINES_MAX: usize = 1_000_000;
+/// The shortest mean time between stalls: what is more often is a slow replica.
+const STALL_EVERY_MIN: Duration = Duration::from_millis(1);
+
+impl Scenario {
+    /// All mistakes, in the order of the fields; none: the scenario can be played.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut checks = Checks::default();
+        checks.within("load", |checks| self.load.check(checks));
+        checks.within("cost", |checks| self.cost.check(checks));
+        self.check_fleet(&mut checks);
+        if let Some(antagonists) = &self.antagonists {
+            self.check_antagonists(antagonists, &mut checks);
+        }
+        checks.within("network", |checks| self.network.check(checks));
+        for (number, event) in self.events.iter().enumerate() {
+            let replicas = self.replicas();
+            checks.within(&format!("events[{number}]"), |checks| {
+                event.check(replicas, checks);
+            });
+        }
+        checks.time(
+            "deadline",
+            self.deadline,
+            above(Duration::ZERO, DEADLINE_MAX),
+        );
+        checks.time("warmup", self.warmup, Duration::ZERO..=TIME_MAX);
+        checks.time("span", self.span, above(Duration::ZERO, TIME_MAX));
+        if checks.found_nothing() {
+            self.check_size(&mut checks);
+        }
+        checks.into_mistakes()
+    }
+
+    fn check_fleet(&self, checks: &mut Checks) {
+        checks.that("fleet", !self.fleet.is_empty(), || {
+            "has no replicas: give at least one group".to_owned()
+        });
+        let replicas = self.replicas();
+        checks.that("fleet", replicas <= Self::REPLICAS_MAX, || {
+            format!(
+                "has {replicas} replicas, but at most {} can be played",
+                Self::REPLICAS_MAX
+            )
+        });
+        for (number, group) in self.fleet.iter().enumerate() {
+            checks.within(&format!("fleet[{number}]"), |checks| group.check(checks));
+        }
+    }
+
+    fn check_antagonists(&self, antagonists: &Antagonists, checks: &mut Checks) {
+        let shares = |group: &Group| matches!(group.service, Service::Shared(_));
+        checks.that("antagonists", self.fleet.iter().any(shares), || {
+            "would do nothing: no replica of the fleet shares a CPU".to_owned()
+        });
+        checks.within("antagonists", |checks| {
+            antagonists.check(self.replicas(), checks);
+        });
+    }
+
+    /// The run as a whole: each value may be possible, and all of them together too much.
+    fn check_size(&self, checks: &mut Checks) {
+        let queries = self.load.rate * (self.warmup.as_secs_f64() + self.span.as_secs_f64());
+        checks.that("load.rate", queries <= QUERIES_MAX, || {
+            format!("comes to {queries:.0} queries within warm-up and span, but at most {QUERIES_MAX} can be played")
+        });
+        let samples = self.replicas() as f64 * self.span.as_secs_f64();
+        checks.that("span", samples <= SAMPLES_MAX, || {
+            format!(
+                "comes to {samples:.0} replica-seconds, but at most {SAMPLES_MAX} can be measured"
+            )
+        });
+    }
+}
+
+impl Load {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("rate", self.rate, above(0.0, RATE_MAX));
+        checks.count("clients", self.clients.len(), 1..=Scenario::CLIENTS_MAX);
+        for (number, share) in self.clients.iter().enumerate() {
+            checks.number(
+                &format!("clients[{number}]"),
+                *share,
+                above(0.0, FACTOR_MAX),
+            );
+        }
+        if let Some(hedge) = &self.hedge {
+            checks.within("hedge", |checks| hedge.check(checks));
+        }
+    }
+}
+
+impl Hedge {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("after_quantile", self.after_quantile, 0.0..=1.0);
+        checks.number("budget", self.budget, 0.0..=1.0);
+        checks.time("delay_min", self.delay_min, Duration::ZERO..=TIME_MAX);
+    }
+}
+
+impl Cost {
+    fn check(&self, checks: &mut Checks) {
+        let some = above(Duration::ZERO, TIME_MAX);
+        match self {
+            Self::Fixed(mean) | Self::Exponential(mean) => checks.time("mean", *mean, some),
+            Self::ClippedNormal { mean, deviation } => {
+                checks.time("mean", *mean, some);
+                checks.time("deviation", *deviation, Duration::ZERO..=TIME_MAX);
+            }
+            Self::Lognormal { median, sigma } => {
+                checks.time("median", *median, some);
+                checks.number("sigma", *sigma, 0.0..=SIGMA_MAX);
+            }
+            Self::Pareto { least, alpha } => {
+                checks.time("least", *least, some);
+                checks.number("alpha", *alpha, above(1.0, FACTOR_MAX));
+            }
+            Self::Trace(costs) => {
+                check_trace(costs, checks);
+                checks.that("trace", costs.is_empty() || self.mean_ns() > 0.0, || {
+                    "costs nothing at all: at least one cost must be above 0s".to_owned()
+                });
+            }
+        }
+    }
+}
+
+fn check_trace(trace: &[Duration], checks: &mut Checks) {
+    checks.count("trace", trace.len(), 1..=TRACE_MAX);
+    if let Some(longest) = trace.iter().max() {
+        checks.time("trace", *longest, Duration::ZERO..=TIME_MAX);
+    }
+}
+
+impl Group {
+    fn check(&self, checks: &mut Checks) {
+        checks.count("count", self.count, 1..=Scenario::REPLICAS_MAX);
+        match &self.service {
+            Service::Shared(sharing) => sharing.check(checks),
+            Service::Fifo { workers } => checks.count("workers", *workers, 1..=WORKERS_MAX),
+            Service::Latency => {}
+            Service::LatencyTrace(trace) => check_trace(trace, checks),
+        }
+        checks.number("slowness", self.slowness, above(0.0, SLOWNESS_MAX));
+        if let Some(failure) = &self.failure {
+            checks.within("failure", |checks| failure.check(checks));
+        }
+        if let Some(stall) = &self.stall {
+            checks.within("stall", |checks| stall.check(checks));
+        }
+        if let Some(hobble) = &self.hobble {
+            checks.within("hobble", |checks| hobble.check(&self.service, checks));
+        }
+        checks.time("io_wait", self.io_wait, Duration::ZERO..=TIME_MAX);
+    }
+}
+
+impl Sharing {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("cores", self.cores, above(0.0, CORES_MAX));
+        checks.number("bucket", self.bucket, 0.0..=BUCKET_MAX);
+        checks.number("burst", self.burst, 1.0..=CORES_MAX);
+        checks.number("contention_loss", self.contention_loss, 0.0..1.0);
+    }
+}
+
+impl Failure {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("share", self.share, 0.0..=1.0);
+        checks.number("cost_share", self.cost_share, 0.0..=1.0);
+        check_window(self.from, self.until, checks);
+    }
+}
+
+impl Stall {
+    fn check(&self, checks: &mut Checks) {
+        checks.time("every", self.every, STALL_EVERY_MIN..=TIME_MAX);
+        checks.time("lasts", self.lasts, above(Duration::ZERO, TIME_MAX));
+    }
+}
+
+impl Hobble {
+    fn check(&self, service: &Service, checks: &mut Checks) {
+        check_window(self.from, self.until, checks);
+        checks.number("capacity", self.capacity, above(0.0, 1.0));
+        if let Some(latency) = self.latency {
+            let replays = matches!(service, Service::Latency | Service::LatencyTrace(_));
+            checks.that("latency", replays, || {
+                "is for replicas that replay latencies: here `capacity` says it all".to_owned()
+            });
+            checks.time("latency", latency, Duration::ZERO..=TIME_MAX);
+        }
+    }
+}
+
+/// A window of time that is not empty; it may last for ever.
+fn check_window(from: Duration, until: Duration, checks: &mut Checks) {
+    checks.time("from", from, Duration::ZERO..=TIME_MAX);
+    checks.time("until", until, (Bound::Excluded(from), Bound::Unbounded));
+}
+
+impl Antagonists {
+    fn check(&self, replicas: usize, checks: &mut Checks) {
+        checks.number("spare_median", self.spare_median, 0.0..=CORES_MAX);
+        checks.number("sigma_below", self.sigma_below, 0.0..=SIGMA_MAX);
+        checks.number("sigma_above", self.sigma_above, 0.0..=SIGMA_MAX);
+        checks.number("spare_max", self.spare_max, 0.0..=CORES_MAX);
+        checks.time("slow", self.slow, above(Duration::ZERO, TIME_MAX));
+        checks.time("fast", self.fast, above(Duration::ZERO, TIME_MAX));
+        checks.count(
+            "full_machines",
+            self.full_machines,
+            0..=self.machines.max(replicas),
+        );
+        if self.full_machines > 0 {
+            checks.time("full_for", self.full_for, above(Duration::ZERO, TIME_MAX));
+        }
+        checks.count("machines", self.machines, 0..=MACHINES_MAX);
+    }
+}
+
+impl Network {
+    fn check(&self, checks: &mut Checks) {
+        let (least, most) = (self.delay.least, self.delay.most);
+        checks.within("delay", |checks| {
+            checks.time("least", least, Duration::ZERO..=TIME_MAX);
+            checks.time("most", most, least..=TIME_MAX);
+        });
+        checks.number("probe_loss", self.probe_loss, 0.0..=1.0);
+    }
+}
+
+impl Event {
+    fn check(&self, replicas: usize, checks: &mut Checks) {
+        checks.time("at", self.at, Duration::ZERO..=TIME_MAX);
+        checks.count("replica", self.replica, below(replicas));
+        let any = Duration::ZERO..=TIME_MAX;
+        match self.change {
+            Change::Crash { known_after } => checks.time("known_after", known_after, any),
+            Change::Drain { leaves_after } => checks.time("leaves_after", leaves_after, any),
+            Change::Join {
+                cold_slowness,
+                warm_after,
+            } => {
+                checks.number("cold_slowness", cold_slowness, 1.0..=SLOWNESS_MAX);
+                checks.time("warm_after", warm_after, any);
+            }
+            Change::Restart { down_for } => checks.time("down_for", down_for, any),
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! Each impossible value is found, by its path; what is possible passes.
+
+use crate::scenario::{
+    Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
+    Service, Sharing, Stall,
+};
+use core::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// More than ten days.
+const AGES: Duration = Duration::from_secs(1_000_000);
+
+const SHARING: Sharing = Sharing {
+    cores: 6.4,
+    bucket: 6.4,
+    burst: 3.0,
+    contention_loss: 0.1,
+};
+
+/// Everything that a scenario can have, and nothing wrong with it.
+fn good() -> Scenario {
+    Scenario {
+        load: Load {
+            hedge: Some(Hedge {
+                after_quantile: 0.95,
+                budget: 0.02,
+                delay_min: Duration::ZERO,
+            }),
+            ..Load::even(100.0, 3)
+        },
+        cost: Cost::Exponential(SECOND),
+        fleet: vec![shared(), fifo()],
+        antagonists: Some(Antagonists {
+            spare_median: 0.8,
+            sigma_below: 0.68,
+            sigma_above: 1.2,
+            spare_max: 64.0,
+            slow: 10 * SECOND,
+            fast: SECOND,
+            full_machines: 1,
+            full_for: 80 * SECOND,
+            machines: 0,
+        }),
+        network: Network::NONE,
+        events: vec![event(
+            4,
+            Change::Crash {
+                known_after: SECOND,
+            },
+        )],
+        deadline: 5 * SECOND,
+        cancel_expired: false,
+        warmup: 60 * SECOND,
+        span: 60 * SECOND,
+    }
+}
+
+fn shared() -> Group {
+    Group {
+        failure: Some(Failure {
+            share: 0.5,
+            cost_share: 0.0,
+            from: SECOND,
+            until: 2 * SECOND,
+        }),
+        stall: Some(Stall {
+            every: 10 * SECOND,
+            lasts: SECOND,
+        }),
+        hobble: Some(Hobble {
+            from: SECOND,
+            until: 2 * SECOND,
+            capacity: 0.25,
+            latency: None,
+        }),
+        ..Group::healthy(3, Service::Shared(SHARING))
+    }
+}
+
+fn fifo() -> Group {
+    Group::healthy(2, Service::Fifo { workers: 1 })
+}
+
+fn event(replica: usize, change: Change) -> Event {
+    Event {
+        at: SECOND,
+        replica,
+        change,
+    }
+}
+
+/// The fields of the mistakes that `change` makes in a good scenario.
+fn found(change: impl FnOnce(&mut Scenario)) -> Vec<String> {
+    let mut scenario = good();
+    change(&mut scenario);
+    let mistakes = scenario.mistakes();
+    mistakes.into_iter().map(|mistake| mistake.field).collect()
+}
+
+/// Asserts that each of these values makes one mistake, at `field`.
+fn rejects<T: Copy + core::fmt::Debug>(
+    field: &str,
+    set: impl Fn(&mut Scenario, T),
+    values: impl IntoIterator<Item = T>,
+) {
+    for value in values {
+        assert_eq!(found(|scenario| set(scenario, value)), [field], "{value:?}");
+    }
+}
+
+/// A field of the neighbourhood.
+type Field<T> = fn(&mut Antagonists) -> &mut T;
+
+/// What no number may be.
+const NOT_FINITE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+
+/// What no number above 0 may be.
+fn not_above_zero() -> impl Iterator<Item = f64> {
+    NOT_FINITE.into_iter().chain([0.0, -1.0, 1e300])
+}
+
+/// What no share may be.
+fn no_share() -> impl Iterator<Item = f64> {
+    NOT_FINITE.into_iter().chain([-0.01, 1.01])
+}
+
+fn sharing(scenario: &mut Scenario) -> &mut Sharing {
+    match &mut scenario.fleet[0].service {
+        Service::Shared(sharing) => sharing,
+        other => panic!("not shared: {other:?}"),
+    }
+}
+
+fn failure(scenario: &mut Scenario) -> &mut Failure {
+    scenario.fleet[0].failure.as_mut().unwrap()
+}
+
+fn stall(scenario: &mut Scenario) -> &mut Stall {
+    scenario.fleet[0].stall.as_mut().unwrap()
+}
+
+fn hobble(scenario: &mut Scenario) -> &mut Hobble {
+    scenario.fleet[0].hobble.as_mut().unwrap()
+}
+
+fn antagonists(scenario: &mut Scenario) -> &mut Antagonists {
+    scenario.antagonists.as_mut().unwrap()
+}
+
+#[test]
+fn a_good_scenario_has_no_mistakes_and_neither_has_too_much_load() {
+    assert_eq!(good().mistakes(), []);
+    assert_eq!(found(|it| it.load.rate = 1e6), [""; 0]);
+}
+
+#[test]
+fn a_mistake_says_what_is_wrong_and_what_would_be_right() {
+    let mut scenario = good();
+    sharing(&mut scenario).cores = -2.0;
+    scenario.deadline = Duration::ZERO;
+    let mistakes = scenario.mistakes();
+    let text: Vec<String> = mistakes
+        .iter()
+        .map(|mistake| format!("{}: {}", mistake.field, mistake.message))
+        .collect();
+    assert_eq!(
+        text,
+        [
+            "fleet[0].cores: is -2, and must be above 0 and at most 100000",
+            "deadline: is 0ns, and must be above 0ns and at most 1000s",
+        ]
+    );
+}
+
+#[test]
+fn load() {
+    rejects(
+        "load.rate",
+        |it, rate| it.load.rate = rate,
+        not_above_zero(),
+    );
+    rejects(
+        "load.clients",
+        |it, clients| it.load.clients = vec![1.0; clients],
+        [0, 10_001],
+    );
+    rejects(
+        "load.clients[1]",
+        |it, share| it.load.clients[1] = share,
+        not_above_zero(),
+    );
+    let hedge = |it: &mut Scenario, set: fn(&mut Hedge, f64), value| {
+        set(it.load.hedge.as_mut().unwrap(), value);
+    };
+    rejects(
+        "load.hedge.after_quantile",
+        |it, value| hedge(it, |hedge, value| hedge.after_quantile = value, value),
+        no_share(),
+    );
+    rejects(
+        "load.hedge.budget",
+        |it, value| hedge(it, |hedge, value| hedge.budget = value, value),
+        no_share(),
+    );
+    rejects(
+        "load.hedge.delay_min",
+        |it, value| it.load.hedge.as_mut().unwrap().delay_min = value,
+        [AGES],
+    );
+}
+
+#[test]
+fn cost() {
+    let nothing_or_ages = [Duration::ZERO, AGES];
+    rejects(
+        "cost.mean",
+        |it, mean| it.cost = Cost::Fixed(mean),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.mean",
+        |it, mean| it.cost = Cost::Exponential(mean),
+        nothing_or_ages,
+    );
+    let normal = |mean, deviation| Cost::ClippedNormal { mean, deviation };
+    rejects(
+        "cost.mean",
+        |it, mean| it.cost = normal(mean, SECOND),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.deviation",
+        |it, deviation| it.cost = normal(SECOND, deviation),
+        [AGES],
+    );
+    let lognormal = |median, sigma| Cost::Lognormal { median, sigma };
+    rejects(
+        "cost.median",
+        |it, median| it.cost = lognormal(median, 1.0),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.sigma",
+        |it, sigma| it.cost = lognormal(SECOND, sigma),
+        NOT_FINITE.into_iter().chain([-0.1, 5.1]),
+    );
+    let pareto = |least, alpha| Cost::Pareto { least, alpha };
+    rejects(
+        "cost.least",
+        |it, least| it.cost = pareto(least, 2.5),
+        nothing_or_ages,
+    );
+    rejects(
+        "cost.alpha",
+        |it, alpha| it.cost = pareto(SECOND, alpha),
+        NOT_FINITE.into_iter().chain([1.0, 0.5]),
+    );
+    let traces: [&[Duration]; 3] = [&[], &[Duration::ZERO; 2], &[SECOND, AGES]];
+    rejects(
+        "cost.trace",
+        |it, trace| it.cost = Cost::Trace(trace.into()),
+        traces,
+    );
+}
+
+#[test]
+fn the_fleet_as_a_whole() {
+    assert_eq!(
+        found(|it| {
+            it.fleet.clear();
+            it.events.clear();
+            it.antagonists = None;
+        }),
+        ["fleet"]
+    );
+    rejects(
+        "fleet[1].count",
+        |it, count| {
+            it.fleet[1].count = count;
+            it.events.clear();
+        },
+        [0],
+    );
+    let counts = |it: &mut Scenario, count: usize| {
+        it.fleet.iter_mut().for_each(|group| group.count = count);
+    };
+    assert_eq!(found(|it| counts(it, 5_000)), [""; 0]);
+    rejects("fleet", counts, [5_001]);
+    // Numbers that no sum can hold.
+    assert!(found(|it| counts(it, usize::MAX)).contains(&"fleet".to_owned()));
+}
+
+#[test]
+fn how_replicas_serve() {
+    rejects(
+        "fleet[0].cores",
+        |it, value| sharing(it).cores = value,
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].bucket",
+        |it, value| sharing(it).bucket = value,
+        NOT_FINITE.into_iter().chain([-1.0]),
+    );
+    rejects(
+        "fleet[0].burst",
+        |it, value| sharing(it).burst = value,
+        NOT_FINITE.into_iter().chain([0.99]),
+    );
+    rejects(
+        "fleet[0].contention_loss",
+        |it, value| sharing(it).contention_loss = value,
+        NOT_FINITE.into_iter().chain([-0.1, 1.0]),
+    );
+    rejects(
+        "fleet[1].workers",
+        |it, workers| it.fleet[1].service = Service::Fifo { workers },
+        [0, 100_001],
+    );
+    let traces: [&[Duration]; 2] = [&[], &[AGES]];
+    rejects(
+        "fleet[1].trace",
+        |it, trace| it.fleet[1].service = Service::LatencyTrace(trace.into()),
+        traces,
+    );
+    rejects(
+        "fleet[0].slowness",
+        |it, value| it.fleet[0].slowness = value,
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].io_wait",
+        |it, value| it.fleet[0].io_wait = value,
+        [AGES],
+    );
+}
+
+#[test]
+fn failures_and_stalls() {
+    rejects(
+        "fleet[0].failure.share",
+        |it, value| failure(it).share = value,
+        no_share(),
+    );
+    rejects(
+        "fleet[0].failure.cost_share",
+        |it, value| failure(it).cost_share = value,
+        no_share(),
+    );
+    rejects(
+        "fleet[0].failure.until",
+        |it, until| failure(it).until = until,
+        [SECOND],
+    );
+    rejects(
+        "fleet[0].stall.every",
+        |it, every| stall(it).every = every,
+        [Duration::ZERO, Duration::from_micros(999), AGES],
+    );
+    rejects(
+        "fleet[0].stall.lasts",
+        |it, lasts| stall(it).lasts = lasts,
+        [Duration::ZERO, AGES],
+    );
+}
+
+#[test]
+fn hobbles() {
+    rejects(
+        "fleet[0].hobble.until",
+        |it, until| hobble(it).until = until,
+        [SECOND],
+    );
+    rejects(
+        "fleet[0].hobble.capacity",
+        |it, value| hobble(it).capacity = value,
+        no_share().chain([0.0]),
+    );
+    // A latency only where latencies are replayed.
+    rejects(
+        "fleet[0].hobble.latency",
+        |it, value| hobble(it).latency = Some(value),
+        [SECOND],
+    );
+    let replayed = |it: &mut Scenario, latency| {
+        it.antagonists = None;
+        it.fleet[0].service = Service::Latency;
+        hobble(it).latency = Some(latency);
+    };
+    assert_eq!(found(|it| replayed(it, SECOND)), [""; 0]);
+    rejects("fleet[0].hobble.latency", replayed, [AGES]);
+}
+
+#[test]
+fn neighbours() {
+    let numbers: [(&str, Field<f64>); 4] = [
+        ("antagonists.spare_median", |it| &mut it.spare_median),
+        ("antagonists.sigma_below", |it| &mut it.sigma_below),
+        ("antagonists.sigma_above", |it| &mut it.sigma_above),
+        ("antagonists.spare_max", |it| &mut it.spare_max),
+    ];
+    for (field, number) in numbers {
+        rejects(
+            field,
+            |it, value| *number(antagonists(it)) = value,
+            NOT_FINITE.into_iter().chain([-0.1]),
+        );
+    }
+    let times: [(&str, Field<Duration>); 3] = [
+        ("antagonists.slow", |it| &mut it.slow),
+        ("antagonists.fast", |it| &mut it.fast),
+        ("antagonists.full_for", |it| &mut it.full_for),
+    ];
+    for (field, time) in times {
+        rejects(
+            field,
+            |it, value| *time(antagonists(it)) = value,
+            [Duration::ZERO, AGES],
+        );
+    }
+    rejects(
+        "antagonists.full_machines",
+        |it, count| antagonists(it).full_machines = count,
+        [6],
+    );
+    rejects(
+        "antagonists.machines",
+        |it, count| antagonists(it).machines = count,
+        [1_000_001],
+    );
+    assert_eq!(
+        found(|it| {
+            antagonists(it).machines = 100;
+            antagonists(it).full_machines = 60;
+        }),
+        [""; 0]
+    );
+    assert_eq!(
+        found(|it| {
+            it.fleet[0] = Group { count: 3, ..fifo() };
+        }),
+        ["antagonists"]
+    );
+}
+
+#[test]
+fn the_network() {
+    rejects(
+        "network.probe_loss",
+        |it, value| it.network.probe_loss = value,
+        no_share(),
+    );
+    rejects(
+        "network.delay.most",
+        |it, value| it.network.delay.most = value,
+        [AGES],
+    );
+    rejects(
+        "network.delay.most",
+        |it, value| it.network.delay.least = value,
+        [Duration::from_nanos(1)],
+    );
+}
+
+#[test]
+fn events() {
+    rejects(
+        "events[0].replica",
+        |it, replica| it.events[0].replica = replica,
+        [5, usize::MAX],
+    );
+    rejects("events[0].at", |it, at| it.events[0].at = at, [AGES]);
+    let join = |cold_slowness, warm_after| Change::Join {
+        cold_slowness,
+        warm_after,
+    };
+    rejects(
+        "events[0].cold_slowness",
+        |it, value| it.events[0].change = join(value, SECOND),
+        NOT_FINITE.into_iter().chain([0.99]),
+    );
+    let ages = [
+        ("events[0].warm_after", join(1.0, AGES)),
+        ("events[0].known_after", Change::Crash { known_after: AGES }),
+        (
+            "events[0].leaves_after",
+            Change::Drain { leaves_after: AGES },
+        ),
+        ("events[0].down_for", Change::Restart { down_for: AGES }),
+    ];
+    for (field, change) in ages {
+        rejects(field, |it, change| it.events[0].change = change, [change]);
+    }
+}
+
+#[test]
+fn how_long_it_lasts() {
+    rejects(
+        "deadline",
+        |it, value| it.deadline = value,
+        [Duration::ZERO, 1_001 * SECOND],
+    );
+    rejects("warmup", |it, value| it.warmup = value, [AGES]);
+    rejects("span", |it, value| it.span = value, [Duration::ZERO, AGES]);
+}
+
+#[test]
+fn no_run_is_larger_than_can_be_played() {
+    assert_eq!(
+        found(|it| {
+            it.load.rate = 1e6;
+            it.span = 2_000 * SECOND;
+        }),
+        ["load.rate"]
+    );
+    assert_eq!(
+        found(|it| {
+            it.load.rate = 1.0;
+            it.fleet[1].count = 9_000;
+            it.span = 20_000 * SECOND;
+        }),
+        ["span"]
+    );
+}

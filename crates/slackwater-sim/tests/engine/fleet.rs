@@ -1,0 +1,160 @@
+//! Replicas that crash, drain, join and restart, and what clients notice of it.
+
+use super::rig::{SINGLE, everyone, ms, play, regular, same, secs, steady};
+use core::time::Duration;
+use slackwater_sim::scenario::{Change, Event, Group};
+
+fn event(at: Duration, replica: usize, change: Change) -> Event {
+    Event {
+        at,
+        replica,
+        change,
+    }
+}
+
+/// Two replicas, 100 queries a second in turn, for 10 s from the start; the event befalls the first replica.
+fn with(at: Duration, change: Change) -> slackwater_sim::Scenario {
+    regular(
+        100.0,
+        vec![Group::healthy(2, SINGLE)],
+        vec![event(at, 0, change)],
+    )
+}
+
+#[test]
+fn a_crash_costs_what_is_sent_until_it_is_known() {
+    let known_after = secs(2);
+    let measured = play(&with(secs(3), Change::Crash { known_after }), "round_robin");
+    // Half of 200 queries are refused; one more was there when it crashed, or was on its way.
+    assert!(
+        (100..=101).contains(&measured.errors),
+        "{}",
+        measured.errors
+    );
+    assert_eq!(
+        measured.timeouts, 0,
+        "a crash is noticed by its broken connections"
+    );
+    // 5 s of every other query.
+    assert!(measured.queries_by_replica[0].abs_diff(250) <= 1);
+    let central = play(&with(secs(3), Change::Crash { known_after }), "jsq");
+    assert!(
+        central.errors <= 1,
+        "who sees everything loses only what was there"
+    );
+}
+
+#[test]
+fn who_drains_is_avoided_by_those_who_listen() {
+    let leaves_after = secs(2);
+    let scenario = with(secs(3), Change::Drain { leaves_after });
+    let deaf = play(&scenario, "round_robin");
+    assert_eq!(deaf.errors, 0, "it serves what comes until it leaves");
+    assert!(deaf.queries_by_replica[0].abs_diff(250) <= 1);
+    let mut far = scenario.clone();
+    far.network = steady(ms(15));
+    let far = play(&far, "round_robin");
+    assert_eq!(far.errors, 1, "one was on its way when it left");
+    let listening = play(&scenario, "prequal");
+    assert_eq!(listening.errors, 0);
+    let mut alone = scenario.clone();
+    alone.span = secs(3);
+    let before = play(&alone, "prequal").queries_by_replica[0];
+    // A probe in flight, one probe interval, and the reports in the pool: far less than the 200 queries of two seconds.
+    assert!(listening.queries_by_replica[0] - before < 20);
+}
+
+#[test]
+fn who_joins_is_not_there_before() {
+    let join = Change::Join {
+        cold_slowness: 3.0,
+        warm_after: secs(2),
+    };
+    let mut scenario = with(secs(6), join);
+    scenario.load.rate = 50.0;
+    for policy in everyone() {
+        let measured = play(&scenario, policy);
+        assert_eq!(measured.errors, 0, "{policy}");
+        // Not more than all of those that came after it joined. A policy may wait with it, having heard nothing of it.
+        let sent = measured.queries_by_replica[0];
+        assert!(sent <= 200, "{policy}: {sent}");
+    }
+    let measured = play(&scenario, "round_robin");
+    assert!(
+        measured.queries_by_replica[0].abs_diff(100) <= 1,
+        "of 200, every other"
+    );
+    // At first they cost three times as much; every other one, with 40 ms between two, so that none waits.
+    let longest = measured.latency.quantile(1.0);
+    assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
+    assert!(same(measured.latency.quantile(0.5), ms(10)));
+}
+
+#[test]
+fn a_restart_refuses_for_a_while_and_comes_back() {
+    let mut scenario = with(secs(3), Change::Restart { down_for: secs(2) });
+    scenario.network = steady(ms(1));
+    scenario.fleet[0].count = 5;
+    let measured = play(&scenario, "round_robin");
+    // A fifth of two seconds; one more may have been there.
+    assert!((40..=41).contains(&measured.errors), "{}", measured.errors);
+    assert_eq!(measured.queries_by_replica[0], 200, "nobody is told");
+    // Whose probes are refused knows by itself.
+    let prequal = play(&scenario, "prequal");
+    assert!(prequal.errors < 10, "{}", prequal.errors);
+    let after = prequal.queries_by_replica[0];
+    scenario.span = secs(5);
+    let before = play(&scenario, "prequal").queries_by_replica[0];
+    assert!(after > before + 50, "it is found again: {before}, {after}");
+}
+
+#[test]
+fn who_comes_back_is_another_replica_with_another_name() {
+    let events = vec![
+        event(
+            secs(2),
+            0,
+            Change::Crash {
+                known_after: ms(100),
+            },
+        ),
+        event(
+            secs(3),
+            1,
+            Change::Crash {
+                known_after: secs(10),
+            },
+        ),
+        event(
+            secs(5),
+            1,
+            Change::Join {
+                cold_slowness: 1.0,
+                warm_after: Duration::ZERO,
+            },
+        ),
+        event(
+            secs(7),
+            0,
+            Change::Join {
+                cold_slowness: 1.0,
+                warm_after: Duration::ZERO,
+            },
+        ),
+    ];
+    let scenario = regular(100.0, vec![Group::healthy(3, SINGLE)], events);
+    let measured = play(&scenario, "round_robin");
+    // Refused: a third of 0.1 s, then half of 2 s; and what was there at a crash.
+    assert!(
+        measured.errors.abs_diff(3 + 100) <= 4,
+        "{}",
+        measured.errors
+    );
+    let [first, second, third] = measured.queries_by_replica[..] else {
+        panic!("three replicas");
+    };
+    // In turn among 3 until 2.1 s, among 2 until 5 s (the one that is gone included), among 2 until 7 s, then among 3.
+    assert!(first.abs_diff(70 + 100) <= 3, "{first}");
+    assert!(second.abs_diff(70 + 145 + 100 + 100) <= 3, "{second}");
+    assert!(third.abs_diff(70 + 145 + 100 + 100) <= 3, "{third}");
+}

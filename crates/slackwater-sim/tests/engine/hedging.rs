@@ -1,0 +1,92 @@
+//! Second copies.
+
+use super::rig::{SINGLE, everyone, ms, plain, play, same, secs};
+use core::time::Duration;
+use slackwater_sim::Scenario;
+use slackwater_sim::scenario::{Cost, Group, Hedge, Service, Stall};
+
+/// Replicas that stall now and then: what hedging is for.
+fn stalling(hedge: Option<Hedge>) -> Scenario {
+    let group = Group {
+        stall: Some(Stall {
+            every: secs(2),
+            lasts: ms(200),
+        }),
+        ..Group::healthy(10, SINGLE)
+    };
+    let mut scenario = plain(200.0, vec![group]);
+    scenario.cost = Cost::Fixed(ms(1));
+    scenario.load.hedge = hedge;
+    scenario
+}
+
+const HEDGE: Hedge = Hedge {
+    after_quantile: 0.9,
+    budget: 0.15,
+    delay_min: Duration::from_millis(2),
+};
+
+#[test]
+fn a_second_copy_is_not_held_up_where_the_first_is() {
+    for policy in everyone() {
+        let mean = |hedge| {
+            let measured = play(&stalling(hedge), policy);
+            assert_eq!(measured.errors, 0, "{policy}");
+            (measured.latency.mean(), measured.hedges)
+        };
+        let ((without, none), (with, copies)) = (mean(None), mean(Some(HEDGE)));
+        assert_eq!(none, 0);
+        // Clairvoyants that see the stall avoid it by themselves.
+        if policy != "greedy" && policy != "jsq_weighted" {
+            assert!(
+                copies > 0 && with < without,
+                "{policy}: {with:?}, {without:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn copies_keep_within_the_budget() {
+    let tight = Hedge {
+        budget: 0.01,
+        ..HEDGE
+    };
+    let measured = play(&stalling(Some(tight)), "random");
+    let share = measured.hedges as f64 / measured.queries as f64;
+    assert!(share > 0.005 && share <= 0.01, "{share}");
+    let never = Hedge {
+        delay_min: secs(4),
+        ..HEDGE
+    };
+    assert_eq!(play(&stalling(Some(never)), "random").hedges, 0);
+}
+
+#[test]
+fn a_replayed_latency_is_the_replicas_and_a_copy_draws_another() {
+    let mut trace = vec![ms(1); 95];
+    trace.extend([ms(500); 5]);
+    let mut scenario = plain(200.0, vec![Group::healthy(10, Service::Latency)]);
+    scenario.cost = Cost::Trace(trace.into());
+    let p99 = |scenario: &Scenario| play(scenario, "round_robin").latency.quantile(0.99);
+    assert_eq!(p99(&scenario), ms(500), "one in twenty");
+    scenario.load.hedge = Some(HEDGE);
+    // Two in a row are one in 400; the first few hundred queries have no copies yet.
+    scenario.warmup = secs(5);
+    assert!(
+        same(p99(&scenario), ms(3)),
+        "2 ms of waiting, 1 ms of a second copy"
+    );
+    // Where queries cost CPU, a copy costs as much.
+    scenario.fleet = vec![Group::healthy(100, SINGLE)];
+    assert!(same(p99(&scenario), ms(500)));
+}
+
+#[test]
+fn a_copy_never_goes_where_the_first_one_is() {
+    let mut scenario = stalling(Some(HEDGE));
+    scenario.fleet[0].count = 1;
+    for policy in everyone() {
+        assert_eq!(play(&scenario, policy).hedges, 0, "{policy}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Deadlines, failures, and conservation: each measured query ends exactly once.
+
+use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, steady};
+use core::time::Duration;
+use slackwater_sim::scenario::{Change, Cost, Event, Failure, Group};
+
+/// Queries that were answered, failed or refused, and expired.
+fn endings(measured: &slackwater_sim::Measured) -> (u64, u64, u64) {
+    let failed = measured.errors - measured.timeouts;
+    let answered = measured.latency.count() - measured.timeouts;
+    (answered, failed, measured.timeouts)
+}
+
+#[test]
+fn each_query_ends_once() {
+    let mut scenario = plain(900.0, vec![Group::healthy(8, SINGLE)]);
+    scenario.fleet[0].failure = Some(Failure {
+        share: 0.05,
+        cost_share: 0.5,
+        from: ms(200),
+        until: secs(3),
+    });
+    scenario.cost = Cost::Exponential(ms(10));
+    scenario.network = steady(ms(1));
+    scenario.deadline = ms(100);
+    scenario.warmup = ms(500);
+    scenario.span = secs(1);
+    scenario.events = vec![Event {
+        at: secs(1),
+        replica: 3,
+        change: Change::Restart { down_for: ms(200) },
+    }];
+    for policy in everyone() {
+        let measured = play(&scenario, policy);
+        let (answered, failed, expired) = endings(&measured);
+        assert_eq!(answered + failed + expired, measured.queries, "{policy}");
+        assert!(
+            answered > 0 && failed > 0 && expired > 0,
+            "{policy}: {measured:?}"
+        );
+        let sent: u64 = measured.queries_by_replica.iter().sum();
+        assert_eq!(sent, measured.queries, "{policy}: each was sent once");
+        // Poisson, 900 ± 30; five deviations. All policies meet the same ones.
+        assert!(measured.queries.abs_diff(900) < 150, "{policy}");
+    }
+}
+
+#[test]
+fn a_query_is_given_up_at_its_deadline() {
+    // One server, three times as much work as it can do.
+    let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    scenario.deadline = ms(95);
+    let working_on = play(&scenario, "round_robin");
+    assert_eq!(
+        working_on.latency.quantile(1.0),
+        ms(95),
+        "none waits longer"
+    );
+    // Query k is done at 10 (k+1) ms and came at 3.33 (k+1): the first 13 are in time, then never again.
+    let in_time = working_on.queries - working_on.timeouts;
+    assert_eq!((in_time, working_on.errors), (13, working_on.timeouts));
+    assert!(working_on.rif.max() > 1_900, "2,000 wait at the end");
+    scenario.cancel_expired = true;
+    let cancelled = play(&scenario, "round_robin");
+    assert!(cancelled.rif.max() <= 29, "what comes in 95 ms at the most");
+}
+
+#[test]
+fn what_is_cancelled_on_its_way_is_never_served() {
+    let mut scenario = regular(50.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    scenario.network.delay.most = ms(40);
+    scenario.deadline = ms(1);
+    let in_vain = play(&scenario, "round_robin").utilization.mean();
+    assert!((in_vain - 0.5).abs() < 0.02, "{in_vain}");
+    scenario.cancel_expired = true;
+    let cancelled = play(&scenario, "round_robin").utilization.mean();
+    // Half of the cancellations overtake their query. With x = 40 ms, of the others each is served for 10 ms at the most,
+    // E min(10 ms, d) = (x³ - (x - 10)³) / 6 x² = 3.9 ms on average over all, of every 20.
+    assert!((cancelled - 0.19).abs() < 0.04, "{cancelled}");
+}
+
+#[test]
+fn a_replica_fails_its_share_within_its_spell() {
+    let mut scenario = regular(100.0, vec![Group::healthy(4, SINGLE)], Vec::new());
+    scenario.fleet[0].count = 3;
+    scenario.fleet.push(Group {
+        failure: Some(Failure {
+            share: 0.5,
+            cost_share: 0.1,
+            from: secs(2),
+            until: secs(8),
+        }),
+        ..Group::healthy(1, SINGLE)
+    });
+    let measured = play(&scenario, "round_robin");
+    // 6 s of 10, a quarter of 100 a second, half of them: 75, binomial with deviation 6.1; four of them.
+    assert!(measured.errors.abs_diff(75) < 25, "{}", measured.errors);
+    assert_eq!(measured.timeouts, 0);
+    assert_eq!(
+        measured.latency.count(),
+        measured.queries - measured.errors,
+        "what failed early has no latency"
+    );
+    // A failing query costs a tenth: 925 whole ones and 75 tenths, of 10 ms each, in 40 s of CPU.
+    let expected = (measured.latency.count() as f64 + 0.1 * measured.errors as f64) * 0.01 / 40.0;
+    let utilization = measured.utilization.mean();
+    assert!((utilization / expected - 1.0).abs() < 0.01, "{utilization}");
+}
+
+#[test]
+fn only_the_span_is_measured() {
+    let mut scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    scenario.warmup = Duration::from_millis(2_500);
+    scenario.span = Duration::from_millis(3_200);
+    let measured = play(&scenario, "round_robin");
+    assert_eq!(measured.queries, 320);
+    assert_eq!(measured.span, scenario.span);
+    assert_eq!(measured.utilization.by_second.len(), 3, "whole seconds");
+    assert_eq!(measured.rif.len(), 320, "every 10 ms");
+    // One query at a time, in service from one arrival to the next.
+    assert!((measured.utilization.mean() - 1.0).abs() < 1e-6);
+    assert_eq!(measured.latency.mean(), ms(10));
+}
