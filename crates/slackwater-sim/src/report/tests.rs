@@ -144,8 +144,8 @@ fn the_page_says_everything_in_words() {
 
 #[test]
 fn numbers_below_a_chart_are_those_of_the_chart() {
-    let mut ours = line("prequal", &[(1.0, 2.0), (3.0, f64::NAN)]);
-    ours.interval = vec![(1.5, 2.5)];
+    let mut ours = line("prequal", &[(1.0, 2.0), (2.0, 4.0), (3.0, f64::NAN)]);
+    ours.interval = vec![(1.5, 2.5), (4.0, 4.0)];
     let mut findings = findings();
     findings.charts = vec![chart(
         "Lines",
@@ -165,7 +165,7 @@ fn numbers_below_a_chart_are_those_of_the_chart() {
     let expected = [
         ["load", "prequal", "wrr"],
         ["1", "2 [1.5, 2.5]", "–"],
-        ["2", "–", "1,234"],
+        ["2", "4", "1,234"],
         ["3", "–", "–"],
     ];
     assert_eq!(cells, expected.concat());

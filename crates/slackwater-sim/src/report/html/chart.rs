@@ -97,8 +97,8 @@ fn names_of(lines: &[Line]) -> Vec<String> {
 /// A value, with the ends of its interval if it has one.
 fn point(line: &Line, index: usize) -> String {
     let value = significant(line.points[index].1);
-    match line.interval.get(index) {
-        Some((low, high)) => format!("{value} [{}, {}]", significant(*low), significant(*high)),
+    match line.interval_at(index) {
+        Some((low, high)) => format!("{value} [{}, {}]", significant(low), significant(high)),
         None => value,
     }
 }

@@ -113,8 +113,8 @@ impl Plot<'_> {
             "path",
             &[("class", &look.track_class()), ("d", &track(&places))],
         );
-        for (&(low, high), place) in line.interval.iter().zip(&places) {
-            if let Some((x, _)) = place {
+        for (index, place) in places.iter().enumerate() {
+            if let (Some((x, _)), Some((low, high))) = (place, line.interval_at(index)) {
                 self.interval(markup, *x, low, high);
             }
         }
@@ -129,9 +129,6 @@ impl Plot<'_> {
     /// A bar from end to end; an end beyond the scale has no cap.
     fn interval(&self, markup: &mut Markup, x: f64, low: f64, high: f64) {
         const CAP: f64 = 3.5;
-        if !low.is_finite() || !high.is_finite() || low >= high {
-            return;
-        }
         let (bottom, top) = (
             self.area.y(&self.y, self.y.clamp(low)),
             self.area.y(&self.y, self.y.clamp(high)),
@@ -153,7 +150,7 @@ impl Plot<'_> {
             Horizontal::Names(names) => names.get(frame::whole(x)).cloned().unwrap_or_default(),
         };
         let mut says = format!("{} at {x}: {}", line.name, significant(y));
-        if let Some(&(low, high)) = line.interval.get(index) {
+        if let Some((low, high)) = line.interval_at(index) {
             // Writing to a string cannot fail.
             let _ = write!(
                 says,
