@@ -1,4 +1,6 @@
 //! Numbers as text, the same on every machine: what is not finite is never printed as a number.
+//!
+//! Files take [`fixed`] and [`at_most`], readers [`shown`], [`significant`] and [`count`] with thousands apart.
 
 use core::fmt;
 

@@ -1,4 +1,6 @@
 //! What is written to files, as a whole.
+//!
+//! Each page is checked for what is true of all: nothing from outside, unique ids, names for what needs one.
 
 use super::example::{Example, chart, findings, line, played, run};
 use super::*;

@@ -1,4 +1,6 @@
 //! What came out as plain text, for a terminal.
+//!
+//! The tables are those of the pages; columns are aligned, lines are as long as they have to be.
 
 use super::tables;
 use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};

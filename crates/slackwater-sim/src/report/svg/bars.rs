@@ -1,4 +1,6 @@
 //! Groups of bars, cut off at a limit where there is one.
+//!
+//! Linear bars begin at zero. What is above the limit ends there, with its mark or else its value written over it.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::scale::{Ends, Scale};

@@ -1,4 +1,7 @@
 //! What surrounds the marks: the plot's area, grid and axes with labels that do not overlap, and the legend.
+//!
+//! Sizes are in pixels of a picture 720 wide; a page scales it. There is no font to measure with, so text counts as rather
+//! too wide.
 
 use super::path::Path;
 use super::scale::{Scale, Tick};

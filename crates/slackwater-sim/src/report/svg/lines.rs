@@ -1,4 +1,7 @@
 //! Lines with marks and intervals, over numbers or over named steps.
+//!
+//! A value that the axis cannot show interrupts its line. An interval far beyond all points is cut, for it would flatten
+//! everything else.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::path::Path;

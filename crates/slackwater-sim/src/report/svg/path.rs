@@ -1,4 +1,6 @@
 //! The `d` of an SVG path, built stroke by stroke.
+//!
+//! Coordinates are tenths of a pixel.
 
 use crate::report::number::Px;
 use core::fmt::{self, Write};
