@@ -72,9 +72,10 @@
 
 use core::error::Error;
 use core::time::Duration;
-use slackwater_core::policy::prequal::{PrequalConfigError, PrequalSettings};
+use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Outcome, Pick, PickReason, Policy, PooledView, Prequal, PrequalConfig, Query,
+    ConfigError, Decision, Outcome, Pick, PickReason, Policy, PooledView, Prequal, PrequalConfig,
+    Query,
 };
 use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::io::{self, Write};
@@ -108,7 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn config() -> Result<PrequalConfig, PrequalConfigError> {
+pub(crate) fn config() -> Result<PrequalConfig, ConfigError> {
     let settings = PrequalSettings {
         probe_rate: Rate::per_query(1).unwrap_or(Rate::ZERO),
         ..PrequalSettings::default()

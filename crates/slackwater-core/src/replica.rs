@@ -102,11 +102,16 @@ impl<T> Default for ReplicaMap<T> {
 }
 
 impl<T> ReplicaMap<T> {
-    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
-    pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
+    /// Makes room for a value of `replica`, so that setting it later does not allocate.
+    pub(crate) fn reserve(&mut self, replica: ReplicaId) {
         if self.slots.len() <= replica.index() {
             self.slots.resize_with(replica.index() + 1, || None);
         }
+    }
+
+    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
+    pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
+        self.reserve(replica);
         self.slots[replica.index()] = Some((replica.generation, value));
     }
 

@@ -15,7 +15,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{
-    Decision, Els, ElsConfig, LeastLoaded, Outcome, Policy, Query, RoundRobin, Ticket,
+    Decision, Els, ElsConfig, LeastLoaded, Outcome, PickReason, Policy, Query, RoundRobin, Ticket,
 };
 use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
 use std::collections::BinaryHeap;
@@ -111,6 +111,16 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
     // One fails all of 900 more: 75 of 1,000 is less than 0.4 of 300 of 1,300.
     fleet.serve(3, Duration::ZERO, Outcome::Failed, 900);
     assert_eq!(fleet.counts(1_000)[3], 0);
+    // Whoever is excluded is better than nobody, and still by weight.
+    let others: Vec<_> = fleet.replicas[..3].to_vec();
+    let before = fleet.policy.counters().picks;
+    let (place, ticket) = fleet.pick(Query::retry(&others));
+    fleet
+        .policy
+        .handle_query_done(fleet.now, ticket, Outcome::Dropped);
+    let weighted = PickReason::Weighted;
+    let picks = fleet.policy.counters().picks;
+    assert_eq!((place, picks.of(weighted)), (3, before.of(weighted) + 1));
     // Its samples fade to 100 in ln(1000 / 100) = 2.30 minutes, and then it is tried again.
     fleet.now += Duration::from_mins(2);
     assert_eq!(fleet.counts(1_000)[3], 0);

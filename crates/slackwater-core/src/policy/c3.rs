@@ -275,7 +275,8 @@ mod tests {
         let (mut rule, replica) = rule(1);
         report(&mut rule, replica, 5, 10);
         rule.remove_replica(replica);
-        rule.add_replica(replica);
+        report(&mut rule, replica, 5, 10);
+        head(&mut rule, replica, 5, false);
         same(score(&rule, replica, 0), 7.0);
     }
 

@@ -27,7 +27,7 @@ use core::time::Duration;
 const SUCCESS_MIN: f64 = 0.01;
 /// An expected latency below this, in nanoseconds, counts as this: nobody's weight is beyond all bounds.
 const EXPECTED_MIN_NS: f64 = 1_000.0;
-/// What was seen is scaled down when samples have come to weigh so many times e as the first ones did.
+/// What was seen is scaled down when samples have come to weigh e to this power as much as the first ones.
 const GROWTH_MAX: u32 = 64;
 
 /// Chooses by chance, in proportion to the inverse of the expected latency.
@@ -302,6 +302,7 @@ impl FleetSeen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Policy;
     use crate::policy::settings::check_ranges;
     use crate::policy::trial::Trial;
 
@@ -410,6 +411,28 @@ mod tests {
             assert_eq!(trial.place(ticket.replica()), place, "{part}");
             trial.end(ticket, Outcome::Dropped);
         }
+    }
+
+    #[test]
+    fn whoever_fails_always_is_expected_to_succeed_once_in_a_hundred() {
+        let mut trial = trial(2);
+        tell(&mut trial, 0, 10 * MS, Outcome::Success, 1_000);
+        tell(&mut trial, 1, 10 * MS, Outcome::Failed, 1_000);
+        assert_near(expected_ms(&mut trial, 1), 10.0 + 10.0 * 99.0);
+    }
+
+    #[test]
+    fn a_query_given_up_after_a_good_head_was_a_success() {
+        let mut trial = trial(1);
+        let mut ticket = trial.pick();
+        trial.after(10 * MS);
+        let policy = &mut trial.policy;
+        policy.handle_head(trial.now, &mut ticket, Outcome::Success);
+        trial.after(SECOND);
+        trial.end(ticket, Outcome::Dropped);
+        let seen = trial.policy.rule.seen.find(trial.replicas[0]);
+        assert_near(seen.expect("known").success.or(0.0), 1.0);
+        assert_near(expected_ms(&mut trial, 0), 10.0);
     }
 
     #[test]

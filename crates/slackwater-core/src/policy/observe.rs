@@ -89,13 +89,14 @@ pub struct Counters {
 pub struct PooledView {
     /// Whose report it is.
     pub replica: ReplicaId,
-    /// The RIF that it counts with: as reported, plus one for each query that this client sent there since.
+    /// The RIF that it counts with: as reported, plus one for each query that this client sent there since; for
+    /// `rif_then_latency` also less each that ended since.
     pub rif: Rif,
     /// Estimated latency, if known.
     pub latency: Option<Duration>,
     /// Time since the report was received.
     pub age: Duration,
-    /// How many more queries it may decide.
+    /// How many more queries it may decide; 2^32 − 1 where uses are not limited.
     pub uses_left: u32,
     /// Made from this client's own counts, because the replica answers no probes. `[A13]`
     pub local: bool,
@@ -124,7 +125,7 @@ pub struct ReplicaView {
 pub struct Snapshot {
     /// Every known replica.
     pub replicas: Vec<ReplicaView>,
-    /// The pool, oldest report first; empty for policies without one.
+    /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep none.
     pub pool: Vec<PooledView>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,

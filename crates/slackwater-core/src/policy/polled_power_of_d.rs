@@ -86,6 +86,10 @@ impl Choose for LowestReportedOfDrawn {
         })
     }
 
+    fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
+        self.reported.reserve(replica);
+    }
+
     fn remove_replica(&mut self, replica: ReplicaId) {
         self.forget(replica);
     }

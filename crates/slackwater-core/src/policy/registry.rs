@@ -3,6 +3,7 @@
 use crate::policy::c3::{C3, C3Config};
 use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
+use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
 use crate::policy::{
     Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
@@ -14,12 +15,14 @@ use alloc::boxed::Box;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`.
+    /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`, probes for `rif_then_latency`.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
     /// For `c3`.
     pub c3: C3Config,
+    /// For `rif_then_latency`.
+    pub rif_then_latency: RifThenLatencyConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
     /// For `peak_ewma`.
@@ -57,6 +60,11 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry("c3", "probes, response time and queue cubed", |s| {
         Box::new(C3::new(s.prequal.clone(), &s.c3))
     }),
+    entry(
+        "rif_then_latency",
+        "probes, latency among the lowest RIF",
+        |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
+    ),
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),

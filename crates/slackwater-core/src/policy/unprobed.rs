@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::policy::candidates::Candidates;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
-use crate::policy::query::{Decision, Head, Outcome, Pick, PickReason, Query, Ticket};
+use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -143,15 +143,9 @@ impl<C: Choose> Policy for Unprobed<C> {
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
-        if ticket.head.is_some() {
-            return;
-        }
-        let head = Head {
-            latency: now.saturating_since(ticket.sent_at()),
-            failed: outcome != Outcome::Success,
-        };
-        ticket.head = Some(head);
-        if !head.failed {
+        if let Some(head) = ticket.end_latency(now, outcome)
+            && !head.failed
+        {
             self.rule
                 .handle_latency(now, ticket.replica(), head.latency);
         }

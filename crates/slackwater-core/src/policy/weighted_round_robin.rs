@@ -89,8 +89,6 @@ pub struct WeightedTurn {
     loads: ReplicaMap<ReportedLoad>,
     stride: StaticStride,
     update_at: Instant,
-    /// How many replicas there were to choose from at the last update.
-    updated_for: usize,
 }
 
 /// The configured spans, in nanoseconds.
@@ -114,7 +112,6 @@ impl From<WeightedRoundRobinConfig> for WeightedTurn {
             loads: ReplicaMap::default(),
             stride: StaticStride::default(),
             update_at: Instant::EPOCH,
-            updated_for: 0,
         }
     }
 }
@@ -124,10 +121,8 @@ impl Choose for WeightedTurn {
     const REASON: PickReason = PickReason::Turn;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        // When somebody comes or goes the largest weight may be another's.
-        let replicas = from.replicas();
-        if self.update_at <= from.now() || self.updated_for != replicas.len() {
-            self.update(from.now(), replicas);
+        if self.update_at <= from.now() {
+            self.update(from.now(), from.replicas());
         }
         self.stride.choose(from, draw)
     }
@@ -135,7 +130,6 @@ impl Choose for WeightedTurn {
     fn remove_replica(&mut self, replica: ReplicaId) {
         self.loads.remove(replica);
         self.stride.forget(replica);
-        self.updated_for = 0;
     }
 }
 
@@ -175,7 +169,6 @@ impl WeightedTurn {
     /// Takes the weights of now over into the turns of these replicas.
     fn update(&mut self, now: Instant, replicas: &[ReplicaId]) {
         self.update_at = now + self.config.update_period;
-        self.updated_for = replicas.len();
         let (mut count, mut sum, mut largest) = (0_u32, 0.0, 0.0_f64);
         for weight in replicas
             .iter()
@@ -185,14 +178,14 @@ impl WeightedTurn {
             sum += weight;
             largest = largest.max(weight);
         }
-        let enough = count >= 2;
         for &replica in replicas {
-            match self.weight(now, replica).filter(|_| enough) {
+            match self.weight(now, replica) {
                 Some(weight) => self.stride.set(replica, scaled(weight, largest)),
                 None => self.stride.forget(replica),
             }
         }
-        self.stride.set_others(if enough {
+        // One weight alone is its own mean, and all are equal: round robin.
+        self.stride.set_others(if count > 0 {
             scaled(sum / f64::from(count), largest)
         } else {
             WEIGHT_MAX
@@ -404,6 +397,8 @@ mod tests {
 
     #[test]
     fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() {
+        let mut unheard = trial(3, at_once);
+        assert_eq!(unheard.counts(6), [2, 2, 2]);
         let mut trial = trial(3, at_once);
         report(&mut trial, 0, &load(300, 100, 0));
         let turns = trial.places(6);
@@ -421,6 +416,13 @@ mod tests {
         for (count, expected) in counts.iter().zip([300, 100, 200, 200]) {
             assert!((count - expected).abs() <= 2, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn however_small_a_weight_it_has_a_turn_now_and_then() {
+        assert_eq!(scaled(1e-9, 1.0), 1);
+        assert_eq!(scaled(0.5, 1.0), 32_768);
+        assert_eq!(scaled(3.0, 3.0), WEIGHT_MAX);
     }
 
     #[test]

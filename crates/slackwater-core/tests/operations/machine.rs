@@ -5,9 +5,9 @@
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, ElsSettings, Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings,
-    PolledPowerOfDSettings, PowerOfDSettings, ProbeId, ProbeRound, Query, Settings, Ticket,
-    WeightedRoundRobinSettings,
+    C3Settings, Decision, ElsSettings, LinearSettings, Outcome, POLICIES, PeakEwmaSettings, Pick,
+    Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings, ProbeId, ProbeRound, Query,
+    RifThenLatencySettings, Settings, Ticket, WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -40,6 +40,8 @@ struct Machine {
     policy: Box<dyn Policy>,
     settings: PrequalSettings,
     synchronous: bool,
+    /// The most reports that are kept.
+    kept_max: usize,
     /// It asks each replica again and again; else as its queries want it to.
     polls: bool,
     joined: u64,
@@ -94,7 +96,7 @@ fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
         .map_or_else(|_| PrequalSettings::default(), |_| settings)
 }
 
-/// Settings of all policies but Prequal, at a scale of time from far below to far above that of the operations.
+/// Settings of all policies but Prequal; times at a scale of time from far below to far above that of the operations.
 fn neighbours_settings(byte: u8) -> PolicySettings {
     let span = Duration::from_millis(1) * (1 << (byte % 8 * 2));
     let choices = 2 + byte / 8 % 15;
@@ -125,6 +127,21 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
         ..WeightedRoundRobinSettings::default()
     };
     all.weighted_round_robin = weighted_round_robin.validate().unwrap_or_default();
+    let share = Quantile::from_millionths(u32::from(byte) * 3_900).unwrap_or(Quantile::ONE);
+    let linear = LinearSettings {
+        rif_weight: share,
+        rif_scale: span,
+    };
+    all.linear = linear.validate().unwrap_or_default();
+    let c3 = C3Settings {
+        clients: 1 << (byte % 20),
+        newest_weight: share,
+    };
+    all.c3 = c3.validate().unwrap_or_default();
+    let rif_then_latency = RifThenLatencySettings {
+        rif_slack_millionths: 1_000_000 + u32::from(byte) * 10_000,
+    };
+    all.rif_then_latency = rif_then_latency.validate().unwrap_or_default();
     all
 }
 
@@ -137,6 +154,11 @@ impl Machine {
         Self {
             policy: (entry.build)(&all),
             synchronous: entry.name == "prequal_sync",
+            kept_max: if entry.name == "rif_then_latency" {
+                FLEET_MAX
+            } else {
+                settings.pool_capacity.into()
+            },
             polls: ["polled_power_of_d", "weighted_round_robin"].contains(&entry.name),
             joined: 0,
             settings,
@@ -328,7 +350,7 @@ impl Machine {
 
     fn check(&self) {
         let snapshot = self.policy.snapshot(self.now);
-        assert!(snapshot.pool.len() <= usize::from(self.settings.pool_capacity));
+        assert!(snapshot.pool.len() <= self.kept_max);
         let pooled: BTreeSet<_> = snapshot.pool.iter().map(|view| view.replica).collect();
         assert_eq!(
             pooled.len(),

@@ -1,9 +1,7 @@
 //! C3: the cubic score decides, over the pool and the probes of Prequal. `[Prequal §5.2]`
 
 use crate::world::{MS, World, load, quiet};
-use slackwater_core::policy::{
-    C3, C3Config, Outcome, Pick, PickReason, Policy, Query, Ticket,
-};
+use slackwater_core::policy::{C3, C3Config, Outcome, Pick, PickReason, Policy, Query, Ticket};
 
 fn world(replicas: usize) -> World<C3> {
     let config = quiet().validate().expect("in range");
@@ -81,6 +79,29 @@ fn latency_ends_with_the_head_and_counts_once() {
         .handle_query_done(world.now, streams, Outcome::Success);
     // 11 − 10 + 10 is less than 12; half a second more would not be.
     let _ = pick(&mut world, 0);
+}
+
+#[test]
+fn failing_fast_is_no_advantage() {
+    let mut world = world(2);
+    world.reports(&[(0, 10), (0, 12)]);
+    let slow = pick(&mut world, 0);
+    world.now += 15 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, slow, Outcome::Success);
+    // 15 − 10 + 10, and 12.
+    let other = pick(&mut world, 1);
+    for outcome in [Outcome::Failed, Outcome::Dropped] {
+        let fast = pick(&mut world, 0);
+        world.policy.handle_query_done(world.now, fast, outcome);
+    }
+    world.now += 13 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, other, Outcome::Success);
+    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have brought the former to 7.
+    let _ = pick(&mut world, 1);
 }
 
 #[test]

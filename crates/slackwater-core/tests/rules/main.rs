@@ -13,6 +13,7 @@ mod linear;
 mod pool;
 mod probes;
 mod removal;
+mod rif_then_latency;
 mod silence;
 mod sync;
 mod tracker;

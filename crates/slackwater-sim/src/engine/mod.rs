@@ -161,6 +161,7 @@ impl Engine {
             if self.meter.is_done(at) {
                 return;
             }
+            debug_assert!(at >= self.now, "time does not step back");
             self.now = at;
             self.step(source);
         }
@@ -267,12 +268,9 @@ impl Engine {
             let due = due.as_nanos();
             let armed = self.timeouts.of(number as usize);
             if due < armed {
-                let not_before = if armed == NEVER {
-                    self.now + NAP_MIN_NS
-                } else {
-                    0
-                };
-                self.timeouts.set(number as usize, due.max(not_before));
+                // One that has just been looked at has a rest; one that wants to be earlier than before has not.
+                let rest = if armed == NEVER { NAP_MIN_NS } else { 0 };
+                self.timeouts.set(number as usize, due.max(self.now + rest));
             }
         }
     }

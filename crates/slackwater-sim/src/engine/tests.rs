@@ -227,6 +227,19 @@ fn a_replica_reports_what_it_is() {
 }
 
 #[test]
+fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
+    let mut scenario = scenario();
+    scenario.load.rate = 2_000.0;
+    let mut engine = engine(&scenario, "round_robin");
+    engine.play();
+    let late = engine.now - nanos(scenario.span);
+    // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the one before.
+    assert!((nanos(ms(90))..=nanos(ms(100))).contains(&late), "{late}");
+    assert!(engine.arrivals.next_at() > engine.now);
+    assert!(engine.meter.is_done(engine.now));
+}
+
+#[test]
 fn idle_policies_cost_no_steps_beyond_their_timeouts() {
     let mut scenario = scenario();
     scenario.load.rate = 0.001;

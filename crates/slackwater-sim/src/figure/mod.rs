@@ -150,6 +150,13 @@ pub struct Axis {
 pub enum Plot {
     /// Lines with a mark at each point.
     Lines(Vec<Line>),
+    /// Lines over steps that have names instead of numbers; a point's x is its step's index, from 0.
+    Steps {
+        /// The steps' names.
+        steps: Vec<String>,
+        /// As in `Lines`.
+        lines: Vec<Line>,
+    },
     /// Groups of bars, one group for each name.
     Bars {
         /// The groups' names.

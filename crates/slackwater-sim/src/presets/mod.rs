@@ -2,15 +2,35 @@
 //!
 //! One file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`] gives it another one.
 
+mod els;
+mod fifo;
+mod leaves;
+mod linkerd;
 mod testbed;
+mod web;
 
+pub use els::{ELS_CAPACITY, els, failing_fast};
+pub use fifo::one_slow_fifo;
+pub use leaves::{hedged, outlier_leaves, stalling, table_leaves};
+pub use linkerd::{frozen, linkerd};
 pub use testbed::{
     ALLOCATION_CORES, CLIENTS, COST, LOAD, REPLICAS, costing, packed, testbed, tight,
     unequal_halves,
 };
+pub use web::{hobbled, web};
 
 use crate::Scenario;
-use crate::scenario::{Cost, Group, Service};
+use crate::scenario::{Cost, Delay, Group, Load, Network, Service};
+use core::time::Duration;
+
+/// What lies between clients and replicas within one place: 0.1 to 0.3 ms each way.
+pub const NETWORK: Network = Network {
+    delay: Delay {
+        least: Duration::from_micros(100),
+        most: Duration::from_micros(300),
+    },
+    probe_loss: 0.0,
+};
 
 /// The rate, in queries a second, at which `fleet` uses `load` times its allocation if every replica uses the same share of
 /// its own: a replica of slowness 2 then gets half the queries. 0 where queries cost nothing or latencies are replayed, as
@@ -32,6 +52,45 @@ pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     scenario
 }
 
+/// The same scenario with so many replicas, all of the first kind, and so many even clients. The load stays the same multiple
+/// of the allocation only after [`at_load`].
+#[must_use]
+pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
+    let mut scenario = scenario;
+    scenario.load = Load {
+        clients: vec![1.0; clients],
+        ..scenario.load
+    };
+    scenario.fleet.truncate(1);
+    for group in &mut scenario.fleet {
+        group.count = replicas;
+    }
+    scenario
+}
+
+/// The same scenario with replica 0 as `change` leaves it.
+fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scenario {
+    let Some(first) = scenario.fleet.first_mut() else {
+        return scenario;
+    };
+    let mut one = Group {
+        count: 1,
+        ..first.clone()
+    };
+    change(&mut one);
+    first.count = first.count.saturating_sub(1);
+    scenario.fleet.retain(|group| group.count > 0);
+    scenario.fleet.insert(0, one);
+    scenario
+}
+
+/// When the middle `1 / parts` of the measured span begins and ends, after the start of the run.
+fn middle(scenario: &Scenario, parts: u32) -> (Duration, Duration) {
+    let part = scenario.span / parts;
+    let from = scenario.warmup + (scenario.span - part) / 2;
+    (from, from + part)
+}
+
 /// What a group's allocation is worth in cores of a replica of normal speed.
 fn normal_cores(group: &Group) -> f64 {
     let cores = match &group.service {
@@ -40,4 +99,28 @@ fn normal_cores(group: &Group) -> f64 {
         Service::Latency | Service::LatencyTrace(_) => 0.0,
     };
     group.count as f64 * cores / group.slowness
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_replica_can_be_the_one() {
+        let scenario = one_replica(web(1, 1, 0.5), |replica| replica.slowness = 3.0);
+        let fleet: Vec<_> = scenario
+            .fleet
+            .iter()
+            .map(|group| (group.count, group.slowness))
+            .collect();
+        assert_eq!(fleet, [(1, 3.0)]);
+    }
+
+    #[test]
+    fn a_small_fleet_keeps_its_kind_and_its_neighbourhood() {
+        let small = at_load(LOAD, sized(8, 4, testbed()));
+        assert_eq!((small.replicas(), small.load.clients.len()), (8, 4));
+        assert_eq!(small.antagonists, testbed().antagonists);
+        assert!((small.load.rate * 12.5 - testbed().load.rate).abs() < 1e-6);
+    }
 }

@@ -5,9 +5,9 @@
 //! 182, 265 and 325 ms, are run times on one core, without any queue), so 5,600 queries a second at 0.75 mean 6.4 cores a
 //! replica. What they leave open, how the neighbours behave, is fitted to Fig. 6.
 
-use super::at_load;
+use super::{NETWORK, at_load};
 use crate::Scenario;
-use crate::scenario::{Antagonists, Cost, Delay, Group, Load, Network, Service, Sharing};
+use crate::scenario::{Antagonists, Cost, Group, Load, Service, Sharing};
 use core::time::Duration;
 
 /// Replicas of the testbed.
@@ -121,13 +121,7 @@ fn among(neighbours: Antagonists, allocation: Sharing) -> Scenario {
         cost: Cost::Fixed(Duration::ZERO),
         fleet: vec![Group::healthy(REPLICAS, Service::Shared(allocation))],
         antagonists: Some(neighbours),
-        network: Network {
-            delay: Delay {
-                least: Duration::from_micros(100),
-                most: Duration::from_micros(300),
-            },
-            probe_loss: 0.0,
-        },
+        network: NETWORK,
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,

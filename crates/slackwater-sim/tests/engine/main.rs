@@ -13,6 +13,8 @@ mod network;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod spy;
+#[cfg(test)]
 mod theory;
 #[cfg(test)]
 mod troubles;

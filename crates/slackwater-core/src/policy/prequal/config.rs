@@ -4,8 +4,7 @@
 //! check again.
 
 use crate::fixed::{Quantile, Rate};
-use core::error::Error;
-use core::fmt;
+use crate::policy::settings::{ConfigError, Settings, Valid, require};
 use core::time::Duration;
 
 /// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a [`PrequalConfig`] of them.
@@ -70,42 +69,22 @@ impl Default for PrequalSettings {
     }
 }
 
-/// A setting that makes no sense: which, and what it may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrequalConfigError {
-    /// The setting's name.
-    pub field: &'static str,
-    /// What it may be.
-    pub expected: &'static str,
-}
-
-impl fmt::Display for PrequalConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} must be {}", self.field, self.expected)
-    }
-}
-
-impl Error for PrequalConfigError {}
-
 /// Valid settings of Prequal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PrequalConfig(PrequalSettings);
-
-impl core::ops::Deref for PrequalConfig {
-    type Target = PrequalSettings;
-
-    fn deref(&self) -> &PrequalSettings {
-        &self.0
-    }
-}
+pub type PrequalConfig = Valid<PrequalSettings>;
 
 impl PrequalSettings {
-    /// The configuration that these settings are, or the first that makes no sense.
+    /// As [`Settings::validate`], for those who have no other policy's settings to do with.
     ///
     /// # Errors
     ///
     /// Names the field that is out of its range.
-    pub fn validate(self) -> Result<PrequalConfig, PrequalConfigError> {
+    pub fn validate(self) -> Result<PrequalConfig, ConfigError> {
+        Settings::validate(self)
+    }
+}
+
+impl Settings for PrequalSettings {
+    fn check(&self) -> Result<(), ConfigError> {
         const HOUR: Duration = Duration::from_hours(1);
         const MINUTE: Duration = Duration::from_mins(1);
         let most = Rate::per_query(16).unwrap_or(Rate::MAX);
@@ -173,10 +152,10 @@ impl PrequalSettings {
                 "above 0 and at most 1 minute",
             ),
         ];
-        match checks.into_iter().find(|&(valid, ..)| !valid) {
-            Some((_, field, expected)) => Err(PrequalConfigError { field, expected }),
-            None => Ok(PrequalConfig(self)),
+        for (valid, field, expected) in checks {
+            require(valid, field, expected)?;
         }
+        Ok(())
     }
 }
 

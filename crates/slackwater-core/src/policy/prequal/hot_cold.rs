@@ -40,7 +40,7 @@ const HOT: u64 = 1 << 63;
 ///
 /// Section 4 says that hot RIF "exceeds" the limit, but with the limit at the maximum (§5.3, Q = 0.999) "a replica
 /// tied for the maximum" is hot, and at Q = 0 all are: so hot is `≥`.
-pub(super) fn place(load: Load, limit: Option<u64>) -> Place {
+pub(in crate::policy) fn place(load: Load, limit: Option<u64>) -> Place {
     let hot = limit.is_some_and(|limit| load.rif >= limit);
     let (first, second) = if hot {
         (HOT | load.rif.min(SIGNAL_MAX), load.latency_ns)
@@ -51,12 +51,12 @@ pub(super) fn place(load: Load, limit: Option<u64>) -> Place {
 }
 
 /// Whether the report whose place begins so is hot.
-pub(super) const fn is_hot(first: u64) -> bool {
+pub(in crate::policy) const fn is_hot(first: u64) -> bool {
     first & HOT != 0
 }
 
 /// Why a report whose place begins so was chosen.
-pub(super) const fn reason(first: u64) -> PickReason {
+pub(in crate::policy) const fn reason(first: u64) -> PickReason {
     if is_hot(first) {
         PickReason::Hot
     } else {
@@ -65,7 +65,7 @@ pub(super) const fn reason(first: u64) -> PickReason {
 }
 
 /// The RIF limit in the units of [`Load`], for loads that are not scaled.
-fn unscaled(limit: Option<Rif>) -> Option<u64> {
+pub(in crate::policy) fn unscaled(limit: Option<Rif>) -> Option<u64> {
     limit.map(|rif| u64::from(rif.count()))
 }
 

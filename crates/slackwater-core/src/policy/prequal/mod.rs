@@ -13,10 +13,10 @@
 //! The pool and the probes are shared with the other policies that have them, and so are their settings, [`PrequalConfig`].
 
 mod config;
-mod hot_cold;
+pub(in crate::policy) mod hot_cold;
 mod sync;
 
-pub use config::{PrequalConfig, PrequalConfigError, PrequalSettings};
+pub use config::{PrequalConfig, PrequalSettings};
 pub use hot_cold::HotCold;
 pub use sync::PrequalSync;
 

@@ -1,0 +1,291 @@
+//! RIF, then latency: the latest report of every replica, others' load and one's own, near-ties, and what stands in for
+//! reports.
+
+use crate::world::{MS, World, load, quiet};
+use core::time::Duration;
+use slackwater_core::Rif;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Outcome, Pick, PickReason, Policy, Query, RifThenLatency, RifThenLatencyConfig,
+    RifThenLatencySettings, Settings, Ticket,
+};
+use std::collections::BTreeSet;
+
+fn world_of(replicas: usize, settings: PrequalSettings) -> World<RifThenLatency> {
+    let config = settings.validate().expect("in range");
+    let policy = RifThenLatency::new(config, &RifThenLatencyConfig::default());
+    World::of(replicas, policy)
+}
+
+fn world(replicas: usize) -> World<RifThenLatency> {
+    world_of(replicas, quiet())
+}
+
+fn place(world: &World<RifThenLatency>, pick: &Pick) -> usize {
+    let replica = pick.ticket.replica();
+    let place = world.replicas.iter().position(|&other| other == replica);
+    place.expect("one of the fleet")
+}
+
+/// The next query's ticket; it has to go to the replica at `expected`, by its report.
+#[track_caller]
+fn pick(world: &mut World<RifThenLatency>, expected: usize) -> Ticket {
+    let pick = world.pick();
+    assert_eq!(pick.reason, PickReason::Cold);
+    assert_eq!(place(world, &pick), expected);
+    pick.ticket
+}
+
+fn done(world: &mut World<RifThenLatency>, ticket: Ticket, outcome: Outcome) {
+    world.policy.handle_query_done(world.now, ticket, outcome);
+}
+
+/// The RIF that each replica counts with.
+fn rifs(world: &World<RifThenLatency>) -> Vec<Option<u32>> {
+    let replicas = world.replicas.iter();
+    replicas.map(|&replica| world.rif_of(replica)).collect()
+}
+
+#[test]
+fn a_trace_worked_by_hand() {
+    let mut world = world(3);
+    world.reports(&[(4, 30), (5, 10), (6, 1)]);
+    // 5 is within a quarter of 4, 6 is not.
+    let first = world.pick();
+    assert_eq!((place(&world, &first), first.reason), (1, PickReason::Cold));
+    assert_eq!(first.rif_limit, Some(Rif::new(6)));
+    assert_eq!(first.runner_up, Some(world.replicas[0]));
+    assert_eq!(first.candidates, 3);
+    let report = first.chosen.expect("a report decided");
+    assert_eq!((report.rif, report.hot), (Rif::new(5), false));
+
+    // 4 (30 ms), 6, 6: alone.
+    let second = pick(&mut world, 0);
+    // 5, 6 (10 ms), 6 (1 ms): all are near 5, the limit being 7.
+    let third = pick(&mut world, 2);
+    assert_eq!(rifs(&world), [Some(5), Some(6), Some(7)]);
+
+    // What ends counts no more: 5 and 5, 10 ms against 30.
+    done(&mut world, first.ticket, Outcome::Success);
+    assert_eq!(rifs(&world), [Some(5), Some(5), Some(7)]);
+    let fourth = pick(&mut world, 1);
+
+    // Of 3 reported, two are one's own: one of the others', and two of one's own.
+    let fifth = pick(&mut world, 1);
+    world.report(world.replicas[1], &load(3, 50));
+    assert_eq!(rifs(&world), [Some(5), Some(3), Some(7)]);
+    done(&mut world, fourth, Outcome::Dropped);
+    done(&mut world, fifth, Outcome::Failed);
+    assert_eq!(rifs(&world), [Some(5), Some(1), Some(7)]);
+
+    // A report that lags behind one's own queries says that the others have none there, not fewer than none.
+    world.now += MS;
+    world.report(world.replicas[0], &load(0, 30));
+    assert_eq!(rifs(&world), [Some(1), Some(1), Some(7)]);
+    let sixth = pick(&mut world, 0);
+    assert_eq!(world.pooled(), [2, 1, 0], "oldest first");
+    assert_eq!(world.policy.counters().replaced, 2);
+    drop((second, third, sixth));
+}
+
+#[test]
+fn near_ends_where_the_slack_does() {
+    for (slack, limit) in [
+        (1_000_000, 9),
+        (1_124_999, 9),
+        (1_125_000, 10),
+        (2_000_000, 17),
+    ] {
+        let settings = RifThenLatencySettings {
+            rif_slack_millionths: slack,
+        };
+        let config = quiet().validate().expect("in range");
+        let policy = RifThenLatency::new(config, &settings.validate().expect("in range"));
+        let mut world = World::of(3, policy);
+        world.reports(&[(8, 9), (limit - 1, 8), (limit, 1)]);
+        let pick = world.pick();
+        assert_eq!(pick.rif_limit, Some(Rif::new(limit)));
+        assert_eq!(place(&world, &pick), 1, "faster, and as good as the lowest");
+        assert!(world.policy.snapshot(world.now).pool[2].hot);
+    }
+}
+
+#[test]
+fn an_idle_replica_is_near_no_busy_one() {
+    let mut world = world(2);
+    world.reports(&[(1, 1), (0, 500)]);
+    let _ = pick(&mut world, 1);
+}
+
+#[test]
+fn an_unknown_latency_is_the_median_of_the_known() {
+    for (others, expected) in [([(8, 20), (9, 10)], 0), ([(8, 40), (9, 50)], 1)] {
+        let mut world = world(4);
+        let [third, fourth] = others;
+        // 20 or 40 against the 30 of the other that is near the lowest RIF.
+        world.reports(&[(4, 0), (4, 30), third, fourth]);
+        let _ = pick(&mut world, expected);
+    }
+}
+
+#[test]
+fn equal_latencies_go_to_the_lower_rif() {
+    for (loads, expected) in [([(5, 10), (4, 10)], 1), ([(4, 10), (5, 10)], 0)] {
+        let mut world = world(2);
+        world.reports(&loads);
+        let _ = pick(&mut world, expected);
+    }
+}
+
+#[test]
+fn equals_are_drawn() {
+    let mut world = world(3);
+    let mut counts = [0_i32; 3];
+    for _ in 0..300 {
+        world.reports(&[(1, 10), (1, 10), (1, 20)]);
+        let pick = world.pick();
+        counts[place(&world, &pick)] += 1;
+        done(&mut world, pick.ticket, Outcome::Success);
+    }
+    // Binomial: mean 150, standard deviation 8.7; six of them.
+    assert!(counts[2] == 0 && (counts[0] - 150).abs() < 53, "{counts:?}");
+}
+
+#[test]
+fn without_a_report_the_fewest_of_ones_own_in_flight_decide() {
+    let mut world = world(3);
+    let picks: Vec<_> = (0..7).map(|_| world.pick()).collect();
+    assert!(
+        picks
+            .iter()
+            .all(|pick| pick.reason == PickReason::LeastLoaded)
+    );
+    let mut starts = BTreeSet::new();
+    for three in picks.chunks_exact(3) {
+        let places: BTreeSet<_> = three.iter().map(|pick| place(&world, pick)).collect();
+        assert_eq!(places.len(), 3, "each once before any is chosen again");
+        starts.insert(place(&world, &three[0]));
+    }
+    assert!(starts.len() > 1, "equals are drawn");
+}
+
+#[test]
+fn one_fresh_report_is_enough_and_its_replica_the_only_candidate() {
+    let mut world = world(3);
+    world.report(world.replicas[1], &load(7, 100));
+    let chosen = world.pick();
+    assert_eq!((place(&world, &chosen), chosen.candidates), (1, 1));
+    let avoid = [world.replicas[1]];
+    let retry = world.pick_for(Query::retry(&avoid));
+    assert_eq!(
+        retry.reason,
+        PickReason::LeastLoaded,
+        "it knows of no other"
+    );
+    assert_ne!(retry.ticket.replica(), world.replicas[1]);
+}
+
+#[test]
+fn a_report_serves_any_number_of_queries_until_it_is_too_old() {
+    let mut world = world(2);
+    world.reports(&[(0, 1), (9, 1)]);
+    for _ in 0..500 {
+        let ticket = pick(&mut world, 0);
+        done(&mut world, ticket, Outcome::Success);
+    }
+    world.now += 999 * MS;
+    world.report(world.replicas[1], &load(9, 1));
+    assert_eq!(
+        world.pooled(),
+        [1],
+        "a millisecond later the other is a second old"
+    );
+    let _ = pick(&mut world, 1);
+    assert_eq!(world.policy.counters().removed_expired, 1);
+    world.now += Duration::from_secs(1);
+    assert_eq!(world.pick().reason, PickReason::LeastLoaded);
+    assert_eq!(world.policy.counters().removed_expired, 2);
+}
+
+#[test]
+fn reports_grow_old_one_by_one() {
+    let mut world = world(3);
+    for replica in world.replicas.clone() {
+        world.report(replica, &load(1, 1));
+        world.now += 400 * MS;
+    }
+    // The first is 1.2 s old, the others 0.8 s and 0.4 s, but for the milliseconds that their probes took.
+    for (left, expired) in [(2, 1), (1, 2), (0, 3)] {
+        assert_eq!(world.pick().candidates, left);
+        assert_eq!(world.policy.counters().removed_expired, expired);
+        world.now += 400 * MS;
+    }
+}
+
+#[test]
+fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
+    let mut world = world(4);
+    let [first, second, third, _] = world.replicas[..] else {
+        panic!("four replicas")
+    };
+    world.reports(&[(0, 1), (1, 1), (2, 1), (9, 1)]);
+    world.policy.set_available(world.now, first, false);
+    let ticket = pick(&mut world, 1);
+    done(&mut world, ticket, Outcome::Unreachable);
+    let mut draining = load(0, 1);
+    draining.draining = true;
+    world.report(third, &draining);
+    assert_eq!(world.pooled(), [3]);
+    let _ = pick(&mut world, 3);
+
+    world.policy.set_available(world.now, first, true);
+    world.policy.remove_replica(world.now, second);
+    assert_eq!(
+        world.pooled(),
+        [3],
+        "what it said before does not come back"
+    );
+    world.report(first, &load(3, 1));
+    let _ = pick(&mut world, 0);
+}
+
+#[test]
+fn in_panic_the_fewest_of_all_are_chosen() {
+    let mut world = world(2);
+    world.reports(&[(0, 1), (0, 1)]);
+    for replica in world.replicas.clone() {
+        world.policy.set_available(world.now, replica, false);
+    }
+    let (first, second) = (world.pick(), world.pick());
+    assert_eq!(first.reason, PickReason::Panic);
+    assert_ne!(first.ticket.replica(), second.ticket.replica());
+}
+
+#[test]
+fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = world_of(2, settings);
+    // One answer of each is known: 40 ms of one, 5 ms of the other.
+    let (first, second) = (world.pick(), world.pick());
+    let (slow, fast) = (place(&world, &first), place(&world, &second));
+    assert_ne!(slow, fast);
+    world.now += 5 * MS;
+    done(&mut world, second.ticket, Outcome::Success);
+    world.now += 35 * MS;
+    done(&mut world, first.ticket, Outcome::Success);
+    world.refresh();
+    let third = pick(&mut world, fast);
+    let fourth = pick(&mut world, slow);
+    assert_eq!(rifs(&world), [Some(1), Some(1)], "its own, at once");
+    let fifth = pick(&mut world, fast);
+    let pool = world.pool();
+    assert!(
+        pool.iter()
+            .all(|view| view.local && view.uses_left == u32::MAX)
+    );
+    assert_eq!(world.policy.counters().probes_sent, 0);
+    drop((third, fourth, fifth));
+}

@@ -1,0 +1,85 @@
+//! Spotify's experiment: four machines behind one router, one of which may answer half of its queries with an error at once.
+//! `[ELS: latency based load balancer, part 1]`
+
+use super::{NETWORK, at_load, one_replica};
+use crate::Scenario;
+use crate::scenario::{Cost, Failure, Group, Load, Service, Sharing};
+use core::time::Duration;
+
+/// What the article's four machines can do together, in queries a second.
+pub const ELS_CAPACITY: f64 = 1_030.0;
+/// Cores of a machine. The article does not say; with one, as here, round robin loses as early as it does there.
+const CORES: f64 = 1.0;
+/// σ of the logarithm of a query's cost. The article says log-normal and no more.
+const SIGMA: f64 = 1.0;
+const MACHINES: usize = 4;
+
+/// Four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030 queries a second that all four
+/// can do.
+pub fn els(load: f64) -> Scenario {
+    let service = Service::Shared(Sharing {
+        cores: CORES,
+        bucket: 0.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+    });
+    let mean_seconds = MACHINES as f64 * CORES / ELS_CAPACITY;
+    let scenario = Scenario {
+        load: Load::even(0.0, 1),
+        cost: Cost::Lognormal {
+            // A lognormal's mean is e^(σ²/2) times its median.
+            median: Duration::from_secs_f64(mean_seconds / (SIGMA * SIGMA / 2.0).exp()),
+            sigma: SIGMA,
+        },
+        fleet: vec![Group::healthy(MACHINES, service)],
+        antagonists: None,
+        network: NETWORK,
+        events: Vec::new(),
+        deadline: Duration::from_secs(5),
+        cancel_expired: false,
+        warmup: Duration::from_secs(10),
+        span: Duration::from_secs(60),
+    };
+    at_load(load, scenario)
+}
+
+/// The same scenario with one machine that fails half of its queries at once, and at no cost.
+#[must_use]
+pub fn failing_fast(scenario: Scenario) -> Scenario {
+    one_replica(scenario, |replica| {
+        replica.failure = Some(Failure {
+            share: 0.5,
+            cost_share: 0.0,
+            from: Duration::ZERO,
+            until: Duration::from_hours(240),
+        });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_is_the_articles() {
+        // A duration is whole nanoseconds: of 2.35 ms, within a millionth.
+        assert!(
+            (els(1.0).load.rate - ELS_CAPACITY).abs() < 0.01,
+            "{}",
+            els(1.0).load.rate
+        );
+        assert!((els(0.5).load.rate - 515.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn one_of_four_fails() {
+        let scenario = failing_fast(els(0.5));
+        let failing: Vec<_> = scenario
+            .fleet
+            .iter()
+            .map(|group| (group.count, group.failure.is_some()))
+            .collect();
+        assert_eq!(failing, [(1, true), (3, false)]);
+        assert_eq!(scenario.mistakes(), []);
+    }
+}

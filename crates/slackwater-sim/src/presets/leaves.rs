@@ -1,0 +1,113 @@
+//! Leaf servers of a fan-out, by what one of them shows alone, and replicas that stall. `[The Tail at Scale]`
+
+use super::{at_load, sized, testbed};
+use crate::Scenario;
+use crate::scenario::{Cost, Group, Hedge, Load, Network, Service, Stall};
+use core::time::Duration;
+use std::sync::Arc;
+
+/// Leaf servers; one query goes to one of them, whose latency does not depend on the others.
+const LEAVES: usize = 100;
+/// What a leaf usually takes.
+const USUAL: Duration = Duration::from_millis(10);
+/// What it takes once in so many queries: more than a second.
+const OUTLIER: Duration = Duration::from_millis(1_100);
+
+/// Median of a leaf's latency in Table 1.
+const TABLE_MEDIAN: Duration = Duration::from_millis(1);
+/// With this σ the other two quantiles of Table 1's first line follow: 5 ms at p95 and 10 ms at p99, both within 2 %.
+const TABLE_SIGMA: f64 = 0.984;
+
+/// Leaves that take 10 ms, but once in `one_in` queries more than a second. `[The Tail at Scale, "Component-Level Variability
+/// Amplified By Scale"]`
+pub fn outlier_leaves(one_in: usize) -> Scenario {
+    let mut costs = vec![USUAL; one_in.max(1)];
+    if let Some(first) = costs.first_mut() {
+        *first = OUTLIER;
+    }
+    leaves(Cost::Trace(Arc::from(costs)), 20_000.0)
+}
+
+/// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They are nearly those of a
+/// lognormal, so that is what they are drawn from.
+pub fn table_leaves() -> Scenario {
+    let cost = Cost::Lognormal {
+        median: TABLE_MEDIAN,
+        sigma: TABLE_SIGMA,
+    };
+    leaves(cost, 20_000.0)
+}
+
+/// Twenty replicas and clients of the testbed at half of their allocation, without neighbours, each of which does nothing at
+/// all for 1.8 s every three minutes: a hundredth of the time.
+pub fn stalling() -> Scenario {
+    let mut scenario = at_load(0.5, sized(20, 20, testbed()));
+    scenario.antagonists = None;
+    for group in &mut scenario.fleet {
+        group.stall = Some(Stall {
+            every: Duration::from_secs(180),
+            lasts: Duration::from_millis(1_800),
+        });
+    }
+    scenario
+}
+
+/// The same scenario with a second copy of each query that has been out for longer than 95 % of them take, for at most this
+/// share of all queries. `[The Tail at Scale, "Hedged requests"]`
+#[must_use]
+pub fn hedged(budget: f64, mut scenario: Scenario) -> Scenario {
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.95,
+        budget,
+        delay_min: Duration::ZERO,
+    });
+    scenario
+}
+
+fn leaves(cost: Cost, rate: f64) -> Scenario {
+    Scenario {
+        load: Load::even(rate, 1),
+        cost,
+        fleet: vec![Group::healthy(LEAVES, Service::Latency)],
+        antagonists: None,
+        network: Network::NONE,
+        events: Vec::new(),
+        deadline: Duration::from_secs(5),
+        cancel_expired: false,
+        warmup: Duration::ZERO,
+        span: Duration::from_secs(100),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_leaf_in_so_many_is_an_outlier() {
+        let Cost::Trace(costs) = outlier_leaves(1_000).cost else {
+            panic!("a trace");
+        };
+        let slow = costs
+            .iter()
+            .filter(|&&cost| cost > Duration::from_secs(1))
+            .count();
+        assert_eq!((slow, costs.len()), (1, 1_000));
+    }
+
+    /// exp(σ z) at the standard normal's quantiles 0.95 and 0.99.
+    #[test]
+    fn a_leaf_has_the_quantiles_of_table_1() {
+        let quantile_ms = |z: f64| (TABLE_SIGMA * z).exp();
+        assert!((quantile_ms(1.644_854) / 5.0 - 1.0).abs() < 0.02);
+        assert!((quantile_ms(2.326_348) / 10.0 - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn hedging_changes_nothing_but_hedging() {
+        let mut scenario = hedged(0.02, stalling());
+        assert_eq!(scenario.load.hedge.map(|hedge| hedge.budget), Some(0.02));
+        scenario.load.hedge = None;
+        assert_eq!(scenario, stalling());
+    }
+}

@@ -1,0 +1,80 @@
+//! Small web replicas: four cores of their own each, queries of 5 ms, as most fleets of a few replicas have them.
+//!
+//! No neighbours and no spare capacity, so that a replica does what it can and no more. The plainest fleet there is, and the
+//! one in which a policy has nothing to gain but from its choices.
+
+use super::{NETWORK, at_load, middle, one_replica};
+use crate::Scenario;
+use crate::scenario::{Cost, Group, Hobble, Load, Service, Sharing};
+use core::time::Duration;
+
+/// Cores of a small web replica.
+const CORES: f64 = 4.0;
+/// Mean cost of its queries, exponential.
+const COST: Duration = Duration::from_millis(5);
+/// What a hobbled replica has left of its capacity.
+const HOBBLED_CAPACITY: f64 = 0.25;
+
+/// So many small web replicas and clients at `load` times what the replicas can do.
+pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
+    let service = Service::Shared(Sharing {
+        cores: CORES,
+        bucket: 0.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+    });
+    let scenario = Scenario {
+        load: Load::even(0.0, clients),
+        cost: Cost::Exponential(COST),
+        fleet: vec![Group::healthy(replicas, service)],
+        antagonists: None,
+        network: NETWORK,
+        events: Vec::new(),
+        deadline: Duration::from_secs(5),
+        cancel_expired: false,
+        warmup: Duration::from_secs(2),
+        span: Duration::from_secs(6),
+    };
+    at_load(load, scenario)
+}
+
+/// The same scenario with one replica that has a quarter of its capacity in the middle third of the measured span.
+#[must_use]
+pub fn hobbled(scenario: Scenario) -> Scenario {
+    let (from, until) = middle(&scenario, 3);
+    one_replica(scenario, |replica| {
+        replica.hobble = Some(Hobble {
+            from,
+            until,
+            capacity: HOBBLED_CAPACITY,
+            latency: None,
+        });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_is_of_all_cores() {
+        // 0.85 of 8 times 4 cores, 5 ms a query.
+        assert!((web(8, 4, 0.85).load.rate - 5_440.0).abs() < 1e-6);
+        assert_eq!(web(8, 4, 0.85).load.clients.len(), 4);
+    }
+
+    #[test]
+    fn one_replica_is_hobbled_in_the_middle_third_and_nothing_else_changes() {
+        let healthy = web(8, 4, 0.6);
+        let hobbled = hobbled(healthy.clone());
+        let spell = hobbled.fleet[0].hobble.expect("the first is hobbled");
+        assert_eq!(
+            (spell.from, spell.until),
+            (Duration::from_secs(4), Duration::from_secs(6))
+        );
+        let counts: Vec<_> = hobbled.fleet.iter().map(|group| group.count).collect();
+        assert_eq!(counts, [1, 7]);
+        assert_eq!(hobbled.fleet[1].hobble, None);
+        assert!((hobbled.load.rate - healthy.load.rate).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,140 @@
+//! The figures' CSV: fixed columns, one row for each cell, runs of all seeds taken together.
+//!
+//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed of the simulation in real
+//! time on one core. Durations are milliseconds, `load` is a multiple of the allocation, `error_pct` is of all queries,
+//! `util_*` are multiples of the allocation. A field without a value is empty.
+
+use super::number::{at_most, fixed};
+use super::quantity::ms;
+use crate::figure::Played;
+
+/// The columns, in order.
+pub const COLUMNS: [&str; 22] = [
+    "figure",
+    "step",
+    "load",
+    "policy",
+    "param",
+    "qps",
+    "queries",
+    "p50_ms",
+    "p90_ms",
+    "p99_ms",
+    "p999_ms",
+    "mean_ms",
+    "errors_per_s",
+    "error_pct",
+    "rif_p50",
+    "rif_p90",
+    "rif_p99",
+    "rif_max",
+    "util_mean",
+    "util_1s_p99",
+    "probes_per_query",
+    "events_per_s",
+];
+
+/// All of `played` under the figure's name, with a head.
+pub fn csv(figure: &str, played: &[Played]) -> String {
+    let mut text = COLUMNS.join(",");
+    text.push('\n');
+    for played in played {
+        let row = row(figure, played);
+        for (index, value) in row.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(&field(value));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn row(figure: &str, played: &Played) -> [String; COLUMNS.len()] {
+    let (cell, all) = (&played.cell, &played.all);
+    let decimals = |value, decimals| fixed(value, decimals).unwrap_or_default();
+    let quantile_ms = |q| decimals(ms(all.latency.quantile(q)), 3);
+    let rif = |q| all.rif_quantile(q).to_string();
+    [
+        figure.to_owned(),
+        cell.step.clone(),
+        at_most(cell.load, 4).unwrap_or_default(),
+        cell.policy.name.clone(),
+        cell.param.clone(),
+        decimals(all.rate(), 3),
+        all.queries.to_string(),
+        quantile_ms(0.5),
+        quantile_ms(0.9),
+        quantile_ms(0.99),
+        quantile_ms(0.999),
+        decimals(ms(all.latency.mean()), 3),
+        decimals(all.errors_per_second(), 4),
+        decimals(all.error_share() * 100.0, 4),
+        rif(0.5),
+        rif(0.9),
+        rif(0.99),
+        rif(1.0),
+        decimals(all.utilization.mean(), 4),
+        decimals(all.utilization.quantile_1s(0.99), 4),
+        decimals(all.probes_per_query(), 4),
+        decimals(all.events_per_second(), 0),
+    ]
+}
+
+/// A field, quoted where it has to be. `[RFC 4180, 2]`
+fn field(value: &str) -> String {
+    if value.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example::{played, run};
+    use core::time::Duration;
+
+    #[test]
+    fn the_bytes_are_these() {
+        let mut cell = played("1.03", 1.033_333_3, "prequal", vec![run(1, 80), run(3, 90)]);
+        // The histogram keeps 80 and 90 ms in steps of 64 µs, and gives the end of the step.
+        cell.cell.param = "q=0.84, λ=\"x\"".to_owned();
+        cell.all.wall = Duration::from_millis(1);
+        let expected = "\
+figure,step,load,policy,param,qps,queries,p50_ms,p90_ms,p99_ms,p999_ms,mean_ms,errors_per_s,error_pct,rif_p50,rif_p90,rif_p99,rif_max,util_mean,util_1s_p99,probes_per_query,events_per_s
+fig6,1.03,1.0333,prequal,\"q=0.84, λ=\"\"x\"\"\",100.000,2000,80.063,90.047,90.047,90.047,85.000,0.2000,0.2000,1,3,3,3,0.7500,1.0000,3.0000,12000000
+";
+        assert_eq!(csv("fig6", &[cell]), expected);
+    }
+
+    #[test]
+    fn nothing_played_is_a_head_alone() {
+        let text = csv("fig6", &[]);
+        assert_eq!(text.lines().count(), 1);
+        assert_eq!(text.trim_end().split(',').count(), COLUMNS.len());
+    }
+
+    #[test]
+    fn a_cell_without_queries_has_zeros_and_no_nan() {
+        let mut cell = played("a", f64::NAN, "random", vec![]);
+        cell.all = crate::Measured::nothing(0);
+        let text = csv("x", &[cell]);
+        assert!(
+            text.ends_with(
+                "\nx,a,,random,,0.000,0,0.000,0.000,0.000,0.000,0.000,0.0000,0.0000,0,0,0,0,0.0000,0.0000,0.0000,0\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn only_fields_that_need_it_are_quoted() {
+        assert_eq!(field("plain field"), "plain field");
+        assert_eq!(field("a,b"), "\"a,b\"");
+        assert_eq!(field("a\"b"), "\"a\"\"b\"");
+        assert_eq!(field("a\r\nb"), "\"a\r\nb\"");
+    }
+}

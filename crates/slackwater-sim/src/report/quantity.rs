@@ -1,0 +1,121 @@
+//! What tables say of a cell: a name with its unit, how to read it off a run, and how many decimals it deserves.
+
+use super::number;
+use crate::figure::Played;
+use crate::interval::Estimate;
+use crate::measure::Measured;
+
+/// One thing measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quantity {
+    /// Name and unit, as a table's head.
+    pub name: &'static str,
+    /// Decimals to show.
+    pub decimals: usize,
+    /// Its value in a run.
+    pub of: fn(&Measured) -> f64,
+}
+
+/// Latency quantiles.
+pub(super) const LATENCIES: [Quantity; 4] = [
+    Quantity {
+        name: "p50 ms",
+        decimals: 1,
+        of: |run| quantile_ms(run, 0.5),
+    },
+    Quantity {
+        name: "p90 ms",
+        decimals: 1,
+        of: |run| quantile_ms(run, 0.9),
+    },
+    Quantity {
+        name: "p99 ms",
+        decimals: 1,
+        of: |run| quantile_ms(run, 0.99),
+    },
+    Quantity {
+        name: "p99.9 ms",
+        decimals: 1,
+        of: |run| quantile_ms(run, 0.999),
+    },
+];
+
+/// Errors in percent of the queries.
+pub(super) const ERROR_PERCENT: Quantity = Quantity {
+    name: "errors %",
+    decimals: 3,
+    of: |run| run.error_share() * 100.0,
+};
+
+/// What else a page's table has, after latencies and errors.
+pub(super) const OTHERS: [Quantity; 6] = [
+    Quantity {
+        name: "mean ms",
+        decimals: 1,
+        of: |run| ms(run.latency.mean()),
+    },
+    Quantity {
+        name: "RIF p99",
+        decimals: 0,
+        of: |run| run.rif_quantile(0.99) as f64,
+    },
+    Quantity {
+        name: "RIF max",
+        decimals: 0,
+        of: |run| run.rif_quantile(1.0) as f64,
+    },
+    Quantity {
+        name: "utilization",
+        decimals: 3,
+        of: |run| run.utilization.mean(),
+    },
+    Quantity {
+        name: "utilization 1 s p99",
+        decimals: 3,
+        of: |run| run.utilization.quantile_1s(0.99),
+    },
+    Quantity {
+        name: "probes per query",
+        decimals: 2,
+        of: Measured::probes_per_query,
+    },
+];
+
+impl Quantity {
+    /// Its value for each seed.
+    pub(super) fn samples(&self, played: &Played) -> Vec<f64> {
+        played.runs.iter().map(self.of).collect()
+    }
+
+    /// The mean over seeds; `None` if nothing was played.
+    pub(super) fn estimate(&self, played: &Played) -> Option<Estimate> {
+        Estimate::mean(&self.samples(played))
+    }
+
+    /// `266.1 ± 0.8`, or the mean alone of a single seed.
+    pub(super) fn shown(&self, played: &Played) -> String {
+        shown(self.estimate(played), self.decimals)
+    }
+}
+
+/// An estimate as text: the mean, and half of the interval's width if there is one.
+pub(super) fn shown(estimate: Option<Estimate>, decimals: usize) -> String {
+    let Some(estimate) = estimate else {
+        return number::NONE.to_owned();
+    };
+    let mut text = number::shown(estimate.value, decimals);
+    if estimate.interval.is_some() {
+        text.push_str(" ± ");
+        text.push_str(&number::shown(estimate.half_width(), decimals));
+    }
+    text
+}
+
+/// Milliseconds.
+pub(super) fn ms(duration: core::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn quantile_ms(run: &Measured, q: f64) -> f64 {
+    ms(run.latency.quantile(q))
+}

@@ -1,0 +1,1 @@
+//! Pictures of charts as they should be, and as they should not.

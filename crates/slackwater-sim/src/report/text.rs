@@ -1,0 +1,154 @@
+//! What came out as plain text, for a terminal.
+
+use super::tables;
+use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};
+
+/// What a figure came to: its claims with verdicts, its own tables, and latencies and errors of every cell.
+pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> String {
+    let mut text = format!("{}: {}\n", figure.name(), figure.title());
+    if !findings.claims.is_empty() {
+        text.push_str(&count(&findings.claims));
+        text.push_str("\n\n");
+    }
+    for claim in &findings.claims {
+        let verdict = verdict(claim.verdict);
+        text.push_str(&format!(
+            "  {verdict:<14}  {}\n  {:<14}  found: {}\n",
+            claim.says, "", claim.found
+        ));
+    }
+    for own in &findings.tables {
+        text.push('\n');
+        text.push_str(&table(own));
+    }
+    text.push('\n');
+    text.push_str(&table(&tables::latencies(
+        "Latencies and errors".to_owned(),
+        played,
+    )));
+    text
+}
+
+/// Several policies on one scenario: latencies and errors with intervals over seeds, and each policy against the first.
+pub fn comparison(title: &str, played: &[Played]) -> String {
+    let mut text = table(&tables::latencies(title.to_owned(), played));
+    if let Some(against) = tables::against_first(played) {
+        text.push('\n');
+        text.push_str(&table(&against));
+    }
+    text
+}
+
+/// A verdict in words.
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Reproduced => "reproduced",
+        Verdict::NotReproduced => "not reproduced",
+    }
+}
+
+/// How many claims of how many.
+pub(super) fn count(claims: &[Claim]) -> String {
+    let reproduced = reproduced(claims);
+    match claims.len() {
+        1 if reproduced == 1 => "the claim is reproduced".to_owned(),
+        1 => "the claim is not reproduced".to_owned(),
+        all if reproduced == all => format!("all {all} claims are reproduced"),
+        all => format!(
+            "{reproduced} of {all} claims are reproduced, {} not",
+            all - reproduced
+        ),
+    }
+}
+
+/// How many claims were reproduced.
+pub(super) fn reproduced(claims: &[Claim]) -> usize {
+    let reproduced = claims
+        .iter()
+        .filter(|claim| claim.verdict == Verdict::Reproduced);
+    reproduced.count()
+}
+
+/// A table with its columns aligned: numbers at the right, words at the left.
+fn table(table: &Table) -> String {
+    let numeric = tables::numeric_columns(table);
+    let lines = || core::iter::once(&table.columns).chain(&table.rows);
+    let width = |column: usize| {
+        let cells = lines().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    let mut text = format!("{}\n", table.title);
+    for line in lines() {
+        let mut row = String::new();
+        for ((cell, &width), &numeric) in line.iter().zip(&widths).zip(&numeric) {
+            row.push_str("  ");
+            if numeric {
+                row.push_str(&format!("{cell:>width$}"));
+            } else {
+                row.push_str(&format!("{cell:<width$}"));
+            }
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::example::{Example, findings, played, run};
+
+    #[test]
+    fn the_summary_says_verdicts_first() {
+        let cells = [played("1.03", 1.03, "prequal", vec![run(1, 1)])];
+        let expected = "\
+made-up: A <made-up> figure
+1 of 2 claims are reproduced, 1 not
+
+  reproduced      p99 < 1 & \"more\"
+                  found: 0.5
+  not reproduced  <b>p50</b> is 80
+                  found: 90
+
+Extra
+  what   much
+  tea   1,000
+
+Latencies and errors
+  step  policy   p50 ms  p90 ms  p99 ms  p99.9 ms  errors %
+  1.03  prequal     1.0     1.0     1.0       1.0     0.200
+";
+        assert_eq!(summary(&Example, &cells, &findings()), expected);
+    }
+
+    #[test]
+    fn the_comparison_has_both_tables() {
+        let cells = [
+            played("", 1.0, "prequal", vec![run(1, 100)]),
+            played("", 1.0, "random", vec![run(1, 200)]),
+        ];
+        let text = comparison("my fleet", &cells);
+        assert!(text.starts_with("my fleet\n"), "{text}");
+        assert!(text.contains("\nAgainst prequal, seed by seed\n"), "{text}");
+        assert!(!comparison("alone", &cells[..1]).contains("Against"));
+    }
+
+    #[test]
+    fn verdicts_are_counted_in_words() {
+        let claim = |verdict| Claim {
+            says: String::new(),
+            found: String::new(),
+            verdict,
+        };
+        let (yes, no) = (claim(Verdict::Reproduced), claim(Verdict::NotReproduced));
+        assert_eq!(count(&[yes.clone()]), "the claim is reproduced");
+        assert_eq!(count(&[no.clone()]), "the claim is not reproduced");
+        assert_eq!(
+            count(&[yes.clone(), yes.clone()]),
+            "all 2 claims are reproduced"
+        );
+        assert_eq!(count(&[yes, no]), "1 of 2 claims are reproduced, 1 not");
+    }
+}

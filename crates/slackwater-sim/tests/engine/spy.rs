@@ -1,0 +1,258 @@
+//! What a policy is told: a spy between the engine and a policy that users run.
+
+use super::rig::{SINGLE, ms, plain, regular, secs, steady};
+use core::cell::RefCell;
+use core::time::Duration;
+use slackwater_core::policy::{
+    Counters, Decision, Outcome, POLICIES, Policy, PolicyEntry, PolicySettings, Probe, ProbeId,
+    Query, Snapshot, Ticket, policy_named,
+};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
+use slackwater_sim::policy::{PolicyChoice, PolicyKind};
+use slackwater_sim::scenario::{Change, Cost, Event, Failure, Group, Hedge, Scenario, Service};
+use slackwater_sim::{Measured, run};
+
+/// What was told so far.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    queries: usize,
+    hedges: usize,
+    succeeded: usize,
+    failed: usize,
+    unreachable: usize,
+    dropped: usize,
+    probes: usize,
+    reports: usize,
+    probes_lost: usize,
+    timeouts: usize,
+}
+
+thread_local! {
+    /// A run stays on its thread.
+    static TOLD: RefCell<Told> = RefCell::default();
+}
+
+fn note(note: impl FnOnce(&mut Told)) {
+    TOLD.with_borrow_mut(note);
+}
+
+#[derive(Debug)]
+struct Spy {
+    policy: Box<dyn Policy>,
+    /// It wants its timeout always.
+    restless: bool,
+}
+
+impl Policy for Spy {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.policy.add_replica(now, replica);
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.policy.remove_replica(now, replica);
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.policy.set_available(now, replica, available);
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        note(|told| {
+            told.queries += 1;
+            told.hedges += query.avoid.len();
+        });
+        let decision = self.policy.handle_query(now, query, draw);
+        if let Decision::Pick(pick) = &decision {
+            assert!(!query.avoid.contains(&pick.ticket.replica()));
+        }
+        decision
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        note(|told| match outcome {
+            Outcome::Success => told.succeeded += 1,
+            Outcome::Failed => told.failed += 1,
+            Outcome::Unreachable => told.unreachable += 1,
+            _ => told.dropped += 1,
+        });
+        self.policy.handle_query_done(now, ticket, outcome);
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let probe = self.policy.poll_probe(now, draw);
+        note(|told| told.probes += usize::from(probe.is_some()));
+        probe
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        note(|told| told.reports += 1);
+        self.policy.handle_report(now, probe, report, draw);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
+        note(|told| told.probes_lost += 1);
+        self.policy.handle_probe_lost(now, probe, draw);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.restless {
+            Some(Instant::EPOCH)
+        } else {
+            self.policy.poll_timeout()
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        note(|told| told.timeouts += 1);
+        self.policy.handle_timeout(now, draw);
+    }
+
+    fn counters(&self) -> Counters {
+        self.policy.counters()
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        self.policy.snapshot(now)
+    }
+}
+
+fn spy(name: &str, restless: bool) -> Box<dyn Policy> {
+    let entry = policy_named(name).unwrap_or(&POLICIES[0]);
+    Box::new(Spy {
+        policy: (entry.build)(&PolicySettings::default()),
+        restless,
+    })
+}
+
+const fn entry(build: fn(&PolicySettings) -> Box<dyn Policy>) -> PolicyEntry {
+    PolicyEntry {
+        name: "spy",
+        about: "a spy",
+        build,
+    }
+}
+
+static IN_TURN: PolicyEntry = entry(|_| spy("round_robin", false));
+static PREQUAL: PolicyEntry = entry(|_| spy("prequal", false));
+static RESTLESS: PolicyEntry = entry(|_| spy("round_robin", true));
+
+fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
+    assert_eq!(scenario.mistakes(), [], "a test's scenario is a valid one");
+    TOLD.set(Told::default());
+    let kind = PolicyKind::Shipped {
+        entry,
+        settings: Box::default(),
+    };
+    let name = entry.name.to_owned();
+    let measured = run(scenario, &PolicyChoice { name, kind }, 1);
+    (measured, TOLD.take())
+}
+
+#[test]
+fn an_answer_is_told_as_it_was() {
+    let failing = Group {
+        failure: Some(Failure {
+            share: 1.0,
+            cost_share: 0.0,
+            from: Duration::ZERO,
+            until: secs(5),
+        }),
+        ..Group::healthy(1, SINGLE)
+    };
+    let fleet = vec![failing, Group::healthy(1, SINGLE)];
+    let (measured, told) = watch(&regular(50.0, fleet, Vec::new()), &IN_TURN);
+    assert_eq!(
+        (measured.errors, told.failed),
+        (125, 125),
+        "every other of 5 s"
+    );
+    assert_eq!((told.unreachable, told.dropped), (0, 0));
+    let out = told.queries - told.succeeded - told.failed;
+    assert!(out <= 1, "the one that came as the span ended");
+}
+
+#[test]
+fn a_query_without_an_answer_has_failed_when_its_deadline_comes() {
+    let mut scenario = regular(300.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    scenario.deadline = ms(95);
+    let (measured, told) = watch(&scenario, &IN_TURN);
+    // Those after the span were not measured, but ended the same way; the last ones are still out.
+    assert!(told.failed as u64 >= measured.timeouts && measured.timeouts > 2_900);
+    assert_eq!((told.succeeded, told.unreachable, told.dropped), (13, 0, 0));
+}
+
+#[test]
+fn a_replica_that_is_down_is_unreachable_and_probes_of_it_are_lost() {
+    let restart = Event {
+        at: secs(2),
+        replica: 0,
+        change: Change::Restart { down_for: secs(2) },
+    };
+    let mut scenario = regular(50.0, vec![Group::healthy(2, SINGLE)], vec![restart]);
+    scenario.network = steady(ms(1));
+    let (_, in_turn) = watch(&scenario, &IN_TURN);
+    assert_eq!(in_turn.unreachable, 50, "every other one of 2 s");
+    let (_, prequal) = watch(&scenario, &PREQUAL);
+    // Every probe ends in one way or the other, but for those that are out at the end.
+    let out = prequal.probes - prequal.reports - prequal.probes_lost;
+    assert!(prequal.probes_lost > 50 && out <= 3, "{prequal:?}");
+}
+
+#[test]
+fn a_crash_breaks_off_what_it_interrupts() {
+    let crash = Event {
+        at: ms(2_005),
+        replica: 0,
+        change: Change::Crash { known_after: ms(1) },
+    };
+    let scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], vec![crash]);
+    let (measured, told) = watch(&scenario, &IN_TURN);
+    assert_eq!((told.succeeded, told.failed, told.unreachable), (199, 1, 0));
+    // The others came when no replica was known.
+    assert_eq!(measured.errors, measured.queries - 199);
+}
+
+#[test]
+fn the_slower_copy_is_dropped_here_and_there() {
+    let mut trace = vec![ms(1); 95];
+    trace.extend([ms(500); 5]);
+    let mut scenario = plain(200.0, vec![Group::healthy(10, Service::Latency)]);
+    scenario.cost = Cost::Trace(trace.into());
+    scenario.network = steady(ms(1));
+    scenario.warmup = secs(2);
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.9,
+        budget: 0.2,
+        delay_min: ms(5),
+    });
+    let (measured, told) = watch(&scenario, &IN_TURN);
+    assert!(measured.hedges > 50);
+    assert!(told.hedges as u64 >= measured.hedges, "the warm-up's, too");
+    // Each copy ends one of two queries' halves, but for the last ones that are out.
+    assert!(told.dropped.abs_diff(told.hedges) <= 3, "{told:?}");
+    // Without being told, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a query at each of the ten.
+    assert!(measured.rif.mean() < 0.1, "{}", measured.rif.mean());
+}
+
+#[test]
+fn a_policy_that_is_never_satisfied_does_not_stop_time() {
+    let mut scenario = plain(10.0, vec![Group::healthy(1, SINGLE)]);
+    scenario.span = secs(1);
+    let (_, told) = watch(&scenario, &RESTLESS);
+    // Two clients, each once a millisecond; a little more where a query is still out at the end.
+    assert!(
+        (1_990..=2_100).contains(&told.timeouts),
+        "{}",
+        told.timeouts
+    );
+}
