@@ -22,12 +22,21 @@ fn main() {
     let threads = usize::try_from(number(4).unwrap_or(1)).unwrap_or(1);
     let started = std::time::Instant::now();
     let played = if let Some(filter) = arguments.get(5) {
-        figure.cells(&effort).into_iter().filter(|c| format!("{} {} {}", c.step, c.policy.name, c.param).contains(filter)).map(|cell| {
-            let runs: Vec<_> = (1..=effort.seeds).map(|s| slackwater_sim::run(&cell.scenario, &cell.policy, s)).collect();
-            let all = slackwater_sim::Measured::together(&runs).unwrap();
-            figure::Played { cell, runs, all }
-        }).collect()
-    } else { figure::play(figure, &effort, threads, &|_| {}, &AtomicBool::new(false)) };
+        figure
+            .cells(&effort)
+            .into_iter()
+            .filter(|c| format!("{} {} {}", c.step, c.policy.name, c.param).contains(filter))
+            .map(|cell| {
+                let runs: Vec<_> = (1..=effort.seeds)
+                    .map(|s| slackwater_sim::run(&cell.scenario, &cell.policy, s))
+                    .collect();
+                let all = slackwater_sim::Measured::together(&runs).unwrap();
+                figure::Played { cell, runs, all }
+            })
+            .collect()
+    } else {
+        figure::play(figure, &effort, threads, &|_| {}, &AtomicBool::new(false))
+    };
     println!(
         "step,load,policy,param,qps,p50,p90,p99,p999,mean,err/s,err%,rif50,rif99,rifmax,util,util1s_p99,ppq,Mev/s,wall_s"
     );

@@ -1,10 +1,11 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
 use super::cells::{Plays, latency_ms, prequal_settings, quantile};
-use super::charts::{axis, latency_lines, line, log_axis};
-use super::judge::{Bounds, claim, number};
+use super::charts::{axis, latency_lines, log_axis, rif_lines};
+use super::judge::{Bounds, claim};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
+use crate::report::number::significant as number;
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
 use slackwater_core::policy::{LinearSettings, PolicySettings, Settings};
@@ -193,7 +194,6 @@ fn monotonic(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
 fn charts(neighbours: &str, plays: &Plays<'_>) -> [Chart; 2] {
     let linear = plays.of(LINEAR);
     let weight = |played: &Played| played.cell.step.parse().unwrap_or(f64::NAN);
-    let rif = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
     [
         Chart {
             title: format!("Latency by λ, {neighbours}"),
@@ -205,10 +205,7 @@ fn charts(neighbours: &str, plays: &Plays<'_>) -> [Chart; 2] {
             title: format!("RIF by λ, {neighbours}"),
             x: axis("λ: 0 is latency alone, 1 is RIF alone"),
             y: log_axis("requests in flight at a replica"),
-            plot: Plot::Lines(
-                rif.map(|(name, q)| line(name, &linear, weight, |run| run.rif_quantile(q) as f64))
-                    .into(),
-            ),
+            plot: Plot::Lines(rif_lines(&linear, weight)),
         },
     ]
 }

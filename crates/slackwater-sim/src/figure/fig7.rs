@@ -2,10 +2,11 @@
 
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_settings, quantile};
 use super::charts::axis;
-use super::judge::{Bounds, claim, number};
+use super::judge::{Bounds, claim};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::PolicyChoice;
 use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
+use crate::report::number::significant as number;
 use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
 
 /// The comparison of §5.2.
@@ -67,7 +68,7 @@ impl Figure for Fig7 {
             .into_iter()
             .flat_map(|(step, load)| {
                 let scenario = at_load(load, unequal_halves(tight()));
-                let scenario = effort.spend_on(scenario, 30, 60);
+                let scenario = effort.spend_on(scenario, 60, 60);
                 RULES.into_iter().chain(OTHERS).filter_map(move |rule| {
                     let (policy, param) = choice(rule)?;
                     Some(Cell::of(step, load, policy, &scenario).with_param(param))
