@@ -33,8 +33,11 @@ const FINE_STEPS: usize = 13;
 const LATENCY_ONLY: &str = "0";
 const RIF_ONLY: &str = "1";
 
+/// A neighbourhood by name.
+type Neighbours = (&'static str, fn() -> Scenario);
+
 /// The neighbourhoods it is played in.
-const NEIGHBOURS: [(&str, fn() -> Scenario); 2] = [("tight", tight), ("packed", packed)];
+const NEIGHBOURS: [Neighbours; 2] = [("tight", tight), ("packed", packed)];
 
 impl Figure for Fig10 {
     fn name(&self) -> &'static str {

@@ -36,7 +36,6 @@ impl Bounds {
     pub(super) fn judge(self, says: impl Into<String>, found: f64) -> Claim {
         let unit = self.unit;
         let asked = match (self.low.is_finite(), self.high.is_finite()) {
-            (true, true) if self.low == self.high => number(self.low),
             (true, true) => format!("{} to {}", number(self.low), number(self.high)),
             (true, false) => format!("at least {}", number(self.low)),
             _ => format!("at most {}", number(self.high)),
@@ -117,7 +116,7 @@ mod tests {
         assert_eq!(found(340.0), "340 ms (asked: 330 to 345 ms)");
         let open = Bounds::at_least(3_000.0, " ms").judge("it is so", 4_560.0);
         assert_eq!(open.found, "4,560 ms (asked: at least 3,000 ms)");
-        let none = Bounds::between(0.0, 0.0, "").judge("there are none", 0.0);
-        assert_eq!(none.found, "0 (asked: 0)");
+        let none = Bounds::at_most(0.0, "").judge("there are none", 1.0);
+        assert_eq!(none.found, "1 (asked: at most 0); too high by 1");
     }
 }

@@ -125,8 +125,8 @@ fn among(neighbours: Antagonists, allocation: Sharing) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
-        warmup: Duration::from_secs(60),
-        span: Duration::from_secs(60),
+        warmup: Duration::from_mins(1),
+        span: Duration::from_mins(1),
     };
     at_load(LOAD, costing(COST, scenario))
 }
