@@ -25,10 +25,27 @@ type Said = (&'static str, &'static [(f64, f64)]);
 
 /// The paper's latencies under weighted round robin. `[Prequal §5.1]`
 const PAPER_WRR: [Said; 4] = [
-    ("p50", &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)]),
-    ("p90", &[(0.75, 182.0), (0.93, 182.0), (1.27, 203.0), (1.57, 5_000.0)]),
-    ("p99", &[(0.75, 265.0), (0.93, 265.0), (1.03, 335.0), (1.27, 5_000.0)]),
-    ("p99.9", &[(0.75, 325.0), (0.93, 325.0), (1.03, 5_000.0), (1.74, 5_000.0)]),
+    (
+        "p50",
+        &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)],
+    ),
+    (
+        "p90",
+        &[(0.75, 182.0), (0.93, 182.0), (1.27, 203.0), (1.57, 5_000.0)],
+    ),
+    (
+        "p99",
+        &[(0.75, 265.0), (0.93, 265.0), (1.03, 335.0), (1.27, 5_000.0)],
+    ),
+    (
+        "p99.9",
+        &[
+            (0.75, 325.0),
+            (0.93, 325.0),
+            (1.03, 5_000.0),
+            (1.74, 5_000.0),
+        ],
+    ),
 ];
 
 /// And under Prequal, to where it says that they begin to rise.
@@ -36,7 +53,10 @@ const PAPER_PREQUAL: [Said; 4] = [
     ("p50", &[(0.75, 80.0), (1.57, 80.0)]),
     ("p90", &[(0.75, 182.0), (1.41, 182.0)]),
     ("p99", &[(0.75, 265.0), (1.27, 265.0)]),
-    ("p99.9", &[(0.75, 325.0), (1.14, 325.0), (1.27, 350.0), (1.74, 700.0)]),
+    (
+        "p99.9",
+        &[(0.75, 325.0), (1.14, 325.0), (1.27, 350.0), (1.74, 700.0)],
+    ),
 ];
 
 /// What the latencies below allocation are, and how far ours may be off: run times on one core without any queue.
@@ -293,7 +313,11 @@ fn charts(plays: &Plays<'_>) -> Vec<Chart> {
 }
 
 fn paper(policy: &str) -> impl Iterator<Item = Line> {
-    let said = if policy == WRR { PAPER_WRR } else { PAPER_PREQUAL };
+    let said = if policy == WRR {
+        PAPER_WRR
+    } else {
+        PAPER_PREQUAL
+    };
     said.into_iter()
         .map(|(quantile, points)| reference(format!("{quantile}, paper"), points))
 }

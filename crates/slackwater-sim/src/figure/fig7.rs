@@ -422,6 +422,10 @@ mod tests {
         assert_eq!(series[1].marks[8], None);
         let rows = &findings.tables[0].rows;
         assert_eq!(rows[0][1..5], ["TO"; 4]);
-        assert_eq!(rows[8][1..5], ["228.1", "380.2", "228.1", "380.2"], "within a histogram's 0.1 %");
+        assert_eq!(
+            rows[8][1..5],
+            ["228.1", "380.2", "228.1", "380.2"],
+            "within a histogram's 0.1 %"
+        );
     }
 }

@@ -5,6 +5,7 @@
 
 mod cells;
 mod charts;
+mod els;
 mod fig10;
 mod fig3;
 mod fig6;
@@ -12,6 +13,7 @@ mod fig7;
 mod fig8;
 mod fig9;
 mod judge;
+mod linkerd;
 mod play;
 #[cfg(test)]
 mod trial;
@@ -30,6 +32,8 @@ pub const FIGURES: &[&dyn Figure] = &[
     &fig8::Fig8,
     &fig9::Fig9,
     &fig10::Fig10,
+    &linkerd::Linkerd,
+    &els::Els,
 ];
 
 /// The figure of that name, if there is one.

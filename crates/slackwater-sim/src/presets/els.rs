@@ -3,13 +3,15 @@
 
 use super::{NETWORK, at_load, one_replica};
 use crate::Scenario;
-use crate::scenario::{Cost, Failure, Group, Load, Service, Sharing};
+use crate::scenario::{Cost, Failure, Group, Load, Service};
 use core::time::Duration;
 
 /// What the article's four machines can do together, in queries a second.
 pub const ELS_CAPACITY: f64 = 1_030.0;
-/// Cores of a machine. The article does not say; with one, as here, round robin loses as early as it does there.
-const CORES: f64 = 1.0;
+/// Queries that a machine works on at a time; the others wait in turn. The article does not say how its "simple CPU-bound
+/// service" serves. With one, round robin falls behind the shortest queue as early and as far as it does there; with more, or
+/// where queries share the CPU, it falls behind later.
+const WORKERS: usize = 1;
 /// σ of the logarithm of a query's cost. The article says log-normal and no more.
 const SIGMA: f64 = 1.0;
 const MACHINES: usize = 4;
@@ -17,13 +19,8 @@ const MACHINES: usize = 4;
 /// Four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030 queries a second that all four
 /// can do.
 pub fn els(load: f64) -> Scenario {
-    let service = Service::Shared(Sharing {
-        cores: CORES,
-        bucket: 0.0,
-        burst: 1.0,
-        contention_loss: 0.0,
-    });
-    let mean_seconds = MACHINES as f64 * CORES / ELS_CAPACITY;
+    let service = Service::Fifo { workers: WORKERS };
+    let mean_seconds = (MACHINES * WORKERS) as f64 / ELS_CAPACITY;
     let scenario = Scenario {
         load: Load::even(0.0, 1),
         cost: Cost::Lognormal {
