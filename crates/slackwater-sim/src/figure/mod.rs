@@ -194,6 +194,14 @@ pub struct Line {
     pub reference: bool,
 }
 
+impl Line {
+    /// The interval at a point, if it is known, finite and of any width.
+    pub(crate) fn interval_at(&self, index: usize) -> Option<(f64, f64)> {
+        let known = self.interval.get(index).copied();
+        known.filter(|&(low, high)| low < high && low.is_finite() && high.is_finite())
+    }
+}
+
 /// Bars of one series, one for each group.
 #[derive(Clone, Debug)]
 pub struct Bars {
