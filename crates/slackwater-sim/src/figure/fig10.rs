@@ -2,10 +2,9 @@
 
 use super::cells::{Plays, latency_ms, prequal_settings, quantile};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
-use super::judge::{Bounds, claim};
+use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
-use crate::report::number::significant as number;
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
 use slackwater_core::policy::{LinearSettings, PolicySettings, Settings};

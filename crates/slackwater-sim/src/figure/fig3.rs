@@ -2,11 +2,10 @@
 
 use super::cells::Plays;
 use super::charts::{cpu_heat_map, windows};
-use super::judge::{Bounds, claim};
+use super::judge::{Bounds, claim, number};
 use super::{Cell, Claim, Effort, Figure, Findings, Played, Table};
 use crate::PolicyChoice;
 use crate::presets::{at_load, testbed};
-use crate::report::number::significant as number;
 
 /// Utilization at two time scales.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms};
 use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
-use super::judge::{Bounds, claim};
+use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
 use crate::presets::{LOAD, at_load, testbed};
-use crate::report::number::significant as number;
 use crate::{Measured, PolicyChoice};
 
 /// The load ramp of §5.1.

@@ -2,11 +2,10 @@
 
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_settings, quantile};
 use super::charts::axis;
-use super::judge::{Bounds, claim};
+use super::judge::{Bounds, claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::PolicyChoice;
 use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
-use crate::report::number::significant as number;
 use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
 
 /// The comparison of §5.2.

@@ -2,10 +2,9 @@
 
 use super::cells::{Plays, latency_ms, prequal_settings, quantile};
 use super::charts::{QUANTILES, axis, line, log_axis, reference, rif_lines};
-use super::judge::{Bounds, claim};
+use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::presets::{LOAD, at_load, costing, tight, unequal_halves};
-use crate::report::number::significant as number;
 use crate::{Measured, PolicyChoice};
 use core::time::Duration;
 
