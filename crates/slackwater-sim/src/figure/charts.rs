@@ -11,7 +11,7 @@ pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The highest row of a heat map of utilization, in tenths of the allocation: it holds all that is above it, too.
-const HEAT_TOP_TENTHS: usize = 30;
+const HEAT_TOP_TENTHS: usize = 50;
 
 /// An axis without logarithm.
 pub(super) fn axis(label: impl Into<String>) -> Axis {
@@ -54,10 +54,10 @@ pub(super) fn line(
 }
 
 /// A line of a paper's numbers.
-pub(super) fn reference(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Line {
+pub(super) fn reference(name: impl Into<String>, points: &[(f64, f64)]) -> Line {
     Line {
         name: name.into(),
-        points: points.into(),
+        points: points.to_vec(),
         interval: Vec::new(),
         reference: true,
     }
