@@ -26,14 +26,14 @@ use std::sync::Arc;
 
 /// Every figure, in the order in which `all` plays them.
 pub const FIGURES: &[&dyn Figure] = &[
-    //    &fig3::Fig3,
+    &fig3::Fig3,
     &fig6::Fig6,
+    &fig7::Fig7,
+    &fig8::Fig8,
+    &fig9::Fig9,
+    &fig10::Fig10,
     &linkerd::Linkerd,
     &els::Els,
-    //    &fig7::Fig7,
-    //    &fig8::Fig8,
-    //    &fig9::Fig9,
-    //    &fig10::Fig10,
 ];
 
 /// The figure of that name, if there is one.
