@@ -6,6 +6,7 @@
 mod cells;
 mod charts;
 mod els;
+mod fan_out;
 mod fig10;
 mod fig3;
 mod fig6;
@@ -15,6 +16,9 @@ mod fig9;
 mod judge;
 mod linkerd;
 mod play;
+mod slow_pod;
+mod small_fleets;
+mod tail_at_scale;
 #[cfg(test)]
 mod trial;
 
@@ -34,6 +38,9 @@ pub const FIGURES: &[&dyn Figure] = &[
     &fig10::Fig10,
     &linkerd::Linkerd,
     &els::Els,
+    &slow_pod::SlowPod,
+    &tail_at_scale::TailAtScale,
+    &small_fleets::SmallFleets,
 ];
 
 /// The figure of that name, if there is one.
