@@ -35,6 +35,8 @@ pub enum Purpose {
     IoWait = 12,
     /// Latencies from a replica's own trace.
     LatencyTrace = 13,
+    /// Which measured queries are the leaves of a fan-out.
+    FanOut = 14,
 }
 
 /// A stream of draws.

@@ -95,6 +95,11 @@ impl<'a> Plays<'a> {
         Self(played.iter().collect())
     }
 
+    /// All of these, in their order.
+    pub(super) fn together(plays: Vec<Self>) -> Self {
+        Self(plays.into_iter().flat_map(|plays| plays.0).collect())
+    }
+
     /// Those whose cell is one of `kept`.
     pub(super) fn only(&self, kept: impl Fn(&Cell) -> bool) -> Self {
         let plays = self.0.iter().copied();

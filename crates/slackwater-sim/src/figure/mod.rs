@@ -6,6 +6,7 @@
 mod cells;
 mod charts;
 mod els;
+mod fan_out;
 mod fig10;
 mod fig3;
 mod fig6;
@@ -15,6 +16,9 @@ mod fig9;
 mod judge;
 mod linkerd;
 mod play;
+mod slow_pod;
+mod small_fleets;
+mod tail_at_scale;
 #[cfg(test)]
 mod trial;
 
@@ -26,14 +30,17 @@ use std::sync::Arc;
 
 /// Every figure, in the order in which `all` plays them.
 pub const FIGURES: &[&dyn Figure] = &[
-    //    &fig3::Fig3,
+    &fig3::Fig3,
     &fig6::Fig6,
+    &fig7::Fig7,
+    &fig8::Fig8,
+    &fig9::Fig9,
+    &fig10::Fig10,
     &linkerd::Linkerd,
     &els::Els,
-    //    &fig7::Fig7,
-    //    &fig8::Fig8,
-    //    &fig9::Fig9,
-    //    &fig10::Fig10,
+    &slow_pod::SlowPod,
+    &tail_at_scale::TailAtScale,
+    &small_fleets::SmallFleets,
 ];
 
 /// The figure of that name, if there is one.

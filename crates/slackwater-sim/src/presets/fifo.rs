@@ -3,13 +3,15 @@
 
 use super::{NETWORK, at_load, one_replica};
 use crate::Scenario;
-use crate::scenario::{Cost, Group, Load, Service};
+use crate::scenario::{Arrivals, Cost, Group, Load, Service};
 use core::time::Duration;
 
 /// Mean cost of a query, exponential.
 const COST: Duration = Duration::from_millis(50);
 /// How much slower the slow replica is.
 const SLOWNESS: f64 = 4.0;
+/// What 250 queries a second are of 16 pods, one of them slow.
+const CHAPTER_LOAD: f64 = 250.0 / 305.0;
 
 /// So many single-threaded replicas, the first of them four times as slow, and clients, at `load` times what all of them can
 /// do together: a slow replica counts as a quarter.
@@ -28,6 +30,19 @@ pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     };
     let slow = one_replica(scenario, |replica| replica.slowness = SLOWNESS);
     at_load(load, slow)
+}
+
+/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do: 250 queries a second for 16 pods. One
+/// balancer sends its queries at equal gaps, as the chapter's simulator does; several know nothing of each other.
+/// `[Power of two choices (P2C)]`
+pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
+    let mut scenario = one_slow_fifo(pods, balancers, CHAPTER_LOAD);
+    if balancers == 1 {
+        scenario.load.arrivals = Arrivals::Regular;
+    }
+    scenario.deadline = Duration::from_secs(1_000);
+    scenario.warmup = Duration::ZERO;
+    scenario
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod testbed;
 mod web;
 
 pub use els::{ELS_CAPACITY, els, failing_fast};
-pub use fifo::one_slow_fifo;
+pub use fifo::{one_slow_fifo, slow_pod};
 pub use leaves::{hedged, outlier_leaves, stalling, table_leaves};
 pub use linkerd::{frozen, linkerd};
 pub use testbed::{

@@ -36,7 +36,7 @@ pub(super) fn shown(value: f64, decimals: usize) -> String {
 }
 
 /// For readers, of any size: four significant digits at least, none of a whole number is dropped; [`NONE`] if not finite.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value != 0.0 && value.is_finite() && !(1e-6..1e15).contains(&value.abs()) {
         return format!("{value:.3e}");
     }

@@ -1,0 +1,144 @@
+//! Fan-outs: a request that waits for many leaves, made of the latencies that single leaves showed.
+//!
+//! The engine plays queries one by one; nothing in it waits for several. So a fan-out is put together afterwards: each of its
+//! leaves is one of the measured queries, drawn anew. That is a fan-out of leaves that know nothing of each other, which these
+//! are: their latencies depend neither on how many queries there are nor on when they come.
+
+use crate::measure::Latencies;
+use crate::random::{Purpose, Stream};
+use core::time::Duration;
+
+/// Requests put together for each number.
+pub(super) const REQUESTS: u32 = 4_000;
+
+/// Fan-outs over leaves that behave as measured.
+#[derive(Debug)]
+pub(super) struct FanOut<'a> {
+    leaves: &'a Latencies,
+    stream: Stream,
+}
+
+impl<'a> FanOut<'a> {
+    /// The same every time for the same leaves and `index`.
+    pub(super) fn new(leaves: &'a Latencies, index: u64) -> Self {
+        Self {
+            leaves,
+            stream: Stream::new(1, Purpose::FanOut, index),
+        }
+    }
+
+    /// The share of requests to `width` leaves of which at least one takes longer than `bound`.
+    pub(super) fn share_beyond(&mut self, width: usize, bound: Duration) -> f64 {
+        let in_time = self.leaves.share_at_most(bound);
+        let stream = &mut self.stream;
+        let beyond = (0..REQUESTS)
+            .filter(|_| (0..width).any(|_| stream.uniform() >= in_time))
+            .count();
+        beyond as f64 / f64::from(REQUESTS)
+    }
+
+    /// How long requests to `width` leaves take until `share` of these have answered: request by request, shortest first.
+    pub(super) fn waits(&mut self, width: usize, share: f64) -> Waits {
+        let nth = needed(width, share).saturating_sub(1);
+        let mut ranks = vec![0.0; width];
+        let mut last: Vec<f64> = (0..REQUESTS)
+            .map(|_| {
+                for rank in &mut ranks {
+                    *rank = self.stream.uniform();
+                }
+                let (_, &mut rank, _) = ranks.select_nth_unstable_by(nth, f64::total_cmp);
+                rank
+            })
+            .collect();
+        last.sort_by(f64::total_cmp);
+        Waits(last)
+    }
+
+    /// The latency of `waits` at a quantile `q`, in milliseconds.
+    pub(super) fn wait_ms(&self, waits: &Waits, q: f64) -> f64 {
+        let rank = waits.at(q);
+        self.leaves.quantile(rank).as_secs_f64() * 1e3
+    }
+}
+
+/// For each request, the rank among all leaves' latencies of the one that it waited for; lowest first.
+#[derive(Debug)]
+pub(super) struct Waits(Vec<f64>);
+
+impl Waits {
+    /// By nearest rank.
+    fn at(&self, q: f64) -> f64 {
+        let index = needed(self.0.len(), q).saturating_sub(1);
+        self.0.get(index).copied().unwrap_or(0.0)
+    }
+}
+
+/// How many of `width` are a `share` of them.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of at most the width"
+)]
+fn needed(width: usize, share: f64) -> usize {
+    ((share * width as f64).ceil() as usize).min(width)
+}
+
+/// The chance that one of `width` independent leaves takes longer than what a share `outliers` of them exceed.
+pub(super) fn chance_beyond(width: usize, outliers: f64) -> f64 {
+    1.0 - (1.0 - outliers).powf(width as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The article's two numbers: "63 %" and "almost one in five".
+    #[test]
+    fn the_closed_form_is_the_articles() {
+        assert!((chance_beyond(100, 0.01) - 0.634).abs() < 0.001);
+        assert!((chance_beyond(2_000, 1e-4) - 0.181).abs() < 0.001);
+        assert!((chance_beyond(1, 0.01) - 0.01).abs() < 1e-12);
+    }
+
+    /// Latencies of 1 to 1,000 ms, evenly.
+    fn leaves() -> Latencies {
+        let mut leaves = Latencies::default();
+        for ms in 1..=1_000 {
+            leaves.record(Duration::from_millis(ms));
+        }
+        leaves
+    }
+
+    #[test]
+    fn a_request_is_late_as_often_as_chance_has_it() {
+        let leaves = leaves();
+        let mut fan_out = FanOut::new(&leaves, 0);
+        for (width, bound_ms, share) in [(1, 900, 0.1), (10, 900, 0.651), (10, 990, 0.096)] {
+            let found = fan_out.share_beyond(width, Duration::from_millis(bound_ms));
+            // Four deviations of a binomial of 4,000 at one half, and what the histogram rounds.
+            assert!((found - share).abs() < 0.035, "{width} leaves: {found}");
+        }
+    }
+
+    /// The largest of ten uniforms has a median of 0.5^(1/10), the smallest tenth of it one of 1 - 0.5^(1/10).
+    #[test]
+    fn a_request_waits_for_the_slowest_that_it_needs() {
+        let leaves = leaves();
+        let mut fan_out = FanOut::new(&leaves, 0);
+        let all = fan_out.waits(10, 1.0);
+        let median_of_all = fan_out.wait_ms(&all, 0.5);
+        assert!((median_of_all - 933.0).abs() < 8.0, "{median_of_all}");
+        let first = fan_out.waits(10, 0.1);
+        let median_of_first = fan_out.wait_ms(&first, 0.5);
+        assert!((median_of_first - 67.0).abs() < 8.0, "{median_of_first}");
+        assert!(fan_out.wait_ms(&all, 0.99) > median_of_all);
+    }
+
+    #[test]
+    fn fan_outs_are_the_same_every_time() {
+        let leaves = leaves();
+        let share = |index| FanOut::new(&leaves, index).share_beyond(3, Duration::from_millis(700));
+        assert_eq!(share(1).to_bits(), share(1).to_bits());
+        assert_ne!(share(1).to_bits(), share(2).to_bits());
+    }
+}

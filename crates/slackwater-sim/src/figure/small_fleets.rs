@@ -1,0 +1,459 @@
+//! Small fleets: every policy on one to 32 replicas with 1, 4 and 20 clients, and which one to take for which fleet.
+//!
+//! The question that most operators have and no paper answers. What is recommended is [`recommended`]; the page for operators
+//! says the same in words.
+
+use super::cells::{Plays, latency_ms};
+use super::charts::{line, log_axis};
+use super::judge::{claim, number};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use crate::presets::{at_load, hobbled, one_slow_fifo, sized, testbed, unequal_halves, web};
+use crate::scenario::{Antagonists, Scenario};
+use crate::{Measured, PolicyChoice};
+use core::time::Duration;
+use slackwater_core::policy::{C3Settings, POLICIES, PolicySettings, Settings};
+use std::sync::Arc;
+
+/// The fleets of most users.
+#[derive(Debug)]
+pub(super) struct SmallFleets;
+
+/// A kind of replica with what it is asked to do.
+struct Workload {
+    name: &'static str,
+    load: f64,
+    fleet: fn(replicas: usize, clients: usize, load: f64) -> Scenario,
+}
+
+const WORKLOADS: [Workload; 7] = [
+    Workload {
+        name: "tb1.27",
+        load: 1.27,
+        fleet: small_testbed,
+    },
+    Workload {
+        name: "tb1.57",
+        load: 1.57,
+        fleet: small_testbed,
+    },
+    Workload {
+        name: "het1.03",
+        load: 1.03,
+        fleet: |replicas, clients, load| {
+            at_load(load, unequal_halves(small_testbed(replicas, clients, load)))
+        },
+    },
+    Workload {
+        name: "web0.60hob",
+        load: 0.6,
+        fleet: web,
+    },
+    Workload {
+        name: "web0.85",
+        load: 0.85,
+        fleet: web,
+    },
+    Workload {
+        name: "web0.85hob",
+        load: 0.85,
+        fleet: web,
+    },
+    Workload {
+        name: "fifo0.75",
+        load: 0.75,
+        fleet: one_slow_fifo,
+    },
+];
+
+const REPLICAS: [usize; 11] = [1, 2, 3, 4, 5, 8, 10, 16, 24, 25, 32];
+const CLIENTS: [usize; 3] = [1, 4, 20];
+/// The best of those that balance counts alone, and know all of them: what others are measured by.
+const REFERENCE: &str = "jsq";
+const LEAST_LOADED: &str = "least_loaded";
+const PEAK_EWMA: &str = "peak_ewma";
+const PREQUAL: &str = "prequal";
+/// What the charts show; the tables have all.
+const DRAWN: [&str; 6] = [
+    LEAST_LOADED,
+    PEAK_EWMA,
+    "power_of_d",
+    PREQUAL,
+    "rif_then_latency",
+    REFERENCE,
+];
+
+/// A run has at least so many queries, and lasts at least so long.
+const QUERIES: f64 = 20_000.0;
+const SPAN_MIN_SECONDS: f64 = 6.0;
+/// The warm-up's share of the span.
+const WARMUP: f64 = 0.25;
+
+/// Beyond this many times least loaded's p99 a policy runs away.
+const RUNAWAY: f64 = 2.0;
+/// The recommended policy's p99 is this close to the better of least loaded and peak EWMA ...
+const NEAR: f64 = 1.05;
+/// ... in this share of all cells.
+const NEAR_SHARE: f64 = 0.9;
+/// Cells in which the reference itself takes longer, in milliseconds, say nothing of policies: no capacity is left.
+const REFERENCE_MAX_MS: f64 = 1_500.0;
+/// From so many replicas on Prequal's equation (1) gives a finite limit at its defaults.
+const LARGE: usize = 25;
+
+/// The policy that the documents recommend for a fleet of `replicas` and `clients`.
+fn recommended(replicas: usize, clients: usize) -> &'static str {
+    let _ = (replicas, clients);
+    "rif_then_latency"
+}
+
+impl Figure for SmallFleets {
+    fn name(&self) -> &'static str {
+        "small-fleets"
+    }
+
+    fn title(&self) -> &'static str {
+        "Every policy on 1 to 32 replicas: which one for which fleet"
+    }
+
+    fn about(&self) -> &'static str {
+        "Fleets of 1 to 32 replicas with 1, 4 and 20 clients: the testbed at 1.27 and 1.57 times its allocation, its unequal halves at \
+         1.03, small web replicas (4 cores, 5 ms exponential) at 60 % and 85 %, healthy or with one replica that has a quarter \
+         of its capacity for the middle third of the run (hob), and single-threaded replicas at 75 % with one four times as \
+         slow (fifo). jsq is a bound, not a policy: it counts everybody's queries, but knows nothing of capacities, so that \
+         others can be better. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % mean little."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for workload in &WORKLOADS {
+            for replicas in REPLICAS {
+                for clients in CLIENTS {
+                    cells.extend(fleet_cells(workload, replicas, clients, effort));
+                }
+            }
+        }
+        cells
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let fleets = fleets(played);
+        Findings {
+            claims: claims(&fleets),
+            charts: charts(&fleets),
+            tables: tables(&fleets),
+        }
+    }
+}
+
+fn fleet_cells(workload: &Workload, replicas: usize, clients: usize, effort: &Effort) -> Vec<Cell> {
+    let scenario = (workload.fleet)(replicas, clients, workload.load);
+    let span = (QUERIES / scenario.load.rate).max(SPAN_MIN_SECONDS);
+    let mut scenario = effort.spend_on(scenario, seconds(span * WARMUP), seconds(span));
+    if workload.name.ends_with("hob") {
+        scenario = Arc::new(hobbled(Arc::unwrap_or_clone(scenario)));
+    }
+    let step = format!("{} {replicas}x{clients}", workload.name);
+    let policies = POLICIES.iter().map(|entry| entry.name).chain([REFERENCE]);
+    policies
+        .filter_map(|policy| choice(policy, clients))
+        .map(|policy| Cell::of(step.clone(), workload.load, policy, &scenario))
+        .collect()
+}
+
+/// The testbed's replicas, few of them, in a neighbourhood as large as the testbed's whose full machines change every 20 s.
+fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
+    let mut scenario = sized(replicas, clients, testbed());
+    scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
+        full_for: Duration::from_secs(20),
+        ..neighbours
+    });
+    at_load(load, scenario)
+}
+
+/// The policy with its defaults; C3 is told how many clients there are, as its formula needs it.
+fn choice(policy: &str, clients: usize) -> Option<PolicyChoice> {
+    if policy != "c3" {
+        return PolicyChoice::named(policy);
+    }
+    let c3 = C3Settings {
+        clients: u32::try_from(clients).ok()?,
+        ..C3Settings::default()
+    };
+    let mut settings = PolicySettings::default();
+    settings.c3 = c3.validate().ok()?;
+    PolicyChoice::with_settings(policy, settings)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float's conversion saturates, and nothing here is negative"
+)]
+fn seconds(seconds: f64) -> u64 {
+    seconds.ceil() as u64
+}
+
+/// One fleet under one load: what all policies made of it.
+struct Fleet<'a> {
+    step: String,
+    workload: &'static str,
+    replicas: usize,
+    clients: usize,
+    plays: Plays<'a>,
+}
+
+impl Fleet<'_> {
+    fn p99(&self, policy: &str) -> Option<f64> {
+        let run = self.plays.measured(&self.step, policy)?;
+        Some(latency_ms(run, 0.99))
+    }
+
+    /// A policy's p99 as a multiple of another's.
+    fn ratio(&self, policy: &str, to: &str) -> Option<f64> {
+        Some(self.p99(policy)? / self.p99(to)?)
+    }
+
+    /// The recommended policy's p99 as a multiple of the better of least loaded's and peak EWMA's.
+    fn recommendation(&self) -> Option<f64> {
+        let better = self.p99(LEAST_LOADED)?.min(self.p99(PEAK_EWMA)?);
+        Some(self.p99(recommended(self.replicas, self.clients))? / better)
+    }
+
+    /// Whether there is something to choose, and capacity to choose.
+    fn tells(&self) -> bool {
+        let crowded = self
+            .p99(REFERENCE)
+            .is_some_and(|p99| p99 > REFERENCE_MAX_MS);
+        self.replicas > 1 && (!crowded || self.workload.starts_with("fifo"))
+    }
+}
+
+/// The fleets that were played, in order.
+fn fleets(played: &[Played]) -> Vec<Fleet<'_>> {
+    let plays = Plays::new(played);
+    let mut fleets = Vec::new();
+    for workload in &WORKLOADS {
+        for replicas in REPLICAS {
+            for clients in CLIENTS {
+                let step = format!("{} {replicas}x{clients}", workload.name);
+                let plays = plays.at(&step);
+                if plays.iter().next().is_some() {
+                    fleets.push(Fleet {
+                        step,
+                        workload: workload.name,
+                        replicas,
+                        clients,
+                        plays,
+                    });
+                }
+            }
+        }
+    }
+    fleets
+}
+
+fn claims(fleets: &[Fleet<'_>]) -> Vec<Claim> {
+    runs_away_nowhere(fleets)
+        .into_iter()
+        .chain(recommendation_holds(fleets))
+        .collect()
+}
+
+fn runs_away_nowhere(fleets: &[Fleet<'_>]) -> Option<Claim> {
+    let ratios: Vec<(f64, &str)> = fleets
+        .iter()
+        .filter_map(|fleet| Some((fleet.ratio(PREQUAL, LEAST_LOADED)?, fleet.step.as_str())))
+        .collect();
+    let (worst, step) = *ratios.iter().max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let beyond = ratios.iter().filter(|(ratio, _)| *ratio > RUNAWAY).count();
+    Some(claim(
+        "(ours) Prequal runs away nowhere: its p99 is at most twice least loaded's in every fleet",
+        format!(
+            "{} times at the worst ({step}); more than twice in {beyond} of {} fleets",
+            number(worst),
+            ratios.len()
+        ),
+        beyond == 0,
+    ))
+}
+
+fn recommendation_holds(fleets: &[Fleet<'_>]) -> Option<Claim> {
+    let ratios: Vec<(f64, &str)> = fleets
+        .iter()
+        .filter(|fleet| fleet.replicas > 1)
+        .filter_map(|fleet| Some((fleet.recommendation()?, fleet.step.as_str())))
+        .collect();
+    let (worst, step) = *ratios.iter().max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let near = ratios.iter().filter(|(ratio, _)| *ratio <= NEAR).count();
+    let share = near as f64 / ratios.len() as f64;
+    Some(claim(
+        "(ours) the policy that the documents recommend for a fleet is within 5 % of the better of least loaded and peak EWMA, or \
+         ahead of both, by p99, in nine fleets of ten",
+        format!(
+            "in {near} of {} fleets of two or more ({} %); {} times at the worst ({step})",
+            ratios.len(),
+            number(100.0 * share),
+            number(worst)
+        ),
+        share >= NEAR_SHARE,
+    ))
+}
+
+fn tables(fleets: &[Fleet<'_>]) -> Vec<Table> {
+    if fleets.is_empty() {
+        return Vec::new();
+    }
+    vec![summary(fleets), misses(fleets), by_fleet(fleets)]
+}
+
+/// Each policy in a line: how far from the reference, by the size of the fleet.
+fn summary(fleets: &[Fleet<'_>]) -> Table {
+    let mut columns = vec!["policy".to_owned()];
+    for size in ["2 to 24 replicas", "25 and 32 replicas"] {
+        columns.extend(CLIENTS.map(|clients| format!("{size}, clients: {clients}")));
+    }
+    let rest = ["all", "worst", "fleets beyond 1.25", "worst errors, %"];
+    columns.extend(rest.map(str::to_owned));
+    Table {
+        title: "p99 as a multiple of jsq's, geometric means; fleets in which jsq itself takes more than 1.5 s are left out, but for fifo"
+            .to_owned(),
+        columns,
+        rows: policies(fleets)
+            .into_iter()
+            .map(|policy| summary_row(fleets, policy))
+            .collect(),
+    }
+}
+
+fn policies<'a>(fleets: &'a [Fleet<'_>]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for played in fleets.iter().flat_map(|fleet| fleet.plays.iter()) {
+        let name = played.cell.policy.name.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn summary_row(fleets: &[Fleet<'_>], policy: &str) -> Vec<String> {
+    let telling: Vec<(&Fleet<'_>, f64)> = fleets
+        .iter()
+        .filter(|fleet| fleet.tells())
+        .filter_map(|fleet| Some((fleet, fleet.ratio(policy, REFERENCE)?)))
+        .collect();
+    let mean_of = |kept: &dyn Fn(&Fleet<'_>) -> bool| {
+        let ratios = telling
+            .iter()
+            .filter(|(fleet, _)| kept(fleet))
+            .map(|(_, ratio)| *ratio);
+        geometric_mean(ratios).map_or_else(String::new, |mean| format!("{mean:.2}"))
+    };
+    let mut row = vec![policy.to_owned()];
+    for large in [false, true] {
+        row.extend(CLIENTS.map(|clients| {
+            mean_of(&|fleet| fleet.clients == clients && (fleet.replicas >= LARGE) == large)
+        }));
+    }
+    row.push(mean_of(&|_| true));
+    let worst = telling.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    row.push(worst.map_or_else(String::new, |(fleet, ratio)| {
+        format!("{ratio:.1} ({})", fleet.step)
+    }));
+    let beyond = telling.iter().filter(|(_, ratio)| *ratio > 1.25).count();
+    row.push(format!("{beyond} of {}", telling.len()));
+    let errors = telling
+        .iter()
+        .filter_map(|(fleet, _)| fleet.plays.measured(&fleet.step, policy))
+        .map(Measured::error_share);
+    row.push(format!("{:.1}", 100.0 * errors.fold(0.0, f64::max)));
+    row
+}
+
+fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, logarithms) = ratios.fold((0.0, 0.0), |(count, sum), ratio| {
+        (count + 1.0, sum + ratio.ln())
+    });
+    (count > 0.0).then(|| (logarithms / count).exp())
+}
+
+/// Where the recommendation is not the best, or Prequal runs away.
+fn misses(fleets: &[Fleet<'_>]) -> Table {
+    let columns = [
+        "fleet",
+        "recommended",
+        "times the better of least_loaded and peak_ewma",
+        "prequal, times least_loaded",
+    ];
+    let rows = fleets.iter().filter_map(|fleet| {
+        let recommendation = fleet.recommendation()?;
+        let prequal = fleet.ratio(PREQUAL, LEAST_LOADED)?;
+        let misses = (fleet.replicas > 1 && recommendation > NEAR) || prequal > RUNAWAY;
+        misses.then(|| {
+            vec![
+                fleet.step.clone(),
+                recommended(fleet.replicas, fleet.clients).to_owned(),
+                format!("{recommendation:.2}"),
+                format!("{prequal:.2}"),
+            ]
+        })
+    });
+    Table {
+        title: "Where the recommended policy is more than 5 % behind, or Prequal's p99 more than twice least loaded's".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// Every policy's p99 in every fleet.
+fn by_fleet(fleets: &[Fleet<'_>]) -> Table {
+    let policies = policies(fleets);
+    let mut columns = vec!["fleet".to_owned()];
+    columns.extend(policies.iter().map(|&policy| policy.to_owned()));
+    Table {
+        title: "p99 in milliseconds".to_owned(),
+        columns,
+        rows: fleets
+            .iter()
+            .map(|fleet| {
+                let p99 = |policy: &&str| fleet.p99(policy).map_or_else(String::new, number);
+                let mut row = vec![fleet.step.clone()];
+                row.extend(policies.iter().map(p99));
+                row
+            })
+            .collect(),
+    }
+}
+
+fn charts(fleets: &[Fleet<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for workload in &WORKLOADS {
+        for clients in CLIENTS {
+            let of: Vec<&Fleet<'_>> = fleets
+                .iter()
+                .filter(|fleet| fleet.workload == workload.name && fleet.clients == clients)
+                .collect();
+            if !of.is_empty() {
+                charts.push(chart(workload.name, clients, &of));
+            }
+        }
+    }
+    charts
+}
+
+fn chart(workload: &str, clients: usize, fleets: &[&Fleet<'_>]) -> Chart {
+    let of_policy = |policy: &str| {
+        let plays: Vec<Plays<'_>> = fleets.iter().map(|fleet| fleet.plays.of(policy)).collect();
+        line(
+            policy,
+            &Plays::together(plays),
+            |played| played.cell.scenario.replicas() as f64,
+            |run| latency_ms(run, 0.99),
+        )
+    };
+    Chart {
+        title: format!("p99, {workload}, {clients} clients"),
+        x: log_axis("replicas"),
+        y: log_axis("p99, ms"),
+        plot: Plot::Lines(DRAWN.map(of_policy).into()),
+    }
+}

@@ -1,0 +1,391 @@
+//! The tail at scale: what rare outliers do to wide fan-outs, and what a second copy of late queries does to the tail.
+
+use super::cells::{Plays, latency_ms};
+use super::charts::{QUANTILES, axis, reference};
+use super::fan_out::{FanOut, chance_beyond};
+use super::judge::{Bounds, claim, number};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table};
+use crate::presets::{hedged, outlier_leaves, stalling, table_leaves};
+use crate::{Measured, PolicyChoice};
+use core::time::Duration;
+
+/// `[The Tail at Scale]`
+#[derive(Debug)]
+pub(super) struct TailAtScale;
+
+/// Leaves that take more than a second: once in so many queries, and what the step is called.
+const OUTLIERS: [(&str, usize); 3] = [
+    ("1 in 100", 100),
+    ("1 in 1,000", 1_000),
+    ("1 in 10,000", 10_000),
+];
+/// Leaves of one request, as the article's figure has them, from 1 to 2,000.
+const WIDTHS: [usize; 10] = [1, 10, 50, 100, 200, 400, 700, 1_000, 1_500, 2_000];
+const SECOND: Duration = Duration::from_secs(1);
+
+const TABLE_1: &str = "table 1";
+/// Leaves of one request in Table 1's service; the article says "a very large number".
+const TABLE_WIDTHS: [usize; 3] = [100, 1_000, 2_000];
+const TABLE_WIDTH: usize = 2_000;
+const TABLE_QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
+/// Table 1, in milliseconds at p50, p95 and p99: what is waited for, and as what share of the leaves.
+const TABLE: [(&str, [f64; 3]); 3] = [
+    ("one random leaf", [1.0, 5.0, 10.0]),
+    ("95 % of all leaves", [12.0, 32.0, 70.0]),
+    ("all leaves", [40.0, 87.0, 140.0]),
+];
+
+const STALLS: &str = "stalls";
+/// Policies whose queries are sent twice.
+const HEDGED: [&str; 3] = ["random", "least_loaded", "prequal"];
+const ONCE: &str = "hedge=none";
+/// Second copies for at most this share of queries.
+const BUDGETS: [(&str, f64); 2] = [("hedge=p95 budget=2%", 0.02), ("hedge=p95 budget=5%", 0.05)];
+
+impl Figure for TailAtScale {
+    fn name(&self) -> &'static str {
+        "tail-at-scale"
+    }
+
+    fn title(&self) -> &'static str {
+        "Rare outliers, wide fan-outs, and hedged requests"
+    }
+
+    fn about(&self) -> &'static str {
+        "Leaf latencies are played; a fan-out is put together from them afterwards, each leaf a measured query drawn anew: leaves that \
+         know nothing of each other, as in the article's own arithmetic [The Tail at Scale]. Of Table 1 only the first line goes in, as \
+         a lognormal that has its quantiles; the other two lines are derived for 2,000 leaves, which the article does not number. \
+         They cannot all be measurements of one thing: if 95 % of the leaves take more than 12 ms in half of the requests, then \
+         at least 2.5 % of all leaves take more than 12 ms, and the 99th percentile of a random leaf is not 10 ms; leaves of one request \
+         were slow together, or slowed each other down. Hedged requests are played on twenty replicas of Prequal's testbed, each of \
+         which stops for 1.8 s every three minutes; the article's benchmark is a BigTable, so that the effect can be compared, not \
+         the number. Tied requests are not played."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let mut cells = fan_out_cells(effort);
+        cells.extend(stall_cells(effort));
+        cells
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        let curves = curves(&plays);
+        let table = table_1(&plays);
+        let mut claims = of_curves(&curves);
+        claims.extend(table.as_ref().map(of_table).into_iter().flatten());
+        claims.extend(of_hedging(&plays));
+        Findings {
+            claims,
+            charts: curves_chart(&curves)
+                .into_iter()
+                .chain(hedging_charts(&plays))
+                .collect(),
+            tables: table
+                .map(|table| table.shown())
+                .into_iter()
+                .chain(hedging_table(&plays))
+                .collect(),
+        }
+    }
+}
+
+fn fan_out_cells(effort: &Effort) -> Vec<Cell> {
+    // Whichever replica is chosen, a leaf's latency is the same.
+    let Some(policy) = PolicyChoice::named("random") else {
+        return Vec::new();
+    };
+    let outliers = OUTLIERS.map(|(step, one_in)| (step, outlier_leaves(one_in)));
+    let steps = outliers.into_iter().chain([(TABLE_1, table_leaves())]);
+    steps
+        .map(|(step, scenario)| {
+            Cell::of(
+                step,
+                0.0,
+                policy.clone(),
+                &effort.spend_on(scenario, 0, 100),
+            )
+        })
+        .collect()
+}
+
+fn stall_cells(effort: &Effort) -> Vec<Cell> {
+    let hedging = BUDGETS.map(|(param, budget)| (param, hedged(budget, stalling())));
+    [(ONCE, stalling())]
+        .into_iter()
+        .chain(hedging)
+        .flat_map(|(param, scenario)| {
+            let scenario = effort.spend_on(scenario, 20, 300);
+            HEDGED
+                .into_iter()
+                .filter_map(PolicyChoice::named)
+                .map(move |policy| Cell::of(STALLS, 0.5, policy, &scenario).with_param(param))
+        })
+        .collect()
+}
+
+/// How often a request takes more than a second, by how many leaves it has.
+struct Curve {
+    step: &'static str,
+    outliers: f64,
+    /// Leaves, and the share of requests.
+    points: Vec<(usize, f64)>,
+}
+
+impl Curve {
+    fn at(&self, width: usize) -> Option<f64> {
+        let point = self.points.iter().find(|(found, _)| *found == width);
+        point.map(|(_, share)| *share)
+    }
+}
+
+fn curves(plays: &Plays<'_>) -> Vec<Curve> {
+    let played = OUTLIERS
+        .into_iter()
+        .zip(0..)
+        .filter_map(|((step, one_in), index)| {
+            let played = plays.at(step).iter().next()?;
+            let mut fan_out = FanOut::new(&played.all.latency, index);
+            Some(Curve {
+                step,
+                outliers: 1.0 / one_in as f64,
+                points: WIDTHS
+                    .map(|width| (width, fan_out.share_beyond(width, SECOND)))
+                    .to_vec(),
+            })
+        });
+    played.collect()
+}
+
+fn of_curves(curves: &[Curve]) -> Vec<Claim> {
+    let says = [
+        (
+            "1 in 100",
+            100,
+            "with 100 leaves, 63 % of requests take more than a second if one leaf in 100 does",
+        ),
+        (
+            "1 in 10,000",
+            2_000,
+            "with 2,000 leaves, almost one request in five does if one leaf in 10,000 does",
+        ),
+    ];
+    says.into_iter()
+        .filter_map(|(step, width, says)| {
+            let curve = curves.iter().find(|curve| curve.step == step)?;
+            let expected = 100.0 * chance_beyond(width, curve.outliers);
+            // Four deviations of 4,000 requests are 3 points at 63 %; at 18 %, 2.4, and what the number of outliers among two
+            // million leaves varies by, another 1.3 for one deviation.
+            let bounds = Bounds::about(expected, 3.5, " %");
+            Some(bounds.judge(says, 100.0 * curve.at(width)?))
+        })
+        .collect()
+}
+
+fn curves_chart(curves: &[Curve]) -> Option<Chart> {
+    let lines: Vec<Line> = curves
+        .iter()
+        .flat_map(|curve| {
+            let closed = WIDTHS.map(|width| (width as f64, chance_beyond(width, curve.outliers)));
+            let played = curve
+                .points
+                .iter()
+                .map(|&(width, share)| (width as f64, share));
+            [
+                Line {
+                    name: curve.step.to_owned(),
+                    points: played.collect(),
+                    interval: Vec::new(),
+                    reference: false,
+                },
+                reference(format!("{}, 1 − (1 − p)^n", curve.step), &closed),
+            ]
+        })
+        .collect();
+    (!lines.is_empty()).then(|| Chart {
+        title: "Requests that take more than a second, by how often a leaf does".to_owned(),
+        x: axis("leaves of a request"),
+        y: axis("share of requests"),
+        plot: Plot::Lines(lines),
+    })
+}
+
+/// Table 1 again: milliseconds, line by line, for each number of leaves.
+struct Table1 {
+    one: [f64; 3],
+    /// Leaves of a request; the wait for 95 % of them; the wait for all.
+    fan_outs: Vec<(usize, [f64; 3], [f64; 3])>,
+}
+
+fn table_1(plays: &Plays<'_>) -> Option<Table1> {
+    let leaves = &plays.at(TABLE_1).iter().next()?.all;
+    let mut fan_out = FanOut::new(&leaves.latency, OUTLIERS.len() as u64);
+    let mut wait = |width, share| {
+        let waits = fan_out.waits(width, share);
+        TABLE_QUANTILES.map(|q| fan_out.wait_ms(&waits, q))
+    };
+    Some(Table1 {
+        one: TABLE_QUANTILES.map(|q| latency_ms(leaves, q)),
+        fan_outs: TABLE_WIDTHS
+            .map(|width| (width, wait(width, 0.95), wait(width, 1.0)))
+            .to_vec(),
+    })
+}
+
+impl Table1 {
+    /// The waits for 95 % and for all of the widest fan-out.
+    fn widest(&self) -> Option<([f64; 3], [f64; 3])> {
+        let widest = self
+            .fan_outs
+            .iter()
+            .find(|(width, ..)| *width == TABLE_WIDTH);
+        widest.map(|&(_, most, all)| (most, all))
+    }
+
+    fn shown(&self) -> Table {
+        let row = |what: String, [p50, p95, p99]: [f64; 3]| {
+            [vec![what], [p50, p95, p99].map(number).to_vec()].concat()
+        };
+        let mut rows = vec![row("one random leaf".to_owned(), self.one)];
+        for (width, most, all) in &self.fan_outs {
+            rows.push(row(format!("95 % of {width} leaves"), *most));
+            rows.push(row(format!("all of {width} leaves"), *all));
+        }
+        rows.extend(TABLE.map(|(what, article)| row(format!("{what}, article"), article)));
+        let columns = ["finish", "p50, ms", "p95, ms", "p99, ms"];
+        Table {
+            title: "Table 1: a leaf as in the article, and what follows for requests that wait for many".to_owned(),
+            columns: columns.map(str::to_owned).to_vec(),
+            rows,
+        }
+    }
+}
+
+fn of_table(table: &Table1) -> Vec<Claim> {
+    let [(_, leaf), (_, most), (_, all)] = TABLE;
+    let mut claims: Vec<Claim> = leaf
+        .into_iter()
+        .zip(table.one)
+        .zip(TABLE_QUANTILES)
+        .map(|((asked, found), q)| {
+            let says = format!(
+                "one random leaf: {asked} ms at p{} (what the model was given)",
+                100.0 * q
+            );
+            Bounds::about(asked, 0.05 * asked, " ms").judge(says, found)
+        })
+        .collect();
+    let Some((found_most, found_all)) = table.widest() else {
+        return claims;
+    };
+    claims.push(
+        Bounds::about(most[0], 0.25 * most[0], " ms")
+            .judge("95 % of all leaves: 12 ms at p50", found_most[0]),
+    );
+    claims.push(Bounds::about(all[0], 0.4 * all[0], " ms").judge(
+        "all leaves: 40 ms at p50, forty times a leaf's",
+        found_all[0],
+    ));
+    claims.push(claim(
+        "waiting for the slowest 5 % of the leaves is responsible for half of the total 99th percentile",
+        format!(
+            "{} of {} ms: {} %",
+            number(found_all[2] - found_most[2]),
+            number(found_all[2]),
+            number(100.0 * (1.0 - found_most[2] / found_all[2]))
+        ),
+        found_most[2] <= 0.5 * found_all[2],
+    ));
+    claims
+}
+
+/// What a policy's queries came to with these second copies.
+fn stalled<'a>(plays: &Plays<'a>, policy: &str, param: &str) -> Option<&'a Measured> {
+    let plays = plays.only(|cell| cell.param == param);
+    plays.measured(STALLS, policy)
+}
+
+fn hedges_percent(run: &Measured) -> f64 {
+    100.0 * run.hedges as f64 / run.queries.max(1) as f64
+}
+
+fn of_hedging(plays: &Plays<'_>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for policy in HEDGED {
+        let runs = (
+            stalled(plays, policy, ONCE),
+            stalled(plays, policy, BUDGETS[0].0),
+            stalled(plays, policy, BUDGETS[1].0),
+        );
+        let (Some(once), Some(two), Some(five)) = runs else {
+            continue;
+        };
+        let falls =
+            |run: &Measured| 100.0 * (1.0 - latency_ms(run, 0.999) / latency_ms(once, 0.999));
+        claims.push(Bounds::at_least(50.0, " %").judge(
+            format!("{policy}, 2 % more requests: p99.9 falls by far (article: by 96 %, from 1,800 to 74 ms)"),
+            falls(two),
+        ));
+        claims.push(Bounds::at_most(2.05, " %").judge(
+            format!("{policy}: that costs 2 % more requests"),
+            hedges_percent(two),
+        ));
+        claims.push(Bounds::at_most(5.5, " %").judge(
+            format!("{policy}: waiting for the 95th percentile limits the additional load to approximately 5 %"),
+            hedges_percent(five),
+        ));
+    }
+    claims
+}
+
+fn params() -> impl Iterator<Item = &'static str> {
+    [ONCE].into_iter().chain(BUDGETS.map(|(param, _)| param))
+}
+
+fn hedging_charts(plays: &Plays<'_>) -> Option<Chart> {
+    let stalls = plays.at(STALLS);
+    let groups: Vec<&Played> = stalls.iter().collect();
+    let series = QUANTILES.map(|(name, q)| Bars {
+        name: name.to_owned(),
+        values: groups
+            .iter()
+            .map(|played| latency_ms(&played.all, q))
+            .collect(),
+        marks: vec![None; groups.len()],
+    });
+    (!groups.is_empty()).then(|| Chart {
+        title: "Latency with and without second copies, replicas that stall".to_owned(),
+        x: axis("policy"),
+        y: axis("latency, ms"),
+        plot: Plot::Bars {
+            groups: groups
+                .iter()
+                .map(|played| format!("{} {}", played.cell.policy.name, played.cell.param))
+                .collect(),
+            series: series.into(),
+            limit: None,
+        },
+    })
+}
+
+fn hedging_table(plays: &Plays<'_>) -> Option<Table> {
+    let mut rows = Vec::new();
+    for policy in HEDGED {
+        for param in params() {
+            if let Some(run) = stalled(plays, policy, param) {
+                let mut row = vec![policy.to_owned(), param.to_owned()];
+                row.extend(QUANTILES.map(|(_, q)| number(latency_ms(run, q))));
+                row.push(format!("{:.2}", hedges_percent(run)));
+                rows.push(row);
+            }
+        }
+    }
+    let mut columns: Vec<String> = ["policy", "second copies"].map(str::to_owned).into();
+    columns.extend(QUANTILES.map(|(name, _)| format!("{name}, ms")));
+    columns.push("sent, % of queries".to_owned());
+    (!rows.is_empty()).then(|| Table {
+        title: "Hedged requests on replicas that stall for 1.8 s (the article's BigTable: p99.9 from 1,800 to 74 ms for 2 %)".to_owned(),
+        columns,
+        rows,
+    })
+}
