@@ -8,8 +8,10 @@ use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
 use core::time::Duration;
 
-/// Requests put together for each number.
-pub(super) const REQUESTS: u32 = 4_000;
+/// Requests put together for the share of them that is late.
+const REQUESTS: u32 = 4_000;
+/// Requests put together for how long they wait, which takes a draw for each of their leaves.
+const WAITING: u32 = 1_000;
 
 /// Fan-outs over leaves that behave as measured.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl<'a> FanOut<'a> {
     pub(super) fn waits(&mut self, width: usize, share: f64) -> Waits {
         let nth = needed(width, share).saturating_sub(1);
         let mut ranks = vec![0.0; width];
-        let mut last: Vec<f64> = (0..REQUESTS)
+        let mut last: Vec<f64> = (0..WAITING)
             .map(|_| {
                 for rank in &mut ranks {
                     *rank = self.stream.uniform();

@@ -12,11 +12,37 @@ const COST: Duration = Duration::from_millis(50);
 const SLOWNESS: f64 = 4.0;
 /// What 250 queries a second are of 16 pods, one of them slow.
 const CHAPTER_LOAD: f64 = 250.0 / 305.0;
+/// One pod in so many is slow.
+const PODS_TO_ONE_SLOW: usize = 16;
 
 /// So many single-threaded replicas, the first of them four times as slow, and clients, at `load` times what all of them can
 /// do together: a slow replica counts as a quarter.
 pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
-    let scenario = Scenario {
+    let slow = one_replica(fifo(replicas, clients), |replica| {
+        replica.slowness = SLOWNESS
+    });
+    at_load(load, slow)
+}
+
+/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do; one pod in sixteen is slow. One balancer
+/// of 16 pods sends its 250 queries a second at equal gaps, as the chapter's simulator does; several know nothing of each
+/// other. `[Power of two choices (P2C)]`
+pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
+    let mut scenario = one_replica(fifo(pods, balancers), |pod| pod.slowness = SLOWNESS);
+    let slow = pods.div_ceil(PODS_TO_ONE_SLOW);
+    for (group, count) in scenario.fleet.iter_mut().zip([slow, pods - slow]) {
+        group.count = count;
+    }
+    if balancers == 1 {
+        scenario.load.arrivals = Arrivals::Regular;
+    }
+    scenario.deadline = Duration::from_secs(1_000);
+    scenario.warmup = Duration::ZERO;
+    at_load(CHAPTER_LOAD, scenario)
+}
+
+fn fifo(replicas: usize, clients: usize) -> Scenario {
+    Scenario {
         load: Load::even(0.0, clients),
         cost: Cost::Exponential(COST),
         fleet: vec![Group::healthy(replicas, Service::Fifo { workers: 1 })],
@@ -27,22 +53,7 @@ pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
         cancel_expired: false,
         warmup: Duration::from_secs(10),
         span: Duration::from_secs(40),
-    };
-    let slow = one_replica(scenario, |replica| replica.slowness = SLOWNESS);
-    at_load(load, slow)
-}
-
-/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do: 250 queries a second for 16 pods. One
-/// balancer sends its queries at equal gaps, as the chapter's simulator does; several know nothing of each other.
-/// `[Power of two choices (P2C)]`
-pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
-    let mut scenario = one_slow_fifo(pods, balancers, CHAPTER_LOAD);
-    if balancers == 1 {
-        scenario.load.arrivals = Arrivals::Regular;
     }
-    scenario.deadline = Duration::from_secs(1_000);
-    scenario.warmup = Duration::ZERO;
-    scenario
 }
 
 #[cfg(test)]
@@ -68,5 +79,20 @@ mod tests {
             (one_slow_fifo(1, 1, 1.0).load.rate - 5.0).abs() < 1e-9,
             "none but the slow one"
         );
+    }
+
+    #[test]
+    fn one_pod_in_sixteen_is_slow() {
+        let slow = |pods, balancers| {
+            let scenario = slow_pod(pods, balancers);
+            let counts: Vec<_> = scenario
+                .fleet
+                .iter()
+                .map(|group| (group.count, group.slowness))
+                .collect();
+            (counts, scenario.load.rate.round())
+        };
+        assert_eq!(slow(16, 1), (vec![(1, 4.0), (15, 1.0)], 250.0));
+        assert_eq!(slow(64, 6), (vec![(4, 4.0), (60, 1.0)], 1_000.0));
     }
 }

@@ -52,13 +52,14 @@ pub fn stalling() -> Scenario {
     scenario
 }
 
-/// The same scenario with a second copy of each query that has been out for longer than 95 % of them take, for at most this
-/// share of all queries. `[The Tail at Scale, "Hedged requests"]`
+/// The same scenario with a second copy of each query that has been out for longer than this quantile of recent latencies.
+/// The budget is twice what the quantile leaves, so that the quantile decides how many there are.
+/// `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
-pub fn hedged(budget: f64, mut scenario: Scenario) -> Scenario {
+pub fn hedged(after_quantile: f64, mut scenario: Scenario) -> Scenario {
     scenario.load.hedge = Some(Hedge {
-        after_quantile: 0.95,
-        budget,
+        after_quantile,
+        budget: 2.0 * (1.0 - after_quantile),
         delay_min: Duration::ZERO,
     });
     scenario
@@ -105,8 +106,11 @@ mod tests {
 
     #[test]
     fn hedging_changes_nothing_but_hedging() {
-        let mut scenario = hedged(0.02, stalling());
-        assert_eq!(scenario.load.hedge.map(|hedge| hedge.budget), Some(0.02));
+        let mut scenario = hedged(0.95, stalling());
+        assert_eq!(
+            scenario.load.hedge.map(|hedge| hedge.after_quantile),
+            Some(0.95)
+        );
         scenario.load.hedge = None;
         assert_eq!(scenario, stalling());
     }
