@@ -215,9 +215,12 @@ fn the_size_of_a_fleet_is_erlangs() {
         "span = \"10s\"\nwarmup = \"2s\"\n[load]\nrate = 450\n[cost]\nmean = \"10ms\"\n\
          [[fleet]]\ncount = 5\nservice = \"fifo\"\n[network]\ndelay = 0\n",
     );
-    let (five, six) = (mean_seconds(450.0, 100.0, 5), mean_seconds(450.0, 100.0, 6));
+    let (too_few, enough) = (mean_seconds(450.0, 100.0, 5), mean_seconds(450.0, 100.0, 6));
     // 25 and 13 ms, so far apart that ten seconds tell them.
-    assert!(five > 0.018 * 1.3 && six < 0.018 / 1.3, "{five} {six}");
+    assert!(
+        too_few > 0.018 * 1.3 && enough < 0.018 / 1.3,
+        "{too_few} {enough}"
+    );
     let output = sim(&["size", &file, "--slo", "mean=18ms", "--policy", "greedy"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let shown = stdout(&output);

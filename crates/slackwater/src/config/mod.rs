@@ -42,9 +42,9 @@ pub(crate) struct Loaded {
 #[derive(Clone, Debug)]
 pub(crate) enum LoadedFile {
     /// Of `slackwater serve`.
-    Serve(Loaded),
+    Serve(Box<Loaded>),
     /// Of `slackwater agent`.
-    Agent(LoadedAgent),
+    Agent(Box<LoadedAgent>),
 }
 
 impl LoadedFile {
@@ -59,9 +59,11 @@ impl LoadedFile {
             .said_section("to")
             .is_some();
         if is_agents {
-            AgentConfig::load_source(Some(&source), &AgentOverrides::default()).map(Self::Agent)
+            AgentConfig::load_source(Some(&source), &AgentOverrides::default())
+                .map(|loaded| Self::Agent(Box::new(loaded)))
         } else {
-            Config::load_source(Some(&source), &Overrides::default()).map(Self::Serve)
+            Config::load_source(Some(&source), &Overrides::default())
+                .map(|loaded| Self::Serve(Box::new(loaded)))
         }
     }
 

@@ -55,7 +55,7 @@ impl<S: Section> Place<S> {
             Self::Boolean(place) => *place(settings) = boolean(value)?,
             Self::Duration(place) => *place(settings) = duration(value)?,
             Self::Factor(place, _) => {
-                *place(settings) = millionths(value, "a number such as 1.25")?
+                *place(settings) = millionths(value, "a number such as 1.25")?;
             }
             Self::Quantile(place) => *place(settings) = quantile(value)?,
             Self::Rate(place) => *place(settings) = rate(value)?,

@@ -57,15 +57,13 @@ fn needed<T>(
     expected: &str,
     parse: impl FnOnce(&DeValue<'_>) -> Result<T, Unfit>,
 ) -> Option<T> {
-    match reader.take(field) {
-        Some(item) => reader.note(item.read(parse, expected)),
-        None => {
-            if is_needed {
-                reader.add_missing_key(field, expected);
-            }
-            None
-        }
+    if let Some(item) = reader.take(field) {
+        return reader.note(item.read(parse, expected));
     }
+    if is_needed {
+        reader.add_missing_key(field, expected);
+    }
+    None
 }
 
 /// Which of `kinds` the section is of, by its key `selector`. Keys that only other kinds have are mistakes: they would do

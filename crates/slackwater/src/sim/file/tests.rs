@@ -24,7 +24,7 @@ fn load(file: &Path) -> ScenarioFile {
 #[test]
 fn the_testbeds_file_is_the_testbed() {
     let file = load(&root().join("deploy/examples/testbed.sim.toml"));
-    assert_eq!(file.scenario, presets::at_load(1.27, presets::testbed()));
+    assert_eq!(file.scenario, presets::at_load(1.27, testbed()));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn six_lines_are_a_scenario() {
     assert!((scenario.load.rate - 0.85 * 8.0 / 0.005).abs() < 1e-9);
     assert_eq!(scenario.cost, Cost::Exponential(5 * MS));
     assert_eq!((scenario.antagonists, scenario.events.len()), (None, 0));
-    assert_eq!(scenario.network, presets::testbed().network);
+    assert_eq!(scenario.network, testbed().network);
     assert_eq!(scenario.deadline, 5_000 * MS);
     assert!(!scenario.cancel_expired);
     assert_eq!((scenario.warmup, scenario.span), (10_000 * MS, 60_000 * MS));

@@ -1,4 +1,4 @@
-//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as HdrHistogram's log writers of
+//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as `HdrHistogram`'s log writers of
 //! many languages make them. All intervals are taken together.
 
 use super::{Unit, VALUE_EXPECTED};
@@ -214,7 +214,7 @@ mod tests {
                     .to_be_bytes(),
             );
             packed.extend(compressed);
-            format!("0,1,2,{}\n", STANDARD.encode(packed))
+            format!("0.0,1.0,2.0,{}\n", STANDARD.encode(packed))
         };
         assert_eq!(read_text(&packed(&plain)).map(|values| values.len()), Ok(1));
         let mut liar = plain.clone();
@@ -227,7 +227,7 @@ mod tests {
         ] {
             let told = read_text(&packed(bytes)).expect_err(expected);
             assert!(
-                told.starts_with("a.hlog:1:7: ") && told.contains(expected),
+                told.starts_with("a.hlog:1:13: ") && told.contains(expected),
                 "{told}"
             );
         }
@@ -238,9 +238,9 @@ mod tests {
         let good = log(&[histogram(&[(3, 2)])]);
         let lines = good.lines().count();
         for (line, expected) in [
-            ("0,1,2,HISTF*", "is not base 64"),
-            ("0,1,2,HISTFAAA", "cannot be unpacked"),
-            ("0,1,2,SElTVA==", "is cut off"),
+            ("0.0,1.0,2.0,HISTF*", "is not base 64"),
+            ("0.0,1.0,2.0,HISTFAAA", "cannot be unpacked"),
+            ("0.0,1.0,2.0,SElTVA==", "is cut off"),
             ("0,1,HISTF", "is no line of an HDR log"),
             ("\u{1}HISTF", "is no line of an HDR log"),
         ] {
