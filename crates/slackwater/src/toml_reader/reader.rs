@@ -188,7 +188,7 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// What was said of `field` ("listen", "probe.port", "fleet[0].cores"), by a flag or else in the file.
+    /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in the file.
     pub(crate) fn take(&mut self, field: &str) -> Option<Item<'s>> {
         self.asked.push(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)

@@ -239,7 +239,7 @@ mod tests {
         let lines = good.lines().count();
         for (line, expected) in [
             ("0.0,1.0,2.0,HISTF*", "is not base 64"),
-            ("0.0,1.0,2.0,HISTFAAA", "cannot be unpacked"),
+            ("0.0,1.0,2.0,HISTFAAAAAAAAA==", "cannot be unpacked"),
             ("0.0,1.0,2.0,SElTVA==", "is cut off"),
             ("0,1,HISTF", "is no line of an HDR log"),
             ("\u{1}HISTF", "is no line of an HDR log"),
