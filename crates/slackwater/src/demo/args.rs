@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn each_mistake_is_named_with_what_would_do() {
-        let names = "must be one of prequal, prequal_sync, least_loaded, round_robin, random";
+        let names = "must be one of prequal, prequal_sync, linear,";
         for (line, complaint) in [
             ("--policy nginx", format!("--policy \"nginx\": {names}")),
             ("--versus Random", format!("--versus \"Random\": {names}")),
