@@ -194,6 +194,10 @@ mod tests {
                 .count()
         };
         assert_eq!((count(1), count(2), count(3)), (90_000, 9_990, 10));
+        // Of each two, the upper: a sample is the middle of its share.
+        let text = log(&[histogram(&[(1, 199_999), (2, 1)])]);
+        let last = read_text(&text).expect("a log").pop();
+        assert_eq!(last.map(|value| value.as_millis()), Some(2));
     }
 
     #[test]
