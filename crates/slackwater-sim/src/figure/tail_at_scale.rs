@@ -37,10 +37,10 @@ const TABLE: [(&str, [f64; 3]); 3] = [
 
 const STALLS: &str = "stalls";
 const LEAST_LOADED: &str = "least_loaded";
-const PREQUAL: &str = "prequal";
 /// Policies whose queries are sent twice.
-const HEDGED: [&str; 3] = ["random", LEAST_LOADED, PREQUAL];
-/// Those of them that leave queries on a stalled replica.
+const HEDGED: [&str; 3] = ["random", LEAST_LOADED, "prequal"];
+/// Those of them that leave a query in a thousand and more on a stalled replica. Under Prequal it is about that many, so that
+/// its p99.9 is one thing or the other.
 const LATE: [&str; 2] = ["random", LEAST_LOADED];
 const ONCE: &str = "hedge=none";
 /// A second copy goes out after this quantile of latencies: the article's advice, and what its benchmark comes to, whose fixed
@@ -341,13 +341,6 @@ fn of_hedging(plays: &Plays<'_>) -> Vec<Claim> {
             }));
         }
     }
-    if let (Some(found), Some(hedged)) = (tail(PREQUAL, ONCE), tail(LEAST_LOADED, AFTER_P95)) {
-        claims.push(claim(
-            "(ours) whoever sees a replica stall needs no second copies: Prequal's p99.9 without is no longer than least loaded's with",
-            format!("{} ms against {} ms", number(found), number(hedged)),
-            found <= hedged,
-        ));
-    }
     claims
 }
 
@@ -437,7 +430,6 @@ mod tests {
             (TABLE_1, _) => latencies(&[(940, 1.0), (30, 5.0), (29, 10.0), (1, 45.0)]),
             (_, AFTER_P98) => stalled_run(300.0, 200),
             (_, AFTER_P95) => stalled_run(300.0, 500),
-            _ if cell.policy.name == PREQUAL => stalled_run(290.0, 0),
             _ => stalled_run(1_800.0, 0),
         }
     }
@@ -498,7 +490,7 @@ mod tests {
     #[test]
     fn numbers_like_the_articles_are_reproduced() {
         let findings = TailAtScale.findings(&trial::played(&TailAtScale, article));
-        assert_eq!(findings.claims.len(), 2 + 6 + 7);
+        assert_eq!(findings.claims.len(), 2 + 6 + 6);
         let open: Vec<_> = findings
             .claims
             .iter()
@@ -512,7 +504,7 @@ mod tests {
 
     #[test]
     fn each_claim_can_fail() {
-        let cases: [(&[&str], &str, &str, &str, Measured); 11] = [
+        let cases: [(&[&str], &str, &str, &str, Measured); 10] = [
             (
                 &["63 %"],
                 "1 in 100",
@@ -582,13 +574,6 @@ mod tests {
                 "random",
                 AFTER_P95,
                 stalled_run(300.0, 610),
-            ),
-            (
-                &["needs no second copies"],
-                STALLS,
-                PREQUAL,
-                ONCE,
-                stalled_run(310.0, 0),
             ),
         ];
         for (words, step, policy, param, instead) in cases {
