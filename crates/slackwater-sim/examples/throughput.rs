@@ -4,58 +4,11 @@
 
 use core::error::Error;
 use core::time::Duration;
-use slackwater_sim::scenario::{Antagonists, Cost, Delay, Group, Load, Network, Service, Sharing};
-use slackwater_sim::{PolicyChoice, Scenario};
+use slackwater_sim::{PolicyChoice, presets};
 use std::io::Write;
 
 /// Load as a multiple of the allocation.
 const LOAD: f64 = 1.27;
-const REPLICAS: usize = 100;
-const CLIENTS: usize = 100;
-/// What each replica is allocated.
-const CORES: f64 = 6.4;
-
-fn testbed(span: Duration) -> Scenario {
-    let cost = Cost::ClippedNormal {
-        mean: Duration::from_micros(79_700),
-        deviation: Duration::from_micros(79_700),
-    };
-    let rate = LOAD * CORES * REPLICAS as f64 / (cost.mean_ns() / 1e9);
-    let service = Service::Shared(Sharing {
-        cores: CORES,
-        bucket: CORES,
-        burst: 3.0,
-        contention_loss: 0.1,
-    });
-    Scenario {
-        load: Load::even(rate, CLIENTS),
-        cost,
-        fleet: vec![Group::healthy(REPLICAS, service)],
-        antagonists: Some(Antagonists {
-            spare_median: 0.8,
-            sigma_below: 0.68,
-            sigma_above: 1.2,
-            spare_max: 64.0,
-            slow: Duration::from_secs(10),
-            fast: Duration::from_millis(300),
-            full_machines: 1,
-            full_for: Duration::from_secs(80),
-            machines: REPLICAS,
-        }),
-        network: Network {
-            delay: Delay {
-                least: Duration::from_micros(100),
-                most: Duration::from_micros(300),
-            },
-            probe_loss: 0.0,
-        },
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        warmup: span,
-        span,
-    }
-}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -64,7 +17,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if policies.is_empty() {
         policies = ["prequal", "round_robin"].map(str::to_owned).to_vec();
     }
-    let scenario = testbed(Duration::from_secs(seconds));
+    let mut scenario = presets::at_load(LOAD, presets::testbed());
+    scenario.warmup = Duration::from_secs(seconds);
+    scenario.span = scenario.warmup;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,

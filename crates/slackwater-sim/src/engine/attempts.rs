@@ -279,17 +279,14 @@ impl Engine {
             return;
         };
         let number = attempt.replica;
-        match core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
-            Stage::Coming | Stage::Unwanted => {}
-            Stage::Leaving => attempt.stage = Stage::Leaving,
-            Stage::Served(served) => {
-                let replica = self.replicas.at_mut(number as usize);
-                replica.cancel(self.now, JobId(key.slot), served);
-                self.replicas.changed(number as usize);
-                self.attempts.take(key.slot);
-                if let Some(central) = self.balancing.central() {
-                    central.finished(number);
-                }
+        // On its way there it will be dropped when it comes; on its way back nothing is left to do.
+        if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
+            let replica = self.replicas.at_mut(number as usize);
+            replica.cancel(self.now, JobId(key.slot), served);
+            self.replicas.changed(number as usize);
+            self.attempts.take(key.slot);
+            if let Some(central) = self.balancing.central() {
+                central.finished(number);
             }
         }
     }

@@ -69,3 +69,28 @@ impl Scenario {
         before.count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replica_numbers_run_through_the_groups() {
+        let group = |count| Group::healthy(count, Service::Latency);
+        let scenario = Scenario {
+            load: Load::even(1.0, 1),
+            cost: Cost::Fixed(Duration::from_millis(1)),
+            fleet: vec![group(2), group(1), group(3)],
+            antagonists: None,
+            network: Network::NONE,
+            events: Vec::new(),
+            deadline: Duration::from_secs(5),
+            cancel_expired: false,
+            warmup: Duration::ZERO,
+            span: Duration::from_secs(1),
+        };
+        assert_eq!(scenario.replicas(), 6);
+        let groups: Vec<usize> = (0..7).map(|replica| scenario.group_of(replica)).collect();
+        assert_eq!(groups, [0, 0, 1, 2, 2, 2, 3]);
+    }
+}

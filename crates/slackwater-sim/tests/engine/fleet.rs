@@ -51,6 +51,10 @@ fn who_drains_is_avoided_by_those_who_listen() {
     let deaf = play(&scenario, "round_robin");
     assert_eq!(deaf.errors, 0, "it serves what comes until it leaves");
     assert!(deaf.queries_by_replica[0].abs_diff(250) <= 1);
+    let mut far = scenario.clone();
+    far.network = steady(ms(15));
+    let far = play(&far, "round_robin");
+    assert_eq!(far.errors, 1, "one was on its way when it left");
     let listening = play(&scenario, "prequal");
     assert_eq!(listening.errors, 0);
     let mut alone = scenario.clone();

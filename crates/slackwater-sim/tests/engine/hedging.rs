@@ -81,3 +81,12 @@ fn a_replayed_latency_is_the_replicas_and_a_copy_draws_another() {
     scenario.fleet = vec![Group::healthy(100, SINGLE)];
     assert!(same(p99(&scenario), ms(500)));
 }
+
+#[test]
+fn a_copy_never_goes_where_the_first_one_is() {
+    let mut scenario = stalling(Some(HEDGE));
+    scenario.fleet[0].count = 1;
+    for policy in everyone() {
+        assert_eq!(play(&scenario, policy).hedges, 0, "{policy}");
+    }
+}

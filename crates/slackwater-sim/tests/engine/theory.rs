@@ -1,6 +1,6 @@
 //! The engine against queueing theory, and against the floor that nobody can beat.
 
-use super::rig::{SINGLE, everyone, ms, plain, play, secs, shared, steady};
+use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, shared, steady};
 use slackwater_sim::scenario::{Cost, Group, Service};
 
 /// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at random), by solving the
@@ -159,4 +159,20 @@ fn clairvoyants_are_where_they_should_be() {
     let (large, small): (u64, u64) = (sent[..4].iter().sum(), sent[4..].iter().sum());
     assert!(large > 3 * small, "{sent:?}");
     assert!(weighted.latency.mean() < play(&scenario, "jsq").latency.mean());
+}
+
+#[test]
+fn clairvoyants_know_what_is_on_its_way() {
+    // Five queries on their way to each of two replicas, and just time enough between them.
+    let mut scenario = regular(200.0, vec![Group::healthy(2, SINGLE)], Vec::new());
+    scenario.network = steady(ms(50));
+    for policy in ["jsq", "greedy", "jsq_weighted"] {
+        let longest = play(&scenario, policy).latency.quantile(1.0);
+        // At most one query is met there: ties are broken at random.
+        assert!(
+            longest >= ms(110) && longest <= ms(120),
+            "{policy}: {longest:?}"
+        );
+    }
+    assert!(play(&scenario, "random").latency.quantile(1.0) > ms(150));
 }

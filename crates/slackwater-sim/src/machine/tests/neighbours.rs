@@ -1,10 +1,11 @@
 //! Spare capacity: its distribution, its memory, and full machines by turns.
 
-use super::{MS, SECOND, cores, scenario};
+use super::{MS, SECOND, cores, drain, scenario};
 use crate::machine::neighbours::Neighbours;
 use crate::machine::{JobId, Machine};
-use crate::scenario::{Antagonists, Group, Scenario};
+use crate::scenario::{Antagonists, Group, Hobble, Scenario, Service, Sharing};
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 /// The neighbourhood of the paper's section 5.1, nobody full.
 const ANTAGONISTS: Antagonists = Antagonists {
@@ -22,8 +23,12 @@ const ANTAGONISTS: Antagonists = Antagonists {
 const CORES: f64 = 6.4;
 
 fn fleet(antagonists: &Antagonists, replicas: usize) -> Vec<Neighbours> {
+    fleet_of_seed(1, antagonists, replicas)
+}
+
+fn fleet_of_seed(seed: u64, antagonists: &Antagonists, replicas: usize) -> Vec<Neighbours> {
     (0..replicas)
-        .map(|replica| Neighbours::new(antagonists, CORES, (replica, replicas), 1))
+        .map(|replica| Neighbours::new(antagonists, CORES, (replica, replicas), seed))
         .collect()
 }
 
@@ -64,36 +69,52 @@ fn spare_capacity_has_its_median_and_skew_from_the_beginning_and_for_ever() {
     }
 }
 
+/// The neighbourhood with the same sigma on both sides: the logarithm of its spare capacity is normal.
+const SYMMETRIC: Antagonists = Antagonists {
+    sigma_below: 1.0,
+    sigma_above: 1.0,
+    spare_max: f64::MAX,
+    ..ANTAGONISTS
+};
+
+/// The normals that the fleet's spare capacities come from.
+fn levels(fleet: &[Neighbours]) -> Vec<f64> {
+    let level = |spare: &f64| (spare / (0.8 * CORES)).ln();
+    spares(fleet).iter().map(level).collect()
+}
+
+/// The mean of the products of 5,000 pairs. A product of two normals has a variance of at most 2, so that the mean's error is at
+/// most 0.02.
+fn correlation(before: &[f64], after: &[f64]) -> f64 {
+    before.iter().zip(after).map(|(a, b)| a * b).sum::<f64>() / 5_000.0
+}
+
 #[test]
 fn spare_capacity_remembers_on_three_time_scales() {
-    // With the same sigma on both sides the logarithm is normal, and correlates as the three parts do.
+    let mut fleet = fleet(&SYMMETRIC, 5_000);
+    let before = levels(&fleet);
+    for (steps, seconds) in [(30, 0.3), (170, 2.0), (800, 10.0)] {
+        play(&mut fleet, steps);
+        let found = correlation(&before, &levels(&fleet));
+        let expected = 0.7 + 0.2 * f64::exp(-seconds / 10.0) + 0.1 * f64::exp(-seconds / 0.3);
+        assert!((found - expected).abs() < 0.08, "{found}, not {expected}");
+    }
+}
+
+#[test]
+fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
+    // Both processes forget where they began many times over.
     let antagonists = Antagonists {
-        sigma_below: 1.0,
-        sigma_above: 1.0,
-        spare_max: f64::MAX,
-        ..ANTAGONISTS
+        slow: Duration::from_millis(50),
+        fast: Duration::from_millis(30),
+        ..SYMMETRIC
     };
     let mut fleet = fleet(&antagonists, 5_000);
-    let levels = |fleet: &[Neighbours]| -> Vec<f64> {
-        spares(fleet)
-            .iter()
-            .map(|spare| (spare / (0.8 * CORES)).ln())
-            .collect()
-    };
-    let before = levels(&fleet);
-    let mut seconds = 0.0;
-    for (steps, total) in [(30, 0.3), (170, 2.0), (800, 10.0)] {
+    for steps in [0, 50] {
         play(&mut fleet, steps);
-        seconds += steps as f64 / 100.0;
-        assert!(f64::abs(seconds - total) < 1e-9);
-        let pairs = before.iter().zip(levels(&fleet));
-        let correlation = pairs.map(|(a, b)| a * b).sum::<f64>() / 5_000.0;
-        let expected = 0.7 + 0.2 * f64::exp(-total / 10.0) + 0.1 * f64::exp(-total / 0.3);
-        // A product of two normals has a variance of at most 2: an error of 0.02 for the mean of 5,000.
-        assert!(
-            (correlation - expected).abs() < 0.08,
-            "{correlation}, not {expected}"
-        );
+        let levels = levels(&fleet);
+        let variance = correlation(&levels, &levels);
+        assert!((variance - 1.0).abs() < 0.08, "{variance}");
     }
 }
 
@@ -126,6 +147,21 @@ fn machines_are_full_by_turns_always_as_many_and_each_for_its_time() {
         turns.iter().all(|turn| (299..=301).contains(turn)),
         "{turns:?}"
     );
+}
+
+#[test]
+fn every_seed_has_an_order_of_turns_of_its_own() {
+    let antagonists = Antagonists {
+        full_machines: 3,
+        ..ANTAGONISTS
+    };
+    let mut orders = BTreeSet::new();
+    for seed in 0..30 {
+        let full = full(&fleet_of_seed(seed, &antagonists, 12));
+        assert_eq!(full.iter().filter(|full| **full).count(), 3, "{seed}");
+        orders.insert(full);
+    }
+    assert!(orders.len() > 10, "{orders:?}");
 }
 
 #[test]
@@ -199,4 +235,54 @@ fn a_change_of_capacity_is_played_when_it_matters_and_only_then() {
     });
     let before = machine.capacity_cores(3_333_332);
     assert!((machine.capacity_cores(3_333_333) - before).abs() > 1e-6);
+}
+
+#[test]
+fn a_hobble_takes_its_share_of_the_spare_capacity_too() {
+    let mut hobbled = testbed();
+    hobbled.fleet[0].hobble = Some(Hobble {
+        from: Duration::ZERO,
+        until: Duration::from_secs(1),
+        capacity: 0.5,
+        latency: None,
+    });
+    let whole = Machine::new(&testbed(), 0, 1).capacity_cores(0);
+    let half = Machine::new(&hobbled, 0, 1).capacity_cores(0);
+    assert!((half - whole / 2.0).abs() < 1e-12, "{half} of {whole}");
+}
+
+#[test]
+fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
+    // Two machines, full for a second each.
+    let scenario = Scenario {
+        antagonists: Some(Antagonists {
+            full_machines: 1,
+            full_for: Duration::from_secs(1),
+            ..ANTAGONISTS
+        }),
+        ..scenario(Group::healthy(
+            2,
+            Service::Shared(Sharing {
+                cores: 2.0,
+                bucket: 0.0,
+                burst: 3.0,
+                contention_loss: 0.5,
+            }),
+        ))
+    };
+    let mut full = [0, 1]
+        .map(|replica| Machine::new(&scenario, replica, 1))
+        .into_iter()
+        .find_map(|mut machine| (machine.capacity_cores(0) <= 2.0).then_some(machine))
+        .unwrap();
+    (0..3).for_each(|job| full.arrive(0, JobId(job), 1.5e9));
+    full.cancel(0, JobId(2));
+    // As many queries as cores, and held: half speed for one second, and then all of it.
+    let ends = drain(&mut full);
+    let expected = 2 * SECOND;
+    assert!(
+        ends.iter()
+            .all(|(_, end)| end.abs_diff(expected) <= 10 * MS),
+        "{ends:?}"
+    );
 }

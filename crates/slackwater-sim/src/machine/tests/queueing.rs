@@ -1,6 +1,7 @@
 //! The machine against queueing theory: M/M/1, M/M/c, and processor sharing, whose mean knows nothing of the distribution.
 
 use super::{assert_mean, cores, drain, machine, sojourns};
+use crate::machine::running::Running;
 use crate::machine::{JobId, Machine};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{Cost, Group, Service};
@@ -238,4 +239,20 @@ fn an_estimate_is_what_happens_if_nothing_comes_after() {
             assert!((-1.0..500.0).contains(&late), "{late} ns after {estimate}");
         }
     }
+}
+
+#[test]
+fn jobs_end_when_they_are_due_however_little_each_step_adds() {
+    let mut running = Running::default();
+    running.start(JobId(0), 4e15);
+    running.set_rate(1.0);
+    running.elapse(2e15);
+    // The clock is so far on that a nanosecond at this pace is lost in rounding.
+    running.set_rate(1e-3);
+    running.start(JobId(1), 0.5);
+    assert_eq!(running.next_end(0), 500);
+    (0..500).for_each(|_| running.elapse(1.0));
+    running.reach_next_end();
+    assert_eq!(running.take_ended(), Some(JobId(1)));
+    assert_eq!(running.take_ended(), None);
 }

@@ -225,9 +225,40 @@ fn a_query_can_be_cancelled_wherever_it_is() {
     let ends = drain(&mut machine);
     assert_eq!(ends.len(), 1);
     assert_eq!(ends[0].0, JobId(2));
-    machine.arrive(SECOND, JobId(4), 1e6);
-    machine.clear(SECOND);
+}
+
+#[test]
+fn a_crash_clears_queries_wherever_they_are() {
+    let mut machine = machine(Group {
+        io_wait: Duration::from_millis(10),
+        ..Group::healthy(1, fifo())
+    });
+    (0..3).for_each(|job| machine.arrive(0, JobId(job), 100e6));
+    advance_until(&mut machine, 50 * MS);
+    machine.arrive(50 * MS, JobId(3), 100e6);
+    machine.clear(50 * MS);
     assert_eq!((machine.jobs(), machine.next_event()), (0, NEVER));
+}
+
+#[test]
+fn an_estimate_knows_of_a_hobble_and_of_who_waits() {
+    for (service, expected) in [
+        // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another, and side by side.
+        (cores(1.0), 720e6),
+        (fifo(), 1_040e6),
+        (Service::Latency, 240e6),
+    ] {
+        let mut machine = machine(Group {
+            io_wait: Duration::from_nanos(1),
+            ..hobbled(service, None)
+        });
+        let now = 10 * SECOND;
+        machine.arrive(now, JobId(0), 100e6);
+        advance_until(&mut machine, now + 1);
+        machine.arrive(now + 1, JobId(1), 100e6);
+        let estimate = machine.finish_estimate(now + 1, 60e6);
+        assert!((estimate - expected).abs() < 10.0, "{estimate}");
+    }
 }
 
 #[test]
