@@ -92,6 +92,7 @@ fn t_975(degrees: usize) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values without any rounding are compared")]
 mod tests {
     use super::*;
 

@@ -2,7 +2,7 @@
 //! exit code. Each sub-command's own arguments live in its module.
 
 use crate::output::print;
-use crate::{agent, check, demo, load, serve};
+use crate::{agent, check, demo, load, serve, sim};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ Examples:
   slackwater serve --config slackwater.toml
   slackwater agent --listen 10.0.0.1:8000 --to 127.0.0.1:80
   slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
+  slackwater sim fig6                                a figure of the paper, in virtual time
+  slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
   slackwater check slackwater.toml
 
 Exit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration.";
@@ -36,6 +38,8 @@ enum Command {
     Load(load::Args),
     /// See two policies balance the same load, side by side
     Demo(demo::Args),
+    /// Play policies in virtual time: the papers' figures, or your own fleet
+    Sim(sim::Args),
     /// Validate a configuration file
     Check(check::Args),
     /// Print a completion script for a shell
@@ -58,6 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Load(args) => load::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Check(args) => check::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

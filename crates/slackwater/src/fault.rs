@@ -1,7 +1,7 @@
 //! Why a sub-command ended badly, and the exit code that says so.
 //!
 //! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it failed while running,
-//! 2 what the user asked for makes no sense (arguments, configuration).
+//! 2 what the user asked for makes no sense (arguments, configuration), 130 the user stopped it before its end.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     Usage(String),
     /// The machine or a peer: a port in use, a file that cannot be written, a failed run.
     Runtime(String),
+    /// The user stopped it, and it did not come to what it was to give.
+    Interrupted(String),
 }
 
 impl Fault {
@@ -29,6 +31,7 @@ impl Fault {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Runtime(_) => ExitCode::from(1),
+            Self::Interrupted(_) => ExitCode::from(130),
         }
     }
 }
@@ -36,7 +39,9 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Runtime(message) => f.write_str(message),
+            Self::Usage(message) | Self::Runtime(message) | Self::Interrupted(message) => {
+                f.write_str(message)
+            }
         }
     }
 }

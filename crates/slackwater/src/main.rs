@@ -14,6 +14,8 @@ mod load;
 mod output;
 mod process;
 mod serve;
+mod sim;
+mod toml_reader;
 mod worker_threads;
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
-use crate::config::{Remark, Severity};
 use crate::descriptors;
 use crate::fault::Fault;
+use crate::toml_reader::{Remark, Severity};
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -3,6 +3,7 @@
 use super::cells::{Plays, latency_ms};
 use super::{Axis, Chart, Line, Played, Plot};
 use crate::Measured;
+use crate::interval::Estimate;
 use crate::measure::Utilization;
 
 /// The four quantiles of latency that the paper shows, with their names.
@@ -10,7 +11,7 @@ pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The highest row of a heat map of utilization, in tenths of the allocation: it holds all that is above it, too.
-const HEAT_TOP_TENTHS: usize = 30;
+const HEAT_TOP_TENTHS: usize = 50;
 
 /// An axis without logarithm.
 pub(super) fn axis(label: impl Into<String>) -> Axis {
@@ -28,30 +29,26 @@ pub(super) fn log_axis(label: impl Into<String>) -> Axis {
     }
 }
 
-/// A line of what `quantity` is in each play, over `x`; the marks are all seeds together, the intervals what single seeds range
-/// over.
+/// A line of what `quantity` is in each play, over `x`: the marks are all seeds together, the intervals the means over seeds.
 pub(super) fn line(
     name: impl Into<String>,
     plays: &Plays<'_>,
     x: impl Fn(&Played) -> f64,
     quantity: impl Fn(&Measured) -> f64,
 ) -> Line {
-    let range = |played: &Played| {
-        let of_seeds = played.runs.iter().map(&quantity);
-        of_seeds.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-            (low.min(value), high.max(value))
-        })
-    };
-    let mut marks: Vec<_> = plays
-        .iter()
-        .map(|played| ((x(played), quantity(&played.all)), range(played)))
-        .collect();
-    marks.sort_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
-    let (points, interval) = marks.into_iter().unzip();
+    let mut marked: Vec<(f64, &Played)> = plays.iter().map(|played| (x(played), played)).collect();
+    marked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let intervals = marked.iter().map(|(_, played)| {
+        let of_seeds: Vec<f64> = played.runs.iter().map(&quantity).collect();
+        Estimate::mean(&of_seeds)?.interval
+    });
     Line {
         name: name.into(),
-        points,
-        interval,
+        interval: intervals.collect::<Option<_>>().unwrap_or_default(),
+        points: marked
+            .iter()
+            .map(|(x, played)| (*x, quantity(&played.all)))
+            .collect(),
         reference: false,
     }
 }
@@ -64,6 +61,14 @@ pub(super) fn reference(name: impl Into<String>, points: &[(f64, f64)]) -> Line 
         interval: Vec::new(),
         reference: true,
     }
+}
+
+/// Lines of RIF at three quantiles, over replicas and time.
+pub(super) fn rif_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Vec<Line> {
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
+        .into_iter()
+        .map(|(name, q)| line(name, plays, &x, |run| run.rif_quantile(q) as f64))
+        .collect()
 }
 
 /// One line for each of the four quantiles of latency, in milliseconds.
@@ -132,4 +137,57 @@ fn shares_by_tenth(samples: &[f32]) -> Vec<f64> {
         shares[row.min(HEAT_TOP_TENTHS)] += 1.0 / samples.len() as f64;
     }
     shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::fig3::Fig3;
+    use crate::figure::trial;
+
+    /// Three plays, by falling load, each of two seeds with a p50 of 90 and 110 ms.
+    #[test]
+    fn a_line_goes_by_x_and_says_how_sure_it_is() {
+        let mut played = trial::played(&Fig3, |_| trial::run([100.0; 4]));
+        played.reverse();
+        let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);
+        let loads: Vec<f64> = lines[0].points.iter().map(|&(load, _)| load).collect();
+        assert!(loads.is_sorted() && loads.len() == 3, "{loads:?}");
+        assert!(
+            lines[0].interval.is_empty(),
+            "one seed says nothing of its spread"
+        );
+
+        for played in &mut played {
+            played.runs = vec![trial::run([90.0; 4]), trial::run([110.0; 4])];
+        }
+        let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);
+        // Student's t of one degree of freedom, 12.7, times 10 ms, about 100 ms.
+        let (low, high) = lines[0].interval[2];
+        assert!(
+            (low + 27.0).abs() < 1.0 && (high - 227.0).abs() < 1.0,
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn windows_do_not_reach_from_run_to_run() {
+        let mut played = trial::played(&Fig3, |_| Measured::nothing(1)).swap_remove(0);
+        let run = |seconds: &[f32]| {
+            let mut run = Measured::nothing(1);
+            run.utilization.by_second = seconds.to_vec();
+            run
+        };
+        played.runs = vec![run(&[1.0, 1.0, 4.0]), run(&[2.0, 2.0, 4.0])];
+        assert_eq!(
+            windows(&played, 2),
+            [1.0, 2.0],
+            "what is left at the end of a run is left out"
+        );
+        assert_eq!(
+            windows(&played, 60),
+            [2.0, 8.0 / 3.0],
+            "a window is no longer than its run"
+        );
+    }
 }

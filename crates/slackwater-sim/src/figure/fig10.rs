@@ -1,7 +1,7 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
 use super::cells::{Plays, latency_ms, prequal_settings, quantile};
-use super::charts::{axis, latency_lines, line, log_axis};
+use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
@@ -32,8 +32,11 @@ const FINE_STEPS: usize = 13;
 const LATENCY_ONLY: &str = "0";
 const RIF_ONLY: &str = "1";
 
+/// A neighbourhood by name.
+type Neighbours = (&'static str, fn() -> Scenario);
+
 /// The neighbourhoods it is played in.
-const NEIGHBOURS: [(&str, fn() -> Scenario); 2] = [("tight", tight), ("packed", packed)];
+const NEIGHBOURS: [Neighbours; 2] = [("tight", tight), ("packed", packed)];
 
 impl Figure for Fig10 {
     fn name(&self) -> &'static str {
@@ -193,7 +196,6 @@ fn monotonic(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
 fn charts(neighbours: &str, plays: &Plays<'_>) -> [Chart; 2] {
     let linear = plays.of(LINEAR);
     let weight = |played: &Played| played.cell.step.parse().unwrap_or(f64::NAN);
-    let rif = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
     [
         Chart {
             title: format!("Latency by λ, {neighbours}"),
@@ -205,10 +207,7 @@ fn charts(neighbours: &str, plays: &Plays<'_>) -> [Chart; 2] {
             title: format!("RIF by λ, {neighbours}"),
             x: axis("λ: 0 is latency alone, 1 is RIF alone"),
             y: log_axis("requests in flight at a replica"),
-            plot: Plot::Lines(
-                rif.map(|(name, q)| line(name, &linear, weight, |run| run.rif_quantile(q) as f64))
-                    .into(),
-            ),
+            plot: Plot::Lines(rif_lines(&linear, weight)),
         },
     ]
 }

@@ -1,7 +1,7 @@
 //! Fig. 8: the probing rate is lowered from four probes a query to half a probe, at one and a half times the allocation.
 
 use super::cells::{Plays, latency_ms, prequal_settings, rate};
-use super::charts::{axis, latency_lines, line, log_axis};
+use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::Bounds;
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, testbed};
@@ -17,8 +17,10 @@ const REMOVE_RATE: f64 = 0.25;
 
 /// Steps of 1/√2 from 4 down; each is named as the paper rounds it.
 const STEPS: [&str; 7] = ["4", "2.83", "2", "1.41", "1", "0.71", "0.5"];
-/// The step that others are compared with, twice the rate from which on it hurts.
+/// The step that others are compared with.
 const BASE: &str = "2";
+/// The paper finds, always, that less than one probe a query is too little.
+const BEGINS_TO_HURT: &str = "1";
 
 impl Figure for Fig8 {
     fn name(&self) -> &'static str {
@@ -77,34 +79,44 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     };
     let p99 = |run: &Measured| latency_ms(run, 0.99);
     let rif_p99 = |run: &Measured| run.rif_quantile(0.99) as f64;
-    let flat = ["4", "2.83", "1.41"].into_iter().filter_map(|step| {
-        let says =
-            format!("from 4 to 1.41 probes a query p99 hardly changes: {step} against {BASE}");
-        let found = times(step, BASE, &p99)?;
-        Some(Bounds::about(1.0, 0.1, " times").judge(says, found))
-    });
     let jumps = [
         times("0.5", BASE, &p99).map(|found| {
             let says = "at half a probe a query p99 is at least twice that at 2 probes";
             Bounds::at_least(2.0, " times").judge(says, found)
         }),
-        times("0.71", "1", &rif_p99).map(|found| {
+        times("0.71", BEGINS_TO_HURT, &rif_p99).map(|found| {
             let says =
                 "below one probe a query the tail of RIF jumps: p99 of RIF at 0.71 against 1";
             Bounds::at_least(1.15, " times").judge(says, found)
         }),
-        times("0.5", "1", &rif_p99).map(|found| {
+        times("0.5", BEGINS_TO_HURT, &rif_p99).map(|found| {
             let says = "below one probe a query the tail of RIF jumps: p99 of RIF at 0.5 against 1";
             Bounds::at_least(1.3, " times").judge(says, found)
         }),
     ];
-    flat.chain(jumps.into_iter().flatten()).collect()
+    let flat = flat(plays, p99);
+    flat.into_iter()
+        .chain(jumps.into_iter().flatten())
+        .collect()
+}
+
+/// By how much p99 varies where there are probes enough: half of its range, as a share of the middle.
+fn flat(plays: &Plays<'_>, p99: impl Fn(&Measured) -> f64) -> Option<Claim> {
+    let enough: Option<Vec<f64>> = STEPS
+        .iter()
+        .take_while(|step| **step != BEGINS_TO_HURT)
+        .map(|step| plays.measured(step, PREQUAL).map(&p99))
+        .collect();
+    let enough = enough?;
+    let low = enough.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = enough.iter().copied().fold(0.0, f64::max);
+    let says = "from 4 to 1.41 probes a query p99 is flat: it varies by so much around its middle";
+    Some(Bounds::at_most(10.0, " %").judge(says, 100.0 * (high - low) / (high + low)))
 }
 
 fn charts(plays: &Plays<'_>) -> Vec<Chart> {
     let probe_rate = |played: &Played| played.all.probes_per_query();
     let x = || log_axis("probes a query");
-    let rif = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
     vec![
         Chart {
             title: "Latency by probing rate".to_owned(),
@@ -116,12 +128,7 @@ fn charts(plays: &Plays<'_>) -> Vec<Chart> {
             title: "RIF by probing rate".to_owned(),
             x: x(),
             y: axis("requests in flight at a replica"),
-            plot: Plot::Lines(
-                rif.map(|(name, q)| {
-                    line(name, plays, probe_rate, |run| run.rif_quantile(q) as f64)
-                })
-                .into(),
-            ),
+            plot: Plot::Lines(rif_lines(plays, probe_rate)),
         },
     ]
 }
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn what_the_paper_says_reproduces_every_claim() {
         let findings = Fig8.findings(&trial::played(&Fig8, paper));
-        assert_eq!(findings.claims.len(), 3 + 3);
+        assert_eq!(findings.claims.len(), 1 + 3);
         for claim in findings.claims {
             assert_eq!(claim.verdict, Reproduced, "{claim:?}");
         }
@@ -181,10 +188,9 @@ mod tests {
 
     #[test]
     fn each_claim_can_fail() {
-        let upsets: [(&[&str], &str, (f64, u64)); 6] = [
-            (&["4 against"], "4", (331.0, 20)),
-            (&["2.83 against"], "2.83", (269.0, 20)),
-            (&["1.41 against"], "1.41", (331.0, 20)),
+        let upsets: [(&[&str], &str, (f64, u64)); 5] = [
+            (&["flat"], "4", (367.0, 20)),
+            (&["flat"], "1.41", (245.0, 20)),
             (&["half a probe"], "0.5", (599.0, 60)),
             (&["0.71 against"], "0.71", (400.0, 29)),
             (&["0.5 against"], "0.5", (800.0, 33)),

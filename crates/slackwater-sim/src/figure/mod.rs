@@ -30,17 +30,17 @@ use std::sync::Arc;
 
 /// Every figure, in the order in which `all` plays them.
 pub const FIGURES: &[&dyn Figure] = &[
-    //    &fig3::Fig3,
+    &fig3::Fig3,
     &fig6::Fig6,
+    &fig7::Fig7,
+    &fig8::Fig8,
+    &fig9::Fig9,
+    &fig10::Fig10,
     &linkerd::Linkerd,
     &els::Els,
     &slow_pod::SlowPod,
     &tail_at_scale::TailAtScale,
     &small_fleets::SmallFleets,
-    //    &fig7::Fig7,
-    //    &fig8::Fig8,
-    //    &fig9::Fig9,
-    //    &fig10::Fig10,
 ];
 
 /// The figure of that name, if there is one.
@@ -199,6 +199,14 @@ pub struct Line {
     pub interval: Vec<(f64, f64)>,
     /// A paper's numbers rather than ours: drawn dashed.
     pub reference: bool,
+}
+
+impl Line {
+    /// The interval at a point, if it is known, finite and of any width.
+    pub(crate) fn interval_at(&self, index: usize) -> Option<(f64, f64)> {
+        let known = self.interval.get(index).copied();
+        known.filter(|&(low, high)| low < high && low.is_finite() && high.is_finite())
+    }
 }
 
 /// Bars of one series, one for each group.

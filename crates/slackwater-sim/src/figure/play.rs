@@ -42,3 +42,79 @@ pub fn play(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::{Cell, Findings};
+    use crate::presets::{at_load, testbed};
+    use crate::{PolicyChoice, run};
+
+    /// The testbed for a moment, under two policies.
+    #[derive(Debug)]
+    struct Moment;
+
+    impl Figure for Moment {
+        fn name(&self) -> &'static str {
+            "moment"
+        }
+
+        fn title(&self) -> &'static str {
+            "A moment"
+        }
+
+        fn about(&self) -> &'static str {
+            "A moment."
+        }
+
+        fn cells(&self, effort: &Effort) -> Vec<Cell> {
+            let scenario = effort.spend_on(at_load(0.1, testbed()), 0, 1);
+            ["random", "round_robin"]
+                .into_iter()
+                .filter_map(PolicyChoice::named)
+                .map(|policy| Cell::of("0.1", 0.1, policy, &scenario))
+                .collect()
+        }
+
+        fn findings(&self, _: &[Played]) -> Findings {
+            Findings::default()
+        }
+    }
+
+    const TWO_SEEDS: Effort = Effort {
+        seeds: 2,
+        span: None,
+        warmup: None,
+    };
+
+    #[test]
+    fn cells_come_in_order_with_their_seeds_in_order() {
+        let played = play(&Moment, &TWO_SEEDS, 2, &|_| {}, &AtomicBool::new(false));
+        let name = |played: &Played| played.cell.policy.name.clone();
+        let names: Vec<_> = played.iter().map(name).collect();
+        assert_eq!(names, ["random", "round_robin"]);
+        for played in &played {
+            let cell = &played.cell;
+            let alone = [1, 2].map(|seed| run(&cell.scenario, &cell.policy, seed).latency.mean());
+            let found: Vec<_> = played.runs.iter().map(|run| run.latency.mean()).collect();
+            assert_eq!(found, alone, "{}", cell.policy.name);
+            assert_ne!(alone[0], alone[1], "seeds differ");
+            let queries: u64 = played.runs.iter().map(|run| run.queries).sum();
+            assert_eq!(played.all.queries, queries);
+        }
+    }
+
+    /// Three of four runs are the first cell, and half of the second.
+    #[test]
+    fn a_cell_that_was_not_played_in_full_is_left_out() {
+        let stop = AtomicBool::new(false);
+        let after_three = |progress: Progress| {
+            if progress.done == 3 {
+                stop.store(true, core::sync::atomic::Ordering::Relaxed);
+            }
+        };
+        let played = play(&Moment, &TWO_SEEDS, 1, &after_three, &stop);
+        assert_eq!(played.len(), 1);
+        assert_eq!(played[0].cell.policy.name, "random");
+    }
+}

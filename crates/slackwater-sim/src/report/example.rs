@@ -1,4 +1,6 @@
 //! Made-up cells and findings for tests of what is written: no numbers of any policy.
+//!
+//! Names and texts have characters in them that HTML, XML and CSV have to escape.
 
 use crate::figure::{
     Axis, Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Verdict,

@@ -6,7 +6,7 @@
 mod csv;
 mod html;
 mod markup;
-mod number;
+pub(crate) mod number;
 mod quantity;
 mod svg;
 mod tables;

@@ -1,4 +1,6 @@
 //! Numbers as text, the same on every machine: what is not finite is never printed as a number.
+//!
+//! Files take [`fixed`] and [`at_most`], readers [`shown`], [`significant`] and [`count`] with thousands apart.
 
 use core::fmt;
 
@@ -34,7 +36,7 @@ pub(super) fn shown(value: f64, decimals: usize) -> String {
 }
 
 /// For readers, of any size: four significant digits at least, none of a whole number is dropped; [`NONE`] if not finite.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value != 0.0 && value.is_finite() && !(1e-6..1e15).contains(&value.abs()) {
         return format!("{value:.3e}");
     }
@@ -147,8 +149,8 @@ mod tests {
     #[test]
     fn spans_are_seconds_then_minutes() {
         assert_eq!(span(Duration::from_millis(1_500)), "1.5 s");
-        assert_eq!(span(Duration::from_secs(60)), "60 s");
-        assert_eq!(span(Duration::from_secs(120)), "2 min");
+        assert_eq!(span(Duration::from_secs(61)), "61 s");
+        assert_eq!(span(Duration::from_mins(2)), "2 min");
         assert_eq!(span(Duration::from_secs(3_661)), "61 min 1 s");
     }
 }

@@ -1,4 +1,6 @@
 //! What tables say of a cell: a name with its unit, how to read it off a run, and how many decimals it deserves.
+//!
+//! Pages, terminal and comparisons read the same quantities from here, so that one name means one thing in all of them.
 
 use super::number;
 use crate::figure::Played;

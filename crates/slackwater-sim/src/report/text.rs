@@ -1,7 +1,10 @@
 //! What came out as plain text, for a terminal.
+//!
+//! The tables are those of the pages; columns are aligned, lines are as long as they have to be.
 
 use super::tables;
 use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};
+use core::fmt::Write;
 
 /// What a figure came to: its claims with verdicts, its own tables, and latencies and errors of every cell.
 pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> String {
@@ -11,11 +14,13 @@ pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> S
         text.push_str("\n\n");
     }
     for claim in &findings.claims {
-        let verdict = verdict(claim.verdict);
-        text.push_str(&format!(
-            "  {verdict:<14}  {}\n  {:<14}  found: {}\n",
-            claim.says, "", claim.found
-        ));
+        let (verdict, says, found) = (verdict(claim.verdict), &claim.says, &claim.found);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "  {verdict:<14}  {says}\n  {:<14}  found: {found}",
+            ""
+        );
     }
     for own in &findings.tables {
         text.push('\n');
@@ -82,12 +87,12 @@ fn table(table: &Table) -> String {
     for line in lines() {
         let mut row = String::new();
         for ((cell, &width), &numeric) in line.iter().zip(&widths).zip(&numeric) {
-            row.push_str("  ");
-            if numeric {
-                row.push_str(&format!("{cell:>width$}"));
+            // Writing to a string cannot fail.
+            let _ = if numeric {
+                write!(row, "  {cell:>width$}")
             } else {
-                row.push_str(&format!("{cell:<width$}"));
-            }
+                write!(row, "  {cell:<width$}")
+            };
         }
         text.push_str(row.trim_end());
         text.push('\n');
@@ -99,6 +104,7 @@ fn table(table: &Table) -> String {
 mod tests {
     use super::*;
     use crate::report::example::{Example, findings, played, run};
+    use core::slice;
 
     #[test]
     fn the_summary_says_verdicts_first() {
@@ -143,8 +149,8 @@ Latencies and errors
             verdict,
         };
         let (yes, no) = (claim(Verdict::Reproduced), claim(Verdict::NotReproduced));
-        assert_eq!(count(&[yes.clone()]), "the claim is reproduced");
-        assert_eq!(count(&[no.clone()]), "the claim is not reproduced");
+        assert_eq!(count(slice::from_ref(&yes)), "the claim is reproduced");
+        assert_eq!(count(slice::from_ref(&no)), "the claim is not reproduced");
         assert_eq!(
             count(&[yes.clone(), yes.clone()]),
             "all 2 claims are reproduced"

@@ -7,15 +7,13 @@
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
-use super::mistake::{Mistake, Mistakes, Remark, Severity};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
-use super::reader::{Flag, Item, Reader};
 use super::remarks::exposed_admin;
-use super::source::Source;
-use super::values::{nonzero, text, within};
 use crate::forward::Target;
+use crate::toml_reader::values::{nonzero, text, within};
+use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;

@@ -1,20 +1,21 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
-use super::mistake::Mistakes;
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
-use super::prequal::PrequalSection;
+use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
-use super::reader::{Reader, Said, Setting};
-use super::values::{bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within};
 use super::{Loaded, remarks};
+use crate::toml_reader::values::{
+    bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
+};
+use crate::toml_reader::{Mistakes, Reader, Setting};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings};
+use slackwater_core::policy::{POLICIES, PolicyEntry};
 
 const MS: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -27,7 +28,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let workers = read_workers(reader_ref);
     let policy = read_policy(reader_ref);
     let probe = ProbeSection::read(reader_ref);
-    let prequal = PrequalSection::read(reader_ref);
+    let mut policies = PolicySections::read(reader_ref);
     let replicas = read_replicas(reader_ref, probe.port.value);
     let replica = read_replica_settings(reader_ref);
     let timeouts = read_timeouts(reader_ref);
@@ -36,34 +37,24 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
     note_collisions(reader_ref, &listeners, admin.as_ref(), &replicas);
 
-    let mut settings = prequal.settings.clone();
+    let is_local_only = policies.prequal.local_only;
     if probe.transport.value == ProbeTransport::None {
-        settings.local_only = true;
-        note_blind_sync(reader_ref, &policy, &probe.transport);
+        policies.prequal.local_only = true;
+        note_blind(reader_ref, &policy, &probe.transport);
     }
-    // Each field was validated as it was read.
-    let mut policy_settings = PolicySettings::default();
-    match settings.validate() {
-        Ok(valid) => policy_settings.prequal = valid,
-        Err(error) => {
-            let whole = Said {
-                field: format!("prequal.{}", error.field),
-                place: reader_ref.whole_place(),
-            };
-            reader_ref.add_mistake(whole.mistake(format!("expected {}", error.expected)));
-        }
-    }
+    let policy_settings = policies.settings(reader_ref);
 
-    let mut remarks = remarks::unread(reader_ref, policy.value.name, &prequal);
+    let mut remarks = remarks::unread(reader_ref, policy.value.name, &policies);
     remarks.extend(probe.remarks());
-    if prequal.settings.local_only && probe.transport.value != ProbeTransport::None {
+    let may_be_local = reads(policy.value.name, "prequal");
+    if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
         remarks.extend(remarks::unused_probes(reader_ref));
     }
     if policy.value.name == "prequal"
         && let Ok(fleet) = u32::try_from(replicas.len())
     {
         let config = &policy_settings.prequal;
-        remarks.extend(remarks::refilling(&prequal, config, fleet));
+        remarks.extend(remarks::refilling(&policies, config, fleet));
     }
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
@@ -112,19 +103,22 @@ fn read_policy(reader: &mut Reader<'_>) -> Setting<&'static PolicyEntry> {
     reader.setting("policy", default, "", |value| one_of(value, &names))
 }
 
-/// A policy that asks before each query cannot do so without a transport.
-fn note_blind_sync(
+/// A policy that knows nothing but what replicas answer cannot do without a transport.
+fn note_blind(
     reader: &mut Reader<'_>,
     policy: &Setting<&'static PolicyEntry>,
     transport: &Setting<ProbeTransport>,
 ) {
-    if policy.value.name == "prequal_sync"
-        && let Some(said) = &transport.said
-    {
-        reader.add_mistake(said.mistake(
-            "found \"none\" with policy = \"prequal_sync\", which asks replicas for each query; \
-             expected \"udp\" or \"http\"",
-        ));
+    let why = match policy.value.name {
+        "prequal_sync" => "which asks replicas for each query",
+        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
+        _ => return,
+    };
+    if let Some(said) = &transport.said {
+        let name = policy.value.name;
+        reader.add_mistake(said.mistake(format!(
+            "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
+        )));
     }
 }
 

@@ -2,10 +2,9 @@
 //! addresses can have against each other.
 
 use super::address::{Address, loops_back, normal, overlap, unreachable};
-use super::mistake::Mistake;
 use super::model::ReplicaConfig;
-use super::reader::{Item, Reader, Said};
-use super::values::{found, nonzero, text};
+use crate::toml_reader::values::{found, nonzero, text};
+use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use std::collections::BTreeMap;
@@ -169,17 +168,16 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 probe: None,
             })
         }
-        DeValue::Table(table) => {
-            let entries = reader.take_entries(&item.said.field, table, &["address", "probe"]);
-            let entry =
-                |key| (entries.iter()).find_map(|(known, item)| (*known == key).then_some(item));
-            let Some(at) = entry("address") else {
+        DeValue::Table(_) => {
+            let [at, probe] =
+                ["address", "probe"].map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
             };
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
-            let address = written.and_then(|written| reader.note(replica_address(at, written)));
-            let probe = entry("probe").and_then(|probe| reader.note(probe_place(probe)));
+            let address = written.and_then(|written| reader.note(replica_address(&at, written)));
+            let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),

@@ -8,32 +8,25 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
-mod mistake;
 mod model;
 mod overrides;
-mod prequal;
+mod policies;
 mod probe;
-mod reader;
 mod remarks;
 mod show;
-mod source;
-mod suggest;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
-pub(crate) use mistake::{Mistakes, Remark, Severity};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
     ReplicaSettings, Timeouts,
 };
 pub(crate) use overrides::Overrides;
+pub(crate) use policies::PolicySections;
 
+use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;
-use mistake::Mistake;
-use reader::Reader;
-use source::Source;
 use std::path::Path;
 
 /// A valid configuration, and what should be said about it.

@@ -3,6 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::policies::{has_probes, reads};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -44,13 +45,9 @@ impl Config {
 
     /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
     pub(crate) fn sends_probes(&self) -> bool {
-        self.policy_probes() && !self.policy_settings.prequal.local_only
+        let is_local = reads(self.policy.name, "prequal") && self.policy_settings.prequal.local_only;
+        self.policy_probes() && !is_local
     }
-}
-
-/// Whether the policy of that name asks replicas for their load.
-pub(super) fn has_probes(policy: &str) -> bool {
-    matches!(policy, "prequal" | "prequal_sync")
 }
 
 /// One replica.

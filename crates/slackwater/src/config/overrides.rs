@@ -3,7 +3,7 @@
 //! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given wins over the file's key
 //! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
 
-use super::reader::Flag;
+use crate::toml_reader::Flag;
 use slackwater_core::policy::POLICIES;
 use toml::de::DeValue;
 

@@ -3,11 +3,9 @@
 //! The key is never part of the configuration's text, only the name of a file that holds it, so that a configuration can
 //! be shown, logged and kept under version control.
 
-use super::mistake::{Mistake, Place, Remark, Severity};
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
-use super::reader::{Item, Reader, Setting};
-use super::source::read_bounded;
-use super::values::{Unfit, found, nonzero, one_of, text};
+use crate::toml_reader::values::{Unfit, found, nonzero, one_of, text};
+use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;
 use http::uri::PathAndQuery;
 use std::path::{Path, PathBuf};
@@ -57,7 +55,7 @@ impl ProbeSection {
     /// What was said and does nothing with this transport, and what is unsafe.
     pub(super) fn remarks(&self) -> Vec<Remark> {
         let transport = self.transport.value;
-        let idle = |said: Option<&super::reader::Said>, needed: ProbeTransport| {
+        let idle = |said: Option<&crate::toml_reader::Said>, needed: ProbeTransport| {
             let said = said.filter(|_| transport != needed)?;
             Some(Remark {
                 severity: Severity::Warning,

@@ -1,10 +1,8 @@
 //! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool filled, an admin
 //! server that the network can reach.
 
-use super::mistake::{Remark, Severity};
-use super::model::has_probes;
-use super::prequal::PrequalSection;
-use super::reader::{Reader, Said};
+use super::policies::{PolicySections, all_sections, has_probes, readers_of, reads};
+use crate::toml_reader::{Reader, Remark, Said, Severity};
 use slackwater_core::policy::prequal::PrequalConfig;
 
 /// The fields of `[prequal]` that `prequal_sync` reads.
@@ -17,33 +15,66 @@ fn warning(said: &Said, message: impl Into<String>) -> Remark {
     }
 }
 
-/// Settings of the probing policies that the selected policy does not read.
-pub(super) fn unread(reader: &Reader<'_>, policy: &str, prequal: &PrequalSection) -> Vec<Remark> {
-    let said_sections = ["prequal", "probe"].map(|section| reader.said_section(section));
-    let unread_fields = |read_by_other: &dyn Fn(&str) -> bool, other: &str| {
-        let said = prequal.said.iter();
-        said.filter(|(field, _)| read_by_other(field))
-            .map(|(_, said)| {
-                warning(
-                    said,
-                    format!("does nothing with policy = {policy:?}, only with {other:?}"),
-                )
-            })
-            .collect()
-    };
-    match policy {
-        "prequal" => unread_fields(&|field| field.starts_with("sync_"), "prequal_sync"),
-        "prequal_sync" => unread_fields(&|field| !SYNC_FIELDS.contains(&field), "prequal"),
-        _ if has_probes(policy) => Vec::new(),
-        _ => (said_sections.iter().flatten())
-            .map(|said| {
-                warning(
-                    said,
-                    format!("does nothing with policy = {policy:?}, which sends no probes"),
-                )
-            })
-            .collect(),
+/// Settings that the selected policy does not read.
+pub(super) fn unread(reader: &Reader<'_>, policy: &str, policies: &PolicySections) -> Vec<Remark> {
+    let mut remarks = unread_sections(reader, policy);
+    remarks.extend(unread_fields(policy, policies));
+    remarks
+}
+
+fn unread_sections(reader: &Reader<'_>, policy: &str) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    for section in all_sections() {
+        if let Some(said) = reader.said_section(section)
+            && !reads(policy, section)
+        {
+            remarks.push(warning(&said, does_nothing(policy, section)));
+        }
     }
+    if let Some(said) = reader.said_section("probe")
+        && !has_probes(policy)
+    {
+        remarks.push(warning(&said, does_nothing(policy, "prequal")));
+    }
+    remarks
+}
+
+fn does_nothing(policy: &str, section: &str) -> String {
+    if section == "prequal" && !has_probes(policy) {
+        return format!("does nothing with policy = {policy:?}, which sends no probes");
+    }
+    let readers: Vec<_> = readers_of(section)
+        .map(|reader| format!("{reader:?}"))
+        .collect();
+    format!(
+        "does nothing with policy = {policy:?}, only with {}",
+        readers.join(", ")
+    )
+}
+
+/// Fields of `[prequal]` that are for other policies than the selected one, which reads the section, too.
+fn unread_fields(policy: &str, policies: &PolicySections) -> Vec<Remark> {
+    let is_unread = |field: &str| match policy {
+        "prequal" => field.starts_with("sync_"),
+        "prequal_sync" => !SYNC_FIELDS.contains(&field),
+        _ => reads(policy, "prequal") && SYNC_FIELDS.contains(&field),
+    };
+    let reader_of = |field: &str| match field {
+        "sync_probes" | "sync_deadline" => "prequal_sync",
+        _ => "prequal",
+    };
+    (policies.said_in("prequal"))
+        .filter(|(field, _)| is_unread(field))
+        .map(|(field, said)| {
+            warning(
+                said,
+                format!(
+                    "does nothing with policy = {policy:?}, only with {:?}",
+                    reader_of(field)
+                ),
+            )
+        })
+        .collect()
 }
 
 /// A section `[probe]` where no probe is sent.
@@ -60,7 +91,7 @@ pub(super) fn unused_probes(reader: &Reader<'_>) -> Option<Remark> {
 /// Defaults that come to the same are nobody's mistake and nothing to be told. In a fleet no larger than the pool it is so
 /// whatever the rates are, and the pool then holds a report of every replica anyway.
 pub(super) fn refilling(
-    prequal: &PrequalSection,
+    policies: &PolicySections,
     config: &PrequalConfig,
     replicas: u32,
 ) -> Option<Remark> {
@@ -69,8 +100,8 @@ pub(super) fn refilling(
         return None;
     }
     let causes = ["probe_rate", "remove_rate", "pool_capacity"];
-    let (field, said) = (prequal.said.iter()).find(|(field, _)| causes.contains(field))?;
-    let remedy = match *field {
+    let (field, said) = (policies.said_in("prequal")).find(|(field, _)| causes.contains(field))?;
+    let remedy = match field {
         "probe_rate" => "raise it, or lower prequal.remove_rate",
         "remove_rate" => "lower it, or raise prequal.probe_rate",
         _ => "lower it, or prequal.remove_rate",

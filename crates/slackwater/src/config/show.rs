@@ -3,7 +3,8 @@
 
 use super::agent::AgentConfig;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
-use super::values::{show_bytes, show_duration};
+use super::policies::write_sections;
+use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
 
@@ -29,7 +30,7 @@ impl Config {
         writeln!(to, "]\n")?;
         write_replica(to, &self.replica)?;
         self.write_probe(to)?;
-        self.write_prequal(to)?;
+        write_sections(to, &self.policy_settings)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }
@@ -45,29 +46,6 @@ impl Config {
             writeln!(to, "key_file = {}", key_file(file))?;
         }
         writeln!(to)
-    }
-
-    fn write_prequal(&self, to: &mut String) -> fmt::Result {
-        let p = &self.policy_settings.prequal;
-        let span = |span| quoted(show_duration(span));
-        let fields: [(&str, &dyn Display); 15] = [
-            ("probe_rate", &p.probe_rate),
-            ("remove_rate", &p.remove_rate),
-            ("pool_capacity", &p.pool_capacity),
-            ("report_age_max", &span(p.report_age_max)),
-            ("rif_limit_quantile", &p.rif_limit_quantile),
-            ("pool_drift", &p.pool_drift),
-            ("reuse_max", &p.reuse_max),
-            ("probe_idle_max", &span(p.probe_idle_max)),
-            ("idle_probes", &p.idle_probes),
-            ("probe_interval_min", &span(p.probe_interval_min)),
-            ("probe_deadline", &span(p.probe_deadline)),
-            ("probes_outstanding_max", &p.probes_outstanding_max),
-            ("sync_probes", &p.sync_probes),
-            ("sync_deadline", &span(p.sync_deadline)),
-            ("local_only", &p.local_only),
-        ];
-        write_section(to, "prequal", &fields)
     }
 }
 

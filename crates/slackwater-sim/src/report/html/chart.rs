@@ -1,4 +1,6 @@
 //! A chart in a page: its title, the picture, and its numbers as a table that opens.
+//!
+//! The table has every point of the chart, with intervals and marks, for who cannot see or would not trust the picture.
 
 use super::table;
 use crate::figure::{Bars, Chart, Line, Plot, Table};
@@ -33,7 +35,7 @@ pub(super) fn figure(markup: &mut Markup, chart: &Chart, id: &str, styles: &Styl
 /// What a chart draws, as a table.
 fn numbers(chart: &Chart) -> Table {
     let (columns, rows) = match &chart.plot {
-        Plot::Lines(lines) => of_lines(lines, |x| significant(x)),
+        Plot::Lines(lines) => of_lines(lines),
         Plot::Steps { steps, lines } => of_steps(steps, lines),
         Plot::Bars { groups, series, .. } => of_bars(groups, series),
         Plot::Heat {
@@ -55,7 +57,7 @@ fn numbers(chart: &Chart) -> Table {
 
 type ColumnsAndRows = (Vec<String>, Vec<Vec<String>>);
 
-fn of_lines(lines: &[Line], place: impl Fn(f64) -> String) -> ColumnsAndRows {
+fn of_lines(lines: &[Line]) -> ColumnsAndRows {
     let mut places: Vec<f64> = lines
         .iter()
         .flat_map(|line| &line.points)
@@ -71,7 +73,7 @@ fn of_lines(lines: &[Line], place: impl Fn(f64) -> String) -> ColumnsAndRows {
                 .position(|&(other, _)| other.total_cmp(&x).is_eq());
             index.map_or_else(|| NONE.to_owned(), |index| point(line, index))
         });
-        [place(x)].into_iter().chain(cells).collect()
+        [significant(x)].into_iter().chain(cells).collect()
     };
     (names_of(lines), places.iter().map(row).collect())
 }
@@ -97,8 +99,8 @@ fn names_of(lines: &[Line]) -> Vec<String> {
 /// A value, with the ends of its interval if it has one.
 fn point(line: &Line, index: usize) -> String {
     let value = significant(line.points[index].1);
-    match line.interval.get(index) {
-        Some((low, high)) => format!("{value} [{}, {}]", significant(*low), significant(*high)),
+    match line.interval_at(index) {
+        Some((low, high)) => format!("{value} [{}, {}]", significant(low), significant(high)),
         None => value,
     }
 }

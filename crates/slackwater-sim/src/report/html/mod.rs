@@ -12,6 +12,7 @@ use super::svg::Styles;
 use super::{RunInfo, number, tables, text};
 use crate::figure::{Axis, Chart, Claim, Figure, Findings, Line, Played, Plot, Verdict};
 use crate::report::quantity::LATENCIES;
+use core::fmt::Write;
 use core::time::Duration;
 
 /// The page of a figure.
@@ -63,7 +64,7 @@ pub(super) fn comparison_page(
                     &[("class", &"note")],
                     "Policies met the same arrivals, costs and neighbours, so they are compared seed by seed. Latencies are how \
                      many times the first policy's (geometric mean over seeds), errors are the difference in percentage points. \
-                     An interval that contains 1 (of errors: 0) shows no difference.",
+                     An interval that contains 1 (of errors: 0) shows no difference; a single seed shows none either way.",
                 );
             });
         }
@@ -162,11 +163,9 @@ fn made_by(markup: &mut Markup, played: &[Played], about: &RunInfo, data: Option
     entries.push(("Version", about.version.clone()));
     let mut took = format!("{} on {} threads", number::span(about.wall), about.threads);
     if !of_cores.is_zero() {
-        let rate = events as f64 / of_cores.as_secs_f64() / 1e6;
-        took.push_str(&format!(
-            "; {} million events a second on one core",
-            number::shown(rate, 1)
-        ));
+        let millions = number::shown(events as f64 / of_cores.as_secs_f64() / 1e6, 1);
+        // Writing to a string cannot fail.
+        let _ = write!(took, "; {millions} million events a second on one core");
     }
     entries.push(("Took", took));
     markup.element("dl", &[("class", &"made")], |markup| {

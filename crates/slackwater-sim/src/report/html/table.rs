@@ -1,4 +1,6 @@
 //! Tables as HTML.
+//!
+//! Heads have a scope, numbers are at the right, and a table too large for its place scrolls there, by keyboard, too.
 
 use crate::figure::Table;
 use crate::report::markup::{Attribute, Markup};

@@ -1,4 +1,6 @@
 //! Groups of bars, cut off at a limit where there is one.
+//!
+//! Linear bars begin at zero. What is above the limit ends there, with its mark or else its value written over it.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::scale::{Ends, Scale};
@@ -6,6 +8,7 @@ use super::style::{Style, Styles};
 use crate::figure::{Bars, Chart};
 use crate::report::markup::Markup;
 use crate::report::number::{Px, significant};
+use core::fmt::Write;
 
 /// The part of a group's width that its bars take.
 const GROUP_FILLED: f64 = 0.86;
@@ -98,7 +101,8 @@ impl Plot {
         let mark = bars.marks.get(group).and_then(Option::as_deref);
         let mut says = format!("{}, {name}: {}", bars.name, significant(value));
         if let Some(mark) = mark {
-            says.push_str(&format!(" ({mark})"));
+            // Writing to a string cannot fail.
+            let _ = write!(says, " ({mark})");
         }
         frame::rectangle(
             markup,

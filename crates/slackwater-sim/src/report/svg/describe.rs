@@ -1,4 +1,6 @@
 //! Charts in words, for who cannot see them: what is drawn over what, and where each series begins and ends.
+//!
+//! Written into the picture itself as `<desc>`; the numbers are in the page, as a table.
 
 use crate::figure::{Chart, Line, Plot};
 use crate::report::number::significant;

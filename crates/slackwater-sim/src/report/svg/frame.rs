@@ -1,5 +1,9 @@
 //! What surrounds the marks: the plot's area, grid and axes with labels that do not overlap, and the legend.
+//!
+//! Sizes are in pixels of a picture 720 wide; a page scales it. There is no font to measure with, so text counts as rather
+//! too wide.
 
+use super::path::Path;
 use super::scale::{Scale, Tick};
 use super::style::Style;
 use crate::report::markup::Markup;
@@ -15,8 +19,6 @@ const LINE_HEIGHT: f64 = 18.0;
 pub(super) const SIZE: f64 = 12.0;
 /// How far names that would overlap are turned.
 const SLANT_DEGREES: f64 = 35.0;
-/// Width of a legend's sample.
-const SAMPLE: f64 = 30.0;
 
 /// Where data is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +179,7 @@ fn number_labels(markup: &mut Markup, area: &Area, scale: &Scale) -> f64 {
         let x = place(*value);
         rule(markup, "axis", (x, area.bottom), (x, area.bottom + 4.0));
         let half = text_width(label, SIZE) / 2.0;
+        let x = x.min(WIDTH - half);
         if x - half >= free_from {
             text(markup, "", "middle", (x, area.bottom + 17.0), label);
             free_from = x + half + 6.0;
@@ -211,6 +214,35 @@ pub(super) enum Sample {
     Bar,
 }
 
+impl Sample {
+    fn width(self) -> f64 {
+        match self {
+            Self::Line => 30.0,
+            Self::Bar => 14.0,
+        }
+    }
+
+    fn draw(self, markup: &mut Markup, style: Style, left: f64, middle: f64) {
+        let right = left + self.width();
+        markup.element(
+            "g",
+            &[("class", &style.colour_class())],
+            |markup| match self {
+                Self::Line => {
+                    let mut path = Path::default();
+                    path.move_to((left, middle)).line_to((right, middle));
+                    markup.leaf("path", &[("class", &style.track_class()), ("d", &path)]);
+                    style.mark(markup, f64::midpoint(left, right), middle, "");
+                }
+                Self::Bar => {
+                    let (from, to) = ((left + 1.0, middle - 6.0), (right - 1.0, middle + 6.0));
+                    rectangle(markup, style.bar_class(), from, to, "");
+                }
+            },
+        );
+    }
+}
+
 /// Names beside samples of their looks, as many in a row as fit; returns where they end.
 pub(super) fn legend(
     markup: &mut Markup,
@@ -219,38 +251,21 @@ pub(super) fn legend(
     entries: &[(Style, &str)],
 ) -> f64 {
     const GAP: f64 = 18.0;
-    const NAME_MAX: usize = 60;
+    const CHARACTERS_MAX: usize = 60;
     let (mut x, mut y) = (0.0, top);
     for (style, name) in entries {
-        let name = shortened(name, NAME_MAX);
-        let width = SAMPLE + 6.0 + text_width(&name, SIZE);
+        let name = shortened(name, CHARACTERS_MAX);
+        let width = sample.width() + 6.0 + text_width(&name, SIZE);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + LINE_HEIGHT);
         }
         let middle = y + LINE_HEIGHT / 2.0;
-        markup.element(
-            "g",
-            &[("class", &style.colour_class())],
-            |markup| match sample {
-                Sample::Line => {
-                    let path = format!("M{} {}H{}", Px(x), Px(middle), Px(x + SAMPLE));
-                    markup.leaf("path", &[("class", &style.track_class()), ("d", &path)]);
-                    style.mark(markup, x + SAMPLE / 2.0, middle, "");
-                }
-                Sample::Bar => rectangle(
-                    markup,
-                    style.bar_class(),
-                    (x + 10.0, middle - 6.0),
-                    (x + SAMPLE - 6.0, middle + 6.0),
-                    "",
-                ),
-            },
-        );
+        sample.draw(markup, *style, x, middle);
         text(
             markup,
             "name",
             "start",
-            (x + SAMPLE + 6.0, middle + 4.0),
+            (x + sample.width() + 6.0, middle + 4.0),
             &name,
         );
         x += width + GAP;

@@ -1,11 +1,16 @@
 //! Lines with marks and intervals, over numbers or over named steps.
+//!
+//! A value that the axis cannot show interrupts its line. An interval far beyond all points is cut, for it would flatten
+//! everything else.
 
 use super::frame::{self, Area, Horizontal, Sample};
+use super::path::Path;
 use super::scale::{Ends, Scale};
 use super::style::{Style, Styles};
 use crate::figure::{Chart, Line};
 use crate::report::markup::Markup;
-use crate::report::number::{Px, significant};
+use crate::report::number::significant;
+use core::fmt::Write;
 
 /// A line of many points has marks at about so many of them.
 const MARKS_MAX: usize = 24;
@@ -47,7 +52,7 @@ pub(super) fn draw(
             .filter(|(line, _)| line.reference == reference)
         {
             markup.element("g", &[("class", &look.colour_class())], |markup| {
-                plot.line(markup, line, *look)
+                plot.line(markup, line, *look);
             });
         }
     }
@@ -111,8 +116,8 @@ impl Plot<'_> {
             "path",
             &[("class", &look.track_class()), ("d", &track(&places))],
         );
-        for (&(low, high), place) in line.interval.iter().zip(&places) {
-            if let Some((x, _)) = place {
+        for (index, place) in places.iter().enumerate() {
+            if let (Some((x, _)), Some((low, high))) = (place, line.interval_at(index)) {
                 self.interval(markup, *x, low, high);
             }
         }
@@ -127,17 +132,15 @@ impl Plot<'_> {
     /// A bar from end to end; an end beyond the scale has no cap.
     fn interval(&self, markup: &mut Markup, x: f64, low: f64, high: f64) {
         const CAP: f64 = 3.5;
-        if !low.is_finite() || !high.is_finite() || low >= high {
-            return;
-        }
         let (bottom, top) = (
             self.area.y(&self.y, self.y.clamp(low)),
             self.area.y(&self.y, self.y.clamp(high)),
         );
-        let mut path = format!("M{} {}V{}", Px(x), Px(bottom), Px(top));
+        let mut path = Path::default();
+        path.move_to((x, bottom)).line_to((x, top));
         for (end, y) in [(low, bottom), (high, top)] {
             if self.y.contains(end) {
-                path.push_str(&format!("M{} {}H{}", Px(x - CAP), Px(y), Px(x + CAP)));
+                path.move_to((x - CAP, y)).line_to((x + CAP, y));
             }
         }
         markup.leaf("path", &[("class", &"span"), ("d", &path)]);
@@ -150,26 +153,29 @@ impl Plot<'_> {
             Horizontal::Names(names) => names.get(frame::whole(x)).cloned().unwrap_or_default(),
         };
         let mut says = format!("{} at {x}: {}", line.name, significant(y));
-        if let Some(&(low, high)) = line.interval.get(index) {
-            says.push_str(&format!(
+        if let Some((low, high)) = line.interval_at(index) {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                says,
                 " (from {} to {})",
                 significant(low),
                 significant(high)
-            ));
+            );
         }
         says
     }
 }
 
 /// A path through the places, interrupted where there is none.
-fn track(places: &[Option<(f64, f64)>]) -> String {
-    let mut path = String::new();
+fn track(places: &[Option<(f64, f64)>]) -> Path {
+    let mut path = Path::default();
     let mut pen_down = false;
     for place in places {
-        if let Some((x, y)) = *place {
-            path.push(if pen_down { 'L' } else { 'M' });
-            path.push_str(&format!("{} {}", Px(x), Px(y)));
-        }
+        match *place {
+            Some(place) if pen_down => path.line_to(place),
+            Some(place) => path.move_to(place),
+            None => &mut path,
+        };
         pen_down = place.is_some();
     }
     path

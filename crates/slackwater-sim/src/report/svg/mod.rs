@@ -8,6 +8,7 @@ mod describe;
 mod frame;
 mod heat;
 mod lines;
+mod path;
 mod scale;
 mod style;
 

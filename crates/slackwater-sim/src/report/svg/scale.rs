@@ -264,6 +264,7 @@ fn round_above(value: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values without any rounding are compared")]
 mod tests {
     use super::*;
 

@@ -3,6 +3,7 @@
 //! Eight colours that stay apart for colour-blind readers, in a light and a dark form, each with a mark of its own. From the
 //! ninth series on colours return with another mark and a dash, so that no two series of up to 64 look the same.
 
+use super::path::Path;
 use crate::figure::{Chart, Plot};
 use crate::report::markup::Markup;
 use crate::report::number::Px;
@@ -228,13 +229,17 @@ impl Style {
             );
             return;
         }
-        let mut path = String::new();
+        let mut path = Path::default();
         for (index, (dx, dy)) in CORNERS[self.mark].iter().enumerate() {
-            path.push(if index == 0 { 'M' } else { 'L' });
-            path.push_str(&format!("{} {}", Px(x + dx * SIZE), Px(y + dy * SIZE)));
+            let corner = (x + dx * SIZE, y + dy * SIZE);
+            if index == 0 {
+                path.move_to(corner);
+            } else {
+                path.line_to(corner);
+            }
         }
         if filled {
-            path.push('Z');
+            path.close();
         }
         markup.element("path", &[("class", &class), ("d", &path)], title);
     }

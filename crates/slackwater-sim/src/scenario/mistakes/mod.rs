@@ -66,7 +66,7 @@ impl Scenario {
         checks.within("network", |checks| self.network.check(checks));
         for (number, event) in self.events.iter().enumerate() {
             let replicas = self.replicas();
-            checks.within(&format!("events[{number}]"), |checks| {
+            checks.within(&format!("event[{number}]"), |checks| {
                 event.check(replicas, checks);
             });
         }

@@ -465,28 +465,28 @@ fn the_network() {
 #[test]
 fn events() {
     rejects(
-        "events[0].replica",
+        "event[0].replica",
         |it, replica| it.events[0].replica = replica,
         [5, usize::MAX],
     );
-    rejects("events[0].at", |it, at| it.events[0].at = at, [AGES]);
+    rejects("event[0].at", |it, at| it.events[0].at = at, [AGES]);
     let join = |cold_slowness, warm_after| Change::Join {
         cold_slowness,
         warm_after,
     };
     rejects(
-        "events[0].cold_slowness",
+        "event[0].cold_slowness",
         |it, value| it.events[0].change = join(value, SECOND),
         NOT_FINITE.into_iter().chain([0.99]),
     );
     let ages = [
-        ("events[0].warm_after", join(1.0, AGES)),
-        ("events[0].known_after", Change::Crash { known_after: AGES }),
+        ("event[0].warm_after", join(1.0, AGES)),
+        ("event[0].known_after", Change::Crash { known_after: AGES }),
         (
-            "events[0].leaves_after",
+            "event[0].leaves_after",
             Change::Drain { leaves_after: AGES },
         ),
-        ("events[0].down_for", Change::Restart { down_for: AGES }),
+        ("event[0].down_for", Change::Restart { down_for: AGES }),
     ];
     for (field, change) in ages {
         rejects(field, |it, change| it.events[0].change = change, [change]);

@@ -35,7 +35,7 @@ pub(crate) enum Place {
 /// A line without its end, or what surrounds the offending part in a very long one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Excerpt {
-    pub(super) text: String,
+    pub(crate) text: String,
     /// How many characters of it stand before the offending part.
     indent: usize,
 }
@@ -46,7 +46,7 @@ impl Excerpt {
     const SHOWN: usize = 100;
 
     /// What to show of `line`, in which the offending part begins at byte `at`, a character's first.
-    pub(super) fn new(line: &str, at: usize) -> Self {
+    pub(crate) fn new(line: &str, at: usize) -> Self {
         let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
         let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();
         let shown = (kept.iter().rev().copied()).chain(rest.chars().take(Self::SHOWN - kept.len()));
@@ -134,7 +134,7 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    pub(super) fn new(mut mistakes: Vec<Mistake>) -> Self {
+    pub(crate) fn new(mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort();
         mistakes.dedup();
         let omitted = mistakes.len().saturating_sub(TOLD_MAX);
@@ -143,6 +143,13 @@ impl Mistakes {
             first: mistakes,
             omitted,
         }
+    }
+
+    /// The end of a command that could not use `what` they are in.
+    pub(crate) fn fault_in(&self, what: &str) -> Fault {
+        let count = self.count();
+        let plural = if count == 1 { "" } else { "s" };
+        Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
     }
 
     /// How many there are.
@@ -168,11 +175,7 @@ impl Error for Mistakes {}
 
 impl From<Mistakes> for Fault {
     fn from(mistakes: Mistakes) -> Self {
-        let count = mistakes.count();
-        let plural = if count == 1 { "" } else { "s" };
-        Self::usage(format!(
-            "{count} mistake{plural} in the configuration:\n{mistakes}"
-        ))
+        mistakes.fault_in("configuration")
     }
 }
 

@@ -12,7 +12,7 @@ use toml::de::DeValue;
 
 /// Why a value does not fit its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     /// The right kind of value, but outside the range.
     Range,
     /// Something else; the message says what was found and what was expected.
@@ -20,7 +20,7 @@ pub(super) enum Unfit {
 }
 
 /// The value as the user would recognise it, for messages.
-pub(super) fn found(value: &DeValue<'_>) -> String {
+pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("{text:?}"),
         DeValue::Integer(number) => number.to_string(),
@@ -37,19 +37,19 @@ fn mismatch(value: &DeValue<'_>, expected: &str) -> Unfit {
 }
 
 /// `true` or `false`.
-pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Unfit> {
+pub(crate) fn boolean(value: &DeValue<'_>) -> Result<bool, Unfit> {
     value
         .as_bool()
         .ok_or_else(|| mismatch(value, "true or false"))
 }
 
 /// A text.
-pub(super) fn text<'v>(value: &'v DeValue<'_>, expected: &str) -> Result<&'v str, Unfit> {
+pub(crate) fn text<'v>(value: &'v DeValue<'_>, expected: &str) -> Result<&'v str, Unfit> {
     value.as_str().ok_or_else(|| mismatch(value, expected))
 }
 
 /// A whole number that fits `T`.
-pub(super) fn whole<T: TryFrom<i128>>(value: &DeValue<'_>) -> Result<T, Unfit> {
+pub(crate) fn whole<T: TryFrom<i128>>(value: &DeValue<'_>) -> Result<T, Unfit> {
     let DeValue::Integer(number) = value else {
         return Err(mismatch(value, "a whole number"));
     };
@@ -60,23 +60,39 @@ pub(super) fn whole<T: TryFrom<i128>>(value: &DeValue<'_>) -> Result<T, Unfit> {
 }
 
 /// A whole number from 1 to 65,535.
-pub(super) fn nonzero(value: &DeValue<'_>) -> Result<NonZeroU16, Unfit> {
+pub(crate) fn nonzero(value: &DeValue<'_>) -> Result<NonZeroU16, Unfit> {
     whole(value).and_then(|number| NonZeroU16::new(number).ok_or(Unfit::Range))
 }
 
 /// A rate for each query.
-pub(super) fn rate(value: &DeValue<'_>) -> Result<Rate, Unfit> {
+pub(crate) fn rate(value: &DeValue<'_>) -> Result<Rate, Unfit> {
     millionths(value, "a number such as 0.5")
         .and_then(|parts| Rate::from_millionths(parts).ok_or(Unfit::Range))
 }
 
 /// A share from 0 to 1.
-pub(super) fn quantile(value: &DeValue<'_>) -> Result<Quantile, Unfit> {
+pub(crate) fn quantile(value: &DeValue<'_>) -> Result<Quantile, Unfit> {
     millionths(value, "a number from 0 to 1")
         .and_then(|parts| Quantile::from_millionths(parts).ok_or(Unfit::Range))
 }
 
-fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
+/// A number, finite; nan and inf are not.
+pub(crate) fn number(value: &DeValue<'_>) -> Result<f64, Unfit> {
+    let read: f64 = match value {
+        DeValue::Integer(_) => whole::<i64>(value)?.to_string().parse(),
+        DeValue::Float(digits) => digits.as_str().parse(),
+        _ => return Err(mismatch(value, "a number")),
+    }
+    .map_err(|_| mismatch(value, "a number"))?;
+    if read.is_finite() {
+        Ok(read)
+    } else {
+        Err(mismatch(value, "a finite number"))
+    }
+}
+
+/// A decimal number as millionths, exactly.
+pub(crate) fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     let parts = match value {
         DeValue::Integer(_) => whole::<i64>(value)?.checked_mul(1_000_000),
         DeValue::Float(number) => scaled_decimal(number.as_str(), 6)?,
@@ -85,6 +101,16 @@ fn millionths(value: &DeValue<'_>, expected: &str) -> Result<u32, Unfit> {
     parts
         .and_then(|parts| u32::try_from(parts).ok())
         .ok_or(Unfit::Range)
+}
+
+/// The number of millionths as a user would write it.
+pub(crate) fn show_millionths(millionths: u32) -> String {
+    let (whole, rest) = (millionths / 1_000_000, millionths % 1_000_000);
+    let decimals = format!("{rest:06}");
+    match decimals.trim_end_matches('0') {
+        "" => whole.to_string(),
+        decimals => format!("{whole}.{decimals}"),
+    }
 }
 
 /// The decimal number `digits`, times 10^`places`, exactly; `None` if it is huge.
@@ -117,7 +143,7 @@ fn scaled_decimal(digits: &str, places: usize) -> Result<Option<i64>, Unfit> {
 const DURATION_EXPECTED: &str = "a duration such as \"50ms\", \"1.5s\" or \"2m\"";
 
 /// A time span with its unit: ns, us, ms, s, m, h, also several in a row ("1m30s"). 0 needs no unit.
-pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
+pub(crate) fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     match value {
         DeValue::Integer(_) if whole(value) == Ok(0_u8) => Ok(Duration::ZERO),
         DeValue::String(text) => {
@@ -171,7 +197,7 @@ fn split_where(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
 }
 
 /// The duration as a user would write it: exact, in the largest unit that takes a whole number.
-pub(super) fn show_duration(span: Duration) -> String {
+pub(crate) fn show_duration(span: Duration) -> String {
     const UNITS: [(u128, &str); 6] = [
         (3_600_000_000_000, "h"),
         (60_000_000_000, "m"),
@@ -193,7 +219,7 @@ pub(super) fn show_duration(span: Duration) -> String {
 const BYTES_EXPECTED: &str = "a number of bytes such as 65536 or \"64KiB\"";
 
 /// A size: a number of bytes, or a text with KiB or MiB.
-pub(super) fn bytes(value: &DeValue<'_>) -> Result<u32, Unfit> {
+pub(crate) fn bytes(value: &DeValue<'_>) -> Result<u32, Unfit> {
     let DeValue::String(text) = value else {
         return whole(value).map_err(|unfit| match unfit {
             Unfit::Range => Unfit::Range,
@@ -216,7 +242,7 @@ pub(super) fn bytes(value: &DeValue<'_>) -> Result<u32, Unfit> {
 }
 
 /// The size as a user would write it: exact, in the largest unit that takes a whole number.
-pub(super) fn show_bytes(bytes: u32) -> String {
+pub(crate) fn show_bytes(bytes: u32) -> String {
     match bytes {
         _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
         _ if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
@@ -225,7 +251,7 @@ pub(super) fn show_bytes(bytes: u32) -> String {
 }
 
 /// One of a few names.
-pub(super) fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Unfit> {
+pub(crate) fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Unfit> {
     let list = || {
         let quoted: Vec<_> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
         format!("one of {}", quoted.join(", "))
@@ -237,7 +263,7 @@ pub(super) fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Resul
 }
 
 /// `value` if it is in `range`.
-pub(super) fn within<T: PartialOrd>(value: T, range: &RangeInclusive<T>) -> Result<T, Unfit> {
+pub(crate) fn within<T: PartialOrd>(value: T, range: &RangeInclusive<T>) -> Result<T, Unfit> {
     if range.contains(&value) {
         Ok(value)
     } else {
@@ -291,6 +317,37 @@ mod tests {
         }
         assert_eq!(quantile(&value("1.000001")), Err(Unfit::Range));
         assert_eq!(quantile(&value("1")), Ok(Quantile::ONE));
+    }
+
+    #[test]
+    fn millionths_are_shown_as_they_were_written() {
+        for (text, parts) in [
+            ("1.25", 1_250_000),
+            ("1000", 1_000_000_000),
+            ("0.000001", 1),
+            ("20.01", 20_010_000),
+        ] {
+            assert_eq!(millionths(&value(text), ""), Ok(parts), "{text}");
+            assert_eq!(show_millionths(parts), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        for (text, expected) in [
+            ("3", 3.0),
+            ("-0.5", -0.5),
+            ("1e3", 1000.0),
+            ("1_000.25", 1000.25),
+        ] {
+            assert_eq!(number(&value(text)), Ok(expected), "{text}");
+        }
+        for text in ["nan", "-inf", "1e999", "\"3\"", "true"] {
+            assert!(
+                matches!(number(&value(text)), Err(Unfit::Other(_))),
+                "{text}"
+            );
+        }
     }
 
     #[test]

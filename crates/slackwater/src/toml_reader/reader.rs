@@ -5,22 +5,24 @@
 //! the list of all keys, which the documentation is tested against, is the list of questions.
 
 use super::mistake::{Mistake, Mistakes, Place};
+use super::path::{find, join, parent, pattern};
 use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
+use core::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// That a user said something: of which key, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(crate) struct Said {
     /// The key with its section.
-    pub(super) field: String,
-    pub(super) place: Place,
+    pub(crate) field: String,
+    pub(crate) place: Place,
 }
 
 impl Said {
-    pub(super) fn mistake(&self, message: impl Into<String>) -> Mistake {
+    pub(crate) fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake {
             place: self.place.clone(),
             field: self.field.clone(),
@@ -31,18 +33,18 @@ impl Said {
 
 /// Something a user said.
 #[derive(Clone, Debug)]
-pub(super) struct Item<'s> {
-    pub(super) said: Said,
-    pub(super) value: DeValue<'s>,
+pub(crate) struct Item<'s> {
+    pub(crate) said: Said,
+    pub(crate) value: DeValue<'s>,
 }
 
 impl<'s> Item<'s> {
-    pub(super) fn mistake(&self, message: impl Into<String>) -> Mistake {
+    pub(crate) fn mistake(&self, message: impl Into<String>) -> Mistake {
         self.said.mistake(message)
     }
 
     /// Reads the value; `range` is told where it is outside.
-    pub(super) fn read<'i, T>(
+    pub(crate) fn read<'i, T>(
         &'i self,
         parse: impl FnOnce(&'i DeValue<'s>) -> Result<T, Unfit>,
         range: &str,
@@ -58,25 +60,25 @@ impl<'s> Item<'s> {
 
 /// A value that is always there; a default was said nowhere.
 #[derive(Clone, Debug)]
-pub(super) struct Setting<T> {
-    pub(super) value: T,
-    pub(super) said: Option<Said>,
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) said: Option<Said>,
 }
 
 /// A flag's values, which win over the file's.
 #[derive(Clone, Debug)]
-pub(super) struct Flag<'s> {
+pub(crate) struct Flag<'s> {
     /// The key that it stands for, with its section.
-    pub(super) field: &'static str,
+    pub(crate) field: &'static str,
     /// The flag, with its dashes.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// More than one only where the key takes a list.
-    pub(super) values: Vec<DeValue<'s>>,
+    pub(crate) values: Vec<DeValue<'s>>,
 }
 
 /// The document, and what has been found out about it.
 #[derive(Debug)]
-pub(super) struct Reader<'s> {
+pub(crate) struct Reader<'s> {
     source: Option<&'s Source>,
     document: DeTable<'s>,
     flags: Vec<Flag<'s>>,
@@ -89,7 +91,7 @@ impl<'s> Reader<'s> {
     /// # Errors
     ///
     /// All mistakes in the syntax; with any of them, the rest cannot be trusted.
-    pub(super) fn new(source: Option<&'s Source>, flags: Vec<Flag<'s>>) -> Result<Self, Mistakes> {
+    pub(crate) fn new(source: Option<&'s Source>, flags: Vec<Flag<'s>>) -> Result<Self, Mistakes> {
         let document = match source {
             None => DeTable::new(),
             Some(source) => {
@@ -110,26 +112,26 @@ impl<'s> Reader<'s> {
         })
     }
 
-    pub(super) fn source(&self) -> Option<&'s Source> {
+    pub(crate) fn source(&self) -> Option<&'s Source> {
         self.source
     }
 
     /// Nothing at all is said: a file of comments, or no file and no flags.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.document.is_empty()
     }
 
-    pub(super) fn add_mistake(&mut self, mistake: Mistake) {
+    pub(crate) fn add_mistake(&mut self, mistake: Mistake) {
         self.mistakes.push(mistake);
     }
 
     /// `Ok`'s value; a mistake is noted and gives `None`.
-    pub(super) fn note<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
+    pub(crate) fn note<T>(&mut self, result: Result<T, Mistake>) -> Option<T> {
         result.map_err(|mistake| self.mistakes.push(mistake)).ok()
     }
 
     /// A key that has to be said, by the file or by a flag, and was not.
-    pub(super) fn add_missing(&mut self, field: &str, flag: &'static str, expected: &str) {
+    pub(crate) fn add_missing(&mut self, field: &str, flag: &'static str, expected: &str) {
         let place = self.source.map_or(Place::Flag(flag), Self::whole);
         self.mistakes.push(Mistake {
             place,
@@ -138,8 +140,23 @@ impl<'s> Reader<'s> {
         });
     }
 
+    /// A key that has to be said in the file, and was not: told at the section where it belongs.
+    pub(crate) fn add_missing_key(&mut self, field: &str, expected: &str) {
+        self.add_mistake_near(field, format!("is missing, expected {expected}"));
+    }
+
+    /// A mistake of `field`, wherever it was said, or would have been.
+    pub(crate) fn add_mistake_near(&mut self, field: &str, message: String) {
+        let place = self.place_near(field);
+        self.mistakes.push(Mistake {
+            place,
+            field: field.to_owned(),
+            message,
+        });
+    }
+
     /// The file as a whole.
-    pub(super) fn whole_place(&self) -> Place {
+    pub(crate) fn whole_place(&self) -> Place {
         self.source.map_or(Place::CommandLine, Self::whole)
     }
 
@@ -147,7 +164,7 @@ impl<'s> Reader<'s> {
         Place::File(source.file().to_owned())
     }
 
-    fn place_of(&self, span: core::ops::Range<usize>) -> Place {
+    fn place_of(&self, span: Range<usize>) -> Place {
         self.source
             .map_or(Place::CommandLine, |source| source.place(span))
     }
@@ -163,7 +180,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Where the file has a section or a key of that name, if it does.
-    pub(super) fn said_section(&self, section: &str) -> Option<Said> {
+    pub(crate) fn said_section(&self, section: &str) -> Option<Said> {
         let (key, _) = self.document.get_key_value(section)?;
         Some(Said {
             field: section.to_owned(),
@@ -171,9 +188,9 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// What was said of `field` ("listen", "probe.port"), by a flag or else in the file.
-    pub(super) fn take(&mut self, field: &str) -> Option<Item<'s>> {
-        self.asked.push(field.to_owned());
+    /// What was said of `field` ("listen", "probe.port", "fleet[0].cores"), by a flag or else in the file.
+    pub(crate) fn take(&mut self, field: &str) -> Option<Item<'s>> {
+        self.asked.push(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)
             && let Some(value) = flag.values.first()
         {
@@ -185,15 +202,43 @@ impl<'s> Reader<'s> {
                 value: value.clone(),
             });
         }
-        let value = match field.split_once('.') {
-            None => self.document.get(field)?,
-            Some((section, key)) => self.document.get(section)?.get_ref().as_table()?.get(key)?,
-        };
+        let value = find(&self.document, field)?;
         Some(self.item(field.to_owned(), value))
     }
 
+    /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and so on. What is no such
+    /// list is told at the end.
+    pub(crate) fn count_tables(&mut self, field: &str) -> usize {
+        self.asked.push(format!("{}[]", pattern(field)));
+        find(&self.document, field)
+            .and_then(|value| value.get_ref().as_array())
+            .map_or(0, |tables| tables.len())
+    }
+
+    /// Whether the file has a key `field`, or a section.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        find(&self.document, field).is_some()
+    }
+
+    /// Whether the file has a section `field`, or a table there.
+    pub(crate) fn has_section(&self, field: &str) -> bool {
+        find(&self.document, field).is_some_and(|value| value.get_ref().is_table())
+    }
+
+    /// The place of `field`, or of the nearest thing around it that the file has.
+    pub(crate) fn place_near(&self, field: &str) -> Place {
+        let mut path = Some(field);
+        while let Some(around) = path {
+            if let Some(value) = find(&self.document, around) {
+                return self.place_of(value.span());
+            }
+            path = parent(around);
+        }
+        self.whole_place()
+    }
+
     /// What was said of a field that takes one value or a list of them; `None` if nothing was.
-    pub(super) fn take_list(&mut self, field: &str) -> Option<Vec<Item<'s>>> {
+    pub(crate) fn take_list(&mut self, field: &str) -> Option<Vec<Item<'s>>> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         if let Some(flag) = flag.filter(|flag| !flag.values.is_empty()).cloned() {
             self.asked.push(field.to_owned());
@@ -217,33 +262,8 @@ impl<'s> Reader<'s> {
         Some(items.collect())
     }
 
-    /// The keys of a table in a list, as items; those that are not in `known` are mistakes.
-    pub(super) fn take_entries(
-        &mut self,
-        field: &str,
-        table: &DeTable<'s>,
-        known: &[&'static str],
-    ) -> Vec<(&'static str, Item<'s>)> {
-        let list = field.split('[').next().unwrap_or(field);
-        self.asked
-            .extend(known.iter().map(|key| format!("{list}[].{key}")));
-        let mut entries = Vec::new();
-        for (key, value) in table {
-            let field = format!("{field}.{}", key.get_ref());
-            match known.iter().find(|known| *known == key.get_ref()) {
-                Some(&known) => entries.push((known, self.item(field, value))),
-                None => self.mistakes.push(Mistake {
-                    place: self.place_of(key.span()),
-                    field,
-                    message: unknown("key", key.get_ref(), known.iter().copied(), None),
-                }),
-            }
-        }
-        entries
-    }
-
     /// What was said of `field`, or its default. A mistake is noted and leaves the default, so that reading goes on.
-    pub(super) fn setting<T>(
+    pub(crate) fn setting<T>(
         &mut self,
         field: &str,
         default: T,
@@ -260,54 +280,98 @@ impl<'s> Reader<'s> {
     }
 
     /// Ends the reading: keys that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
-    pub(super) fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
+    pub(crate) fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
         self.asked.sort();
         self.asked.dedup();
         let mut unknowns = Vec::new();
-        for (key, value) in &self.document {
-            let name: &str = key.get_ref();
-            let inside = format!("{name}.");
-            if self.asked.iter().any(|field| field == name) {
-                continue;
-            }
-            let is_section = self.asked.iter().any(|field| field.starts_with(&inside));
-            match value.get_ref().as_table() {
-                Some(table) if is_section => unknowns.extend(self.unknown_in(name, table)),
-                _ if is_section => unknowns.push(Mistake {
-                    place: self.place_of(value.span()),
-                    field: name.to_owned(),
-                    message: format!(
-                        "found {}, expected a section [{name}]",
-                        found(value.get_ref())
-                    ),
-                }),
-                as_table => {
-                    let kind = as_table.map_or("key", |_| "section");
-                    let tops = self.asked.iter().map(|field| top(field));
-                    unknowns.push(Mistake {
-                        place: self.place_of(key.span()),
-                        field: name.to_owned(),
-                        message: unknown(kind, name, tops, self.home_of(name)),
-                    });
-                }
-            }
-        }
+        self.note_unknowns("", &self.document, &mut unknowns);
         self.mistakes.append(&mut unknowns);
         (self.asked, self.mistakes)
     }
 
-    fn unknown_in(&self, section: &str, table: &DeTable<'s>) -> Vec<Mistake> {
-        let prefix = format!("{section}.");
-        let known = || (self.asked.iter()).filter_map(|field| field.strip_prefix(prefix.as_str()));
-        table
-            .iter()
-            .filter(|(key, _)| !known().any(|known| known == key.get_ref()))
-            .map(|(key, _)| Mistake {
-                place: self.place_of(key.span()),
-                field: format!("{section}.{}", key.get_ref()),
-                message: unknown("key", key.get_ref(), known(), self.home_of(key.get_ref())),
-            })
-            .collect()
+    /// What is in `table`, which is at `path`, and nobody asked for.
+    fn note_unknowns(&self, path: &str, table: &DeTable<'s>, unknowns: &mut Vec<Mistake>) {
+        for (key, value) in table {
+            let field = join(path, key.get_ref());
+            let shape = pattern(&field);
+            let asked_inside = |opening: &str| {
+                let inside = format!("{shape}{opening}");
+                self.asked.iter().any(|asked| asked.starts_with(&inside))
+            };
+            let (has_keys, has_elements) = (asked_inside("."), asked_inside("[]"));
+            match value.get_ref() {
+                DeValue::Table(table) if has_keys => self.note_unknowns(&field, table, unknowns),
+                DeValue::Array(elements) if has_elements => {
+                    self.note_unknown_elements(&field, elements, unknowns);
+                }
+                _ if self.asked.contains(&shape) => {}
+                other if has_keys || has_elements => {
+                    unknowns.push(self.not_a_section(&field, value.span(), other, has_elements));
+                }
+                other => unknowns.push(Mistake {
+                    place: self.place_of(key.span()),
+                    message: self.unknown(path, key.get_ref(), other.is_table()),
+                    field,
+                }),
+            }
+        }
+    }
+
+    fn note_unknown_elements(
+        &self,
+        list: &str,
+        elements: &[Spanned<DeValue<'s>>],
+        unknowns: &mut Vec<Mistake>,
+    ) {
+        let may_be_values = self.asked.contains(&pattern(list));
+        for (number, element) in elements.iter().enumerate() {
+            let field = format!("{list}[{number}]");
+            match element.get_ref() {
+                DeValue::Table(table) => self.note_unknowns(&field, table, unknowns),
+                _ if may_be_values => {}
+                other => unknowns.push(self.not_a_section(list, element.span(), other, true)),
+            }
+        }
+    }
+
+    fn not_a_section(
+        &self,
+        field: &str,
+        span: Range<usize>,
+        value: &DeValue<'_>,
+        is_list: bool,
+    ) -> Mistake {
+        let section = match is_list {
+            true => format!("tables [[{}]]", pattern(field).replace("[]", "")),
+            false if field.contains('[') => "a table".to_owned(),
+            false => format!("a section [{field}]"),
+        };
+        Mistake {
+            place: self.place_of(span),
+            field: field.to_owned(),
+            message: format!("found {}, expected {section}", found(value)),
+        }
+    }
+
+    /// What to say of a key in the table at `path` that nobody asked for.
+    fn unknown(&self, path: &str, key: &str, is_table: bool) -> String {
+        let kind = if is_table && path.is_empty() {
+            "section"
+        } else {
+            "key"
+        };
+        let prefix = join(&pattern(path), "");
+        let known = (self.asked.iter()).filter_map(|field| field.strip_prefix(prefix.as_str()));
+        let mut names: Vec<_> = known.map(top).collect();
+        names.sort_unstable();
+        names.dedup();
+        if let Some(home) = self.home_of(key) {
+            return format!("unknown {kind} here, {home}");
+        }
+        match nearest(key, names.iter().copied()) {
+            Some(near) => format!("unknown {kind}, did you mean {near:?}?"),
+            None => format!("unknown {kind}, expected one of {}", names.join(", ")),
+        }
     }
 
     /// Where a key of that name belongs, if it exists somewhere.
@@ -316,7 +380,7 @@ impl<'s> Reader<'s> {
             .asked
             .iter()
             .find(|field| !field.contains('[') && field.rsplit('.').next() == Some(key))?;
-        Some(match field.split_once('.') {
+        Some(match field.rsplit_once('.') {
             Some((section, _)) => format!("{key:?} belongs in [{section}]"),
             None => format!("{key:?} belongs at the top, above all sections"),
         })
@@ -326,24 +390,6 @@ impl<'s> Reader<'s> {
 /// A field's section, or the field itself where it has none.
 fn top(field: &str) -> &str {
     field.split(['.', '[']).next().unwrap_or(field)
-}
-
-fn unknown<'n>(
-    kind: &str,
-    name: &str,
-    known: impl Iterator<Item = &'n str>,
-    home: Option<String>,
-) -> String {
-    let mut names: Vec<_> = known.collect();
-    names.sort_unstable();
-    names.dedup();
-    if let Some(home) = home {
-        return format!("unknown {kind} here, {home}");
-    }
-    match nearest(name, names.iter().copied()) {
-        Some(near) => format!("unknown {kind}, did you mean {near:?}?"),
-        None => format!("unknown {kind}, expected one of {}", names.join(", ")),
-    }
 }
 
 fn syntax(source: &Source, error: &toml::de::Error) -> Mistake {

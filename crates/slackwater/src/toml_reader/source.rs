@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read, in bytes.
+/// The largest configuration that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A file that has been read.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     file: PathBuf,
     text: String,
     /// Where each line begins, in bytes.
@@ -32,8 +32,19 @@ impl Source {
         }
     }
 
-    pub(super) fn read(file: &Path) -> Result<Self, Mistake> {
-        let bytes = read_bounded(file).map_err(|message| Mistake {
+    /// Reads a configuration.
+    pub(crate) fn read(file: &Path) -> Result<Self, Mistake> {
+        Self::from_bytes(file, read_bounded(file))
+    }
+
+    /// Reads a file of another kind, at most `mib` MiB of it.
+    pub(crate) fn read_large(file: &Path, mib: u32) -> Result<Self, Mistake> {
+        let most = u64::from(mib) << 20;
+        Self::from_bytes(file, read_up_to(file, most, &format!("{mib} MiB")))
+    }
+
+    fn from_bytes(file: &Path, bytes: Result<Vec<u8>, String>) -> Result<Self, Mistake> {
+        let bytes = bytes.map_err(|message| Mistake {
             place: Place::File(file.to_owned()),
             field: String::new(),
             message,
@@ -61,16 +72,16 @@ impl Source {
         }
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// The line and column of a span of bytes. One that runs over several lines is cut at the end of its first.
-    pub(super) fn place(&self, span: Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
         let start = self.floor(span.start);
         let end = self.floor(span.end).max(start);
         let line = self.line_starts.partition_point(|&begin| begin <= start);
@@ -102,8 +113,13 @@ impl Source {
     }
 }
 
-/// The file's bytes, or what is wrong with it.
-pub(super) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
+/// A configuration's bytes, or what is wrong with it.
+pub(crate) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
+    read_up_to(file, FILE_BYTES_MAX, "1 MiB, expected a configuration file")
+}
+
+fn read_up_to(file: &Path, bytes_max: u64, told: &str) -> Result<Vec<u8>, String> {
+    let larger = format!("is larger than {told}");
     let told = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),
         ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
@@ -113,11 +129,11 @@ pub(super) fn read_bounded(file: &Path) -> Result<Vec<u8>, String> {
     let opened = File::open(file).map_err(told)?;
     let mut bytes = Vec::new();
     opened
-        .take(FILE_BYTES_MAX + 1)
+        .take(bytes_max + 1)
         .read_to_end(&mut bytes)
         .map_err(told)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("is larger than 1 MiB, expected a configuration file".to_owned());
+    if bytes.len() as u64 > bytes_max {
+        return Err(larger);
     }
     Ok(bytes)
 }

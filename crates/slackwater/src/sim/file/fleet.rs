@@ -1,0 +1,103 @@
+//! The tables `[[fleet]]`: replicas of one kind each.
+
+use super::keys::{Kind, count, decimal, kind, needed_count, needed_decimal, needed_span, span};
+use super::trace::read_trace;
+use crate::toml_reader::Reader;
+use core::time::Duration;
+use slackwater_sim::scenario::{Failure, Group, Hobble, Service, Sharing, Stall};
+
+const SERVICES: &[Kind] = &[
+    ("shared", &["cores", "bucket", "burst", "contention_loss"]),
+    ("fifo", &["workers"]),
+    ("latency", &["trace", "trace_column", "trace_unit"]),
+];
+
+/// Until the run ends, however long it is.
+const FOREVER: Duration = Duration::MAX;
+
+/// The replicas; empty only after a mistake.
+pub(super) fn read_fleet(reader: &mut Reader<'_>) -> Vec<Group> {
+    let groups = reader.count_tables("fleet");
+    if groups == 0 && !reader.has("fleet") {
+        reader.add_missing_key("fleet", "at least one table [[fleet]] with the key count");
+    }
+    let groups = (0..groups).map(|number| read_group(reader, &format!("fleet[{number}]")));
+    groups.collect()
+}
+
+fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
+    let key = |name: &str| format!("{group}.{name}");
+    let count = needed_count(reader, &key("count"), true);
+    let service = read_service(reader, group);
+    let slowness = decimal(reader, &key("slowness"), 1.0);
+    let io_wait = span(reader, &key("io_wait"), Duration::ZERO);
+    let failure = read_failure(reader, &key("failure"));
+    let stall = read_stall(reader, &key("stall"));
+    let hobble = read_hobble(reader, &key("hobble"));
+    // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+    Group {
+        count: count.unwrap_or(1),
+        service: service.unwrap_or(Service::Latency),
+        slowness,
+        failure,
+        stall,
+        hobble,
+        io_wait,
+    }
+}
+
+fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
+    let key = |name: &str| format!("{group}.{name}");
+    let service = kind(reader, group, "service", Some("shared"), SERVICES)?;
+    Some(match service {
+        "fifo" => Service::Fifo {
+            workers: count(reader, &key("workers"), 1),
+        },
+        "latency" if reader.has(&key("trace")) => Service::LatencyTrace(read_trace(reader, group)?),
+        "latency" => Service::Latency,
+        _ => Service::Shared(Sharing {
+            cores: decimal(reader, &key("cores"), 1.0),
+            bucket: decimal(reader, &key("bucket"), 0.0),
+            burst: decimal(reader, &key("burst"), 1.0),
+            contention_loss: decimal(reader, &key("contention_loss"), 0.0),
+        }),
+    })
+}
+
+fn read_failure(reader: &mut Reader<'_>, section: &str) -> Option<Failure> {
+    let is_there = reader.has_section(section);
+    let share = needed_decimal(reader, &format!("{section}.share"), is_there);
+    let cost_share = decimal(reader, &format!("{section}.cost_share"), 0.0);
+    let from = span(reader, &format!("{section}.from"), Duration::ZERO);
+    let until = span(reader, &format!("{section}.until"), FOREVER);
+    Some(Failure {
+        share: share?,
+        cost_share,
+        from,
+        until,
+    })
+}
+
+fn read_stall(reader: &mut Reader<'_>, section: &str) -> Option<Stall> {
+    let is_there = reader.has_section(section);
+    let every = needed_span(reader, &format!("{section}.every"), is_there);
+    let lasts = needed_span(reader, &format!("{section}.lasts"), is_there);
+    Some(Stall {
+        every: every?,
+        lasts: lasts?,
+    })
+}
+
+fn read_hobble(reader: &mut Reader<'_>, section: &str) -> Option<Hobble> {
+    let is_there = reader.has_section(section);
+    let from = span(reader, &format!("{section}.from"), Duration::ZERO);
+    let until = span(reader, &format!("{section}.until"), FOREVER);
+    let capacity = decimal(reader, &format!("{section}.capacity"), 1.0);
+    let latency = needed_span(reader, &format!("{section}.latency"), false);
+    is_there.then_some(Hobble {
+        from,
+        until,
+        capacity,
+        latency,
+    })
+}

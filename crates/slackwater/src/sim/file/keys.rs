@@ -1,0 +1,108 @@
+//! How keys of a scenario are read: those with defaults, those that have to be there, those that another one calls for.
+//!
+//! Only the kind of a value is checked here; ranges are the scenario's own business
+//! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written down twice.
+
+use crate::toml_reader::Reader;
+use crate::toml_reader::values::{Unfit, duration, number, one_of, whole};
+use core::time::Duration;
+use toml::de::DeValue;
+
+pub(super) const SPAN_EXPECTED: &str = "a duration from 0 up, such as \"50ms\"";
+const COUNT_EXPECTED: &str = "a whole number from 0 up";
+
+/// A kind of something, and the keys that only some kinds have.
+pub(super) type Kind = (&'static str, &'static [&'static str]);
+
+/// A time span, or its default.
+pub(super) fn span(reader: &mut Reader<'_>, field: &str, default: Duration) -> Duration {
+    reader
+        .setting(field, default, SPAN_EXPECTED, duration)
+        .value
+}
+
+/// A number, or its default.
+pub(super) fn decimal(reader: &mut Reader<'_>, field: &str, default: f64) -> f64 {
+    reader.setting(field, default, "", number).value
+}
+
+/// A whole number, or its default.
+pub(super) fn count(reader: &mut Reader<'_>, field: &str, default: usize) -> usize {
+    reader.setting(field, default, COUNT_EXPECTED, whole).value
+}
+
+/// A time span that has to be there if `is_needed`.
+pub(super) fn needed_span(
+    reader: &mut Reader<'_>,
+    field: &str,
+    is_needed: bool,
+) -> Option<Duration> {
+    needed(reader, field, is_needed, SPAN_EXPECTED, duration)
+}
+
+/// A number that has to be there if `is_needed`.
+pub(super) fn needed_decimal(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<f64> {
+    needed(reader, field, is_needed, "a number", number)
+}
+
+/// A whole number that has to be there if `is_needed`.
+pub(super) fn needed_count(reader: &mut Reader<'_>, field: &str, is_needed: bool) -> Option<usize> {
+    needed(reader, field, is_needed, COUNT_EXPECTED, whole)
+}
+
+fn needed<T>(
+    reader: &mut Reader<'_>,
+    field: &str,
+    is_needed: bool,
+    expected: &str,
+    parse: impl FnOnce(&DeValue<'_>) -> Result<T, Unfit>,
+) -> Option<T> {
+    match reader.take(field) {
+        Some(item) => reader.note(item.read(parse, expected)),
+        None => {
+            if is_needed {
+                reader.add_missing_key(field, expected);
+            }
+            None
+        }
+    }
+}
+
+/// Which of `kinds` the section is of, by its key `selector`. Keys that only other kinds have are mistakes: they would do
+/// nothing. `None` after a mistake in `selector` itself.
+pub(super) fn kind(
+    reader: &mut Reader<'_>,
+    section: &str,
+    selector: &str,
+    default: Option<&'static str>,
+    kinds: &[Kind],
+) -> Option<&'static str> {
+    let field = format!("{section}.{selector}");
+    let names: Vec<_> = kinds.iter().map(|&(name, _)| (name, name)).collect();
+    let chosen = match (reader.take(&field), default) {
+        (Some(item), _) => reader.note(item.read(|value| one_of(value, &names), "")),
+        (None, Some(default)) => Some(default),
+        (None, None) => {
+            let quoted: Vec<_> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+            reader.add_missing_key(&field, &format!("one of {}", quoted.join(", ")));
+            None
+        }
+    };
+    for key in kinds.iter().flat_map(|(_, keys)| *keys) {
+        let Some(item) = reader.take(&format!("{section}.{key}")) else {
+            continue;
+        };
+        let owners = kinds.iter().filter(|(_, keys)| keys.contains(key));
+        let owners: Vec<_> = owners.map(|(name, _)| *name).collect();
+        if let Some(chosen) = chosen
+            && !owners.contains(&chosen)
+        {
+            let owners: Vec<_> = owners.iter().map(|name| format!("{name:?}")).collect();
+            reader.add_mistake(item.mistake(format!(
+                "does nothing with {selector} = {chosen:?}, only with {}",
+                owners.join(", ")
+            )));
+        }
+    }
+    chosen
+}

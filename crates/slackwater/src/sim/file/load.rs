@@ -1,0 +1,110 @@
+//! The section `[load]`: who sends queries, and how many.
+
+use super::keys::{decimal, span};
+use crate::toml_reader::values::{found, number, one_of, whole};
+use crate::toml_reader::{Item, Mistake, Reader, Said};
+use core::time::Duration;
+use slackwater_sim::Scenario;
+use slackwater_sim::scenario::{Arrivals, Hedge, Load};
+use toml::de::DeValue;
+
+const CLIENTS_EXPECTED: &str = "a number of clients, or a list of their shares such as [1, 1, 3]";
+
+/// How many queries there are.
+#[derive(Clone, Debug)]
+pub(super) enum Rate {
+    /// Queries a second.
+    Absolute(f64),
+    /// A share of what the fleet can do; known once fleet and cost are.
+    Utilization(f64, Said),
+}
+
+/// The load, but for the rate, which is 0 in it until it is known.
+#[derive(Clone, Debug)]
+pub(super) struct LoadSection {
+    /// `None` after a mistake.
+    pub(super) rate: Option<Rate>,
+    pub(super) load: Load,
+}
+
+pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
+    let arrivals = [
+        ("poisson", Arrivals::Poisson),
+        ("regular", Arrivals::Regular),
+    ];
+    LoadSection {
+        rate: read_rate(reader),
+        load: Load {
+            rate: 0.0,
+            clients: read_clients(reader),
+            arrivals: reader
+                .setting("load.arrivals", Arrivals::Poisson, "", |value| {
+                    one_of(value, &arrivals)
+                })
+                .value,
+            hedge: read_hedge(reader),
+        },
+    }
+}
+
+fn read_rate(reader: &mut Reader<'_>) -> Option<Rate> {
+    match (reader.take("load.rate"), reader.take("load.utilization")) {
+        (Some(rate), None) => reader.note(rate.read(number, "")).map(Rate::Absolute),
+        (None, Some(share)) => {
+            let said = share.said.clone();
+            let share = reader.note(share.read(number, ""))?;
+            Some(Rate::Utilization(share, said))
+        }
+        (Some(_), Some(share)) => {
+            reader.add_mistake(share.mistake("is said beside load.rate, expected one of the two"));
+            None
+        }
+        (None, None) => {
+            reader.add_missing_key(
+                "load.rate",
+                "queries a second, or load.utilization as a share of the fleet's capacity",
+            );
+            None
+        }
+    }
+}
+
+/// Each client's share; one client if nothing is said.
+fn read_clients(reader: &mut Reader<'_>) -> Vec<f64> {
+    let Some(item) = reader.take("load.clients") else {
+        return vec![1.0];
+    };
+    let shares = match &item.value {
+        DeValue::Integer(_) => even_clients(&item),
+        DeValue::Array(_) => {
+            let items = reader.take_list("load.clients").unwrap_or_default();
+            let shares = items.iter().map(|item| item.read(number, ""));
+            shares.collect()
+        }
+        other => Err(item.mistake(format!(
+            "found {}, expected {CLIENTS_EXPECTED}",
+            found(other)
+        ))),
+    };
+    reader.note(shares).unwrap_or_else(|| vec![1.0])
+}
+
+fn even_clients(item: &Item<'_>) -> Result<Vec<f64>, Mistake> {
+    let most = Scenario::CLIENTS_MAX;
+    let range = format!("from 1 to {most} clients");
+    let clients: usize = item.read(whole, &range)?;
+    // As many shares as clients: what is far too much must not be made first and refused then.
+    if clients > most {
+        return Err(item.mistake(format!("found {clients}, expected {range}")));
+    }
+    Ok(vec![1.0; clients])
+}
+
+fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
+    let hedge = Hedge {
+        after_quantile: decimal(reader, "load.hedge.after_quantile", 0.95),
+        budget: decimal(reader, "load.hedge.budget", 0.02),
+        delay_min: span(reader, "load.hedge.delay_min", Duration::from_millis(1)),
+    };
+    reader.has_section("load.hedge").then_some(hedge)
+}

@@ -1,0 +1,140 @@
+//! Scenario files: a user's own fleet as TOML, read into a [`Scenario`] and the settings of the policies to play it under.
+//!
+//! | keys | read in |
+//! |---|---|
+//! | `deadline`, `cancel_expired`, `warmup`, `span` | here |
+//! | `[load]` | `load` |
+//! | `[cost]` | `cost` |
+//! | `[[fleet]]` | `fleet` |
+//! | `[antagonists]`, `[network]` | `surroundings` |
+//! | `[[event]]` | `event` |
+//! | `[prequal]` and the other policies' | `crate::config` |
+//!
+//! Every key is documented in `docs/scenario.md`; a test compares the two.
+
+mod cost;
+mod event;
+mod fleet;
+mod keys;
+mod load;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+use crate::config::PolicySections;
+use crate::fault::Fault;
+use crate::toml_reader::values::boolean;
+use crate::toml_reader::{Mistake, Mistakes, Reader, Source};
+use core::time::Duration;
+use load::Rate;
+use slackwater_core::policy::PolicySettings;
+use slackwater_sim::Scenario;
+use slackwater_sim::presets::{rate_at, testbed};
+use slackwater_sim::scenario::{Cost, Service};
+use std::path::Path;
+
+/// A scenario without mistakes, and what its policies are set to.
+#[derive(Clone, Debug)]
+pub(super) struct ScenarioFile {
+    pub(super) scenario: Scenario,
+    pub(super) settings: PolicySettings,
+}
+
+impl ScenarioFile {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, in the order of the file, each in a line with file, line, column and field.
+    pub(super) fn load(file: &Path) -> Result<Self, Fault> {
+        let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]));
+        source
+            .and_then(|source| read(Reader::new(Some(&source), Vec::new())?).1)
+            .map_err(|mistakes| mistakes.fault_in("scenario"))
+    }
+}
+
+/// Stands for a rate that is not known, after a mistake.
+const PLACEHOLDER_RATE: f64 = 1.0;
+
+/// Reads every key and checks what comes of them. Also gives every key that there is.
+fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>) {
+    let reader_ref = &mut reader;
+    let second = Duration::from_secs(1);
+    let testbed = testbed();
+    let deadline = keys::span(reader_ref, "deadline", testbed.deadline);
+    let cancel_expired = reader_ref.setting("cancel_expired", false, "", boolean);
+    let warmup = keys::span(reader_ref, "warmup", 10 * second);
+    let span = keys::span(reader_ref, "span", 60 * second);
+    let load = load::read_load(reader_ref);
+    let cost = cost::read_cost(reader_ref);
+    let fleet = fleet::read_fleet(reader_ref);
+    let antagonists = surroundings::read_antagonists(reader_ref, &testbed);
+    let network = surroundings::read_network(reader_ref, &testbed);
+    let events = event::read_events(reader_ref);
+    let policies = PolicySections::read(reader_ref);
+    let settings = policies.settings(reader_ref);
+    let mut scenario = Scenario {
+        load: load.load,
+        // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+        cost: cost.unwrap_or(Cost::Fixed(Duration::from_millis(1))),
+        fleet,
+        antagonists,
+        network,
+        events,
+        deadline,
+        cancel_expired: cancel_expired.value,
+        warmup,
+        span,
+    };
+    scenario.load.rate = match load.rate {
+        Some(Rate::Absolute(rate)) => rate,
+        Some(Rate::Utilization(share, said)) => {
+            let rate = rate_of(share, &scenario).map_err(|message| said.mistake(message));
+            reader_ref.note(rate).unwrap_or(PLACEHOLDER_RATE)
+        }
+        None => PLACEHOLDER_RATE,
+    };
+    let found = scenario.mistakes().into_iter().map(|mistake| Mistake {
+        place: reader.place_near(&mistake.field),
+        field: mistake.field,
+        message: mistake.message,
+    });
+    let found: Vec<_> = found.collect();
+    let (fields, mut mistakes) = reader.finish();
+    for mistake in found {
+        if mistakes.iter().all(|other| other.field != mistake.field) {
+            mistakes.push(mistake);
+        }
+    }
+    if mistakes.is_empty() {
+        (fields, Ok(ScenarioFile { scenario, settings }))
+    } else {
+        (fields, Err(Mistakes::new(mistakes)))
+    }
+}
+
+/// Queries a second that use `share` of what the fleet can do when nothing is wrong with it.
+fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
+    if share <= 0.0 {
+        return Err(format!(
+            "found {share}, expected above 0, where 1 is all that the fleet can do"
+        ));
+    }
+    let replays =
+        |service: &Service| matches!(service, Service::Latency | Service::LatencyTrace(_));
+    if scenario.fleet.iter().any(|group| replays(&group.service)) {
+        return Err(
+            "does not go with service = \"latency\", which takes any load; expected load.rate instead"
+                .to_owned(),
+        );
+    }
+    let rate = rate_at(share, &scenario.fleet, &scenario.cost);
+    // Otherwise a cost or a capacity is impossible, and told as such.
+    Ok(if rate.is_finite() && rate > 0.0 {
+        rate
+    } else {
+        PLACEHOLDER_RATE
+    })
+}

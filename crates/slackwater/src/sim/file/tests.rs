@@ -1,0 +1,93 @@
+//! Scenario files from the inside: what a file amounts to, and that the documentation has every key. Broken files are in
+//! `tests/fixtures/sim`, driven by `tests/sim.rs` through the command itself.
+
+use super::*;
+use slackwater_sim::presets;
+use slackwater_sim::scenario::{Arrivals, Change, Group, Sharing};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn everything() -> PathBuf {
+    root().join("crates/slackwater/tests/fixtures/sim/good/everything.sim.toml")
+}
+
+fn load(file: &Path) -> ScenarioFile {
+    ScenarioFile::load(file).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+#[test]
+fn the_testbeds_file_is_the_testbed() {
+    let file = load(&root().join("deploy/examples/testbed.sim.toml"));
+    assert_eq!(file.scenario, presets::at_load(1.27, presets::testbed()));
+}
+
+#[test]
+fn six_lines_are_a_scenario() {
+    let scenario = load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml")).scenario;
+    let sharing = Sharing {
+        cores: 1.0,
+        bucket: 0.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+    };
+    assert_eq!(scenario.fleet, [Group::healthy(8, Service::Shared(sharing))]);
+    assert_eq!(scenario.load.clients, [1.0]);
+    assert_eq!(scenario.load.arrivals, Arrivals::Poisson);
+    assert_eq!(scenario.load.hedge, None);
+    assert!((scenario.load.rate - 0.85 * 8.0 / 0.005).abs() < 1e-9);
+    assert_eq!(scenario.cost, Cost::Exponential(5 * MS));
+    assert_eq!((scenario.antagonists, scenario.events.len()), (None, 0));
+    assert_eq!(scenario.network, presets::testbed().network);
+    assert_eq!(scenario.deadline, 5_000 * MS);
+    assert!(!scenario.cancel_expired);
+    assert_eq!((scenario.warmup, scenario.span), (10_000 * MS, 60_000 * MS));
+}
+
+#[test]
+fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
+    let ScenarioFile { scenario, settings } = load(&everything());
+    assert_eq!(scenario.load.clients, [1.0, 1.0, 2.5]);
+    assert_eq!(scenario.replicas(), 11);
+    let trace: &[Duration] = &[MS / 2, 3 * MS, 12 * MS];
+    assert_eq!(scenario.fleet[2].service, Service::LatencyTrace(trace.into()));
+    assert_eq!(scenario.fleet[0].stall.map(|stall| stall.lasts), Some(200 * MS));
+    assert_eq!(scenario.fleet[0].failure.map(|failure| failure.until), Some(Duration::MAX));
+    assert_eq!(scenario.events[1].change, Change::Restart { down_for: 500 * MS });
+    assert_eq!(scenario.antagonists.map(|them| them.machines), Some(20));
+    assert_eq!(settings.prequal.pool_capacity, 8);
+    assert_eq!(settings.peak_ewma.choices, 3);
+}
+
+/// Every key that the program asks for, with the lists' elements as `fleet[].cores`.
+fn all_fields() -> BTreeSet<String> {
+    let source = Source::read(&everything()).expect("a fixture");
+    let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
+    let fields = read(reader).0.into_iter();
+    fields.filter(|field| !field.ends_with("[]")).collect()
+}
+
+/// Of the policies' sections: documented with `serve`'s configuration, where a test compares them.
+fn is_policys(field: &str) -> bool {
+    let file = std::fs::read_to_string(root().join("docs/configuration.md")).expect("documentation");
+    field.contains('.') && file.contains(&format!("| `{field}` |"))
+}
+
+#[test]
+fn the_documentation_has_every_key_and_no_other() {
+    let text = std::fs::read_to_string(root().join("docs/scenario.md")).expect("documentation");
+    let documented: BTreeSet<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .map(str::to_owned)
+        .collect();
+    let own: BTreeSet<String> = (all_fields().into_iter())
+        .filter(|field| !is_policys(field))
+        .collect();
+    assert_eq!(documented, own);
+}

@@ -1,0 +1,106 @@
+//! A trace as CSV: one value a line, or one column of many.
+
+use super::{Unit, VALUE_EXPECTED, VALUES_MAX};
+use crate::toml_reader::{Mistake, Source, nearest};
+use core::time::Duration;
+use csv::{ReaderBuilder, StringRecord, Trim};
+
+/// The values of `column`, or of the only one. Lines that begin with `#` are comments.
+pub(super) fn read(
+    source: &Source,
+    column: Option<&str>,
+    unit: Unit,
+) -> Result<Vec<Duration>, Mistake> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .comment(Some(b'#'))
+        .trim(Trim::All)
+        .from_reader(source.text().as_bytes());
+    let mut records = reader.records();
+    let mut next = || {
+        let record = records.next()?;
+        Some(record.map_err(|error| at_line(source, 0, "", format!("is no CSV: {error}"))))
+    };
+    let index = match column {
+        None => 0,
+        Some(name) => match next() {
+            None => return Ok(Vec::new()),
+            Some(head) => index_of(source, &head?, name)?,
+        },
+    };
+    let mut values = Vec::new();
+    while let Some(record) = next() {
+        let record = record?;
+        let field = column.unwrap_or("value");
+        let mistake = |message| at_line(source, start(&record), field, message);
+        if column.is_none() && record.len() > 1 {
+            return Err(mistake(format!(
+                "found {} columns, expected one value a line, or trace_column with a column's name",
+                record.len()
+            )));
+        }
+        let text = record.get(index).unwrap_or_default();
+        let value = text.parse().ok().and_then(|value| unit.duration(value));
+        let Some(value) = value else {
+            let hint = if values.is_empty() && column.is_none() {
+                "; if the first line names columns, say which one with trace_column"
+            } else {
+                ""
+            };
+            return Err(mistake(format!(
+                "found {text:?}, expected {VALUE_EXPECTED}{hint}"
+            )));
+        };
+        if values.len() == VALUES_MAX {
+            return Err(mistake(format!(
+                "is one too many, expected at most {VALUES_MAX} values"
+            )));
+        }
+        values.push(value);
+    }
+    Ok(values)
+}
+
+fn index_of(source: &Source, head: &StringRecord, name: &str) -> Result<usize, Mistake> {
+    head.iter()
+        .position(|column| column == name)
+        .ok_or_else(|| {
+            let hint = match nearest(name, head) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => "the first line has to name the columns".to_owned(),
+            };
+            at_line(
+                source,
+                start(head),
+                name,
+                format!("there is no such column, {hint}"),
+            )
+        })
+}
+
+fn start(record: &StringRecord) -> usize {
+    let byte = record.position().map_or(0, csv::Position::byte);
+    usize::try_from(byte).unwrap_or(usize::MAX)
+}
+
+/// A mistake at the line that has byte `start`. The position of a record is where the one before ended: blank lines and
+/// comments may stand between.
+fn at_line(source: &Source, start: usize, field: &str, message: String) -> Mistake {
+    let mut start = start;
+    let rest = source.text().get(start..).unwrap_or_default();
+    for line in rest.split_inclusive('\n') {
+        let text = line.trim();
+        if !(text.is_empty() || text.starts_with('#')) {
+            break;
+        }
+        start += line.len();
+    }
+    let line = source.text().get(start..).unwrap_or_default();
+    let end = start + line.lines().next().unwrap_or_default().len();
+    Mistake {
+        place: source.place(start..end),
+        field: field.to_owned(),
+        message,
+    }
+}

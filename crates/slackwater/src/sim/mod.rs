@@ -1,0 +1,105 @@
+//! The sub-command `slackwater sim`: the testbed in virtual time, from the command line.
+//!
+//! | | |
+//! |---|---|
+//! | a user's scenario file | `file` |
+//! | `sim run`: a scenario under several policies | `play` |
+//! | `sim size`: how many replicas they need | `size` |
+//! | `sim fig6` and the other figures, `sim all`, `sim list` | `figures` |
+//! | seeds, seconds, threads | `effort` |
+//! | policies by name | `policies` |
+//! | how far it has come, and how it is stopped | `progress`, `stop` |
+//! | what a page says of where it came from | `written` |
+
+mod effort;
+mod figures;
+mod file;
+mod play;
+mod policies;
+mod progress;
+mod size;
+mod stop;
+mod written;
+
+use crate::fault::Fault;
+use clap::{ArgMatches, Command as Parser, FromArgMatches, Subcommand};
+use slackwater_sim::figure::{FIGURES, Figure, named};
+
+/// Arguments of `slackwater sim`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = figures::EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The fixed sub-commands.
+#[derive(Debug, Subcommand)]
+enum Fixed {
+    /// Play your own fleet, a scenario file, under several policies
+    Run(play::Args),
+    /// Find how many replicas each policy needs to keep a service level
+    Size(size::Args),
+    /// List the figures
+    List,
+    /// Play all figures
+    All(figures::Args),
+}
+
+/// What is to be done: a fixed sub-command, or a figure by its name.
+#[derive(Debug)]
+enum Command {
+    Fixed(Fixed),
+    Figure(String, figures::Args),
+}
+
+/// The figures' sub-commands come from their list, so that a new figure has one at once, with its help.
+impl Subcommand for Command {
+    fn augment_subcommands(parser: Parser) -> Parser {
+        let figure = |figure: &&dyn Figure| {
+            <figures::Args as clap::Args>::augment_args(
+                Parser::new(figure.name()).about(figure.title()),
+            )
+        };
+        Fixed::augment_subcommands(parser).subcommands(FIGURES.iter().map(figure))
+    }
+
+    fn augment_subcommands_for_update(parser: Parser) -> Parser {
+        Self::augment_subcommands(parser)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Fixed::has_subcommand(name) || named(name).is_some()
+    }
+}
+
+impl FromArgMatches for Command {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some((name, arguments)) if named(name).is_some() => {
+                let arguments = figures::Args::from_arg_matches(arguments)?;
+                Ok(Self::Figure(name.to_owned(), arguments))
+            }
+            _ => Fixed::from_arg_matches(matches).map(Self::Fixed),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Runs `slackwater sim`.
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    match args.command {
+        Command::Fixed(Fixed::Run(args)) => play::run(&args),
+        Command::Fixed(Fixed::Size(args)) => size::run(args),
+        Command::Fixed(Fixed::List) => figures::list(),
+        Command::Fixed(Fixed::All(args)) => figures::run(FIGURES, &args),
+        Command::Figure(name, args) => {
+            let figure: Vec<_> = named(&name).into_iter().collect();
+            figures::run(&figure, &args)
+        }
+    }
+}

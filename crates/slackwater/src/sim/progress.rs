@@ -1,0 +1,123 @@
+//! How far the work has come, for whoever waits: a bar with the time left, or plain lines where standard error is no
+//! terminal.
+
+use core::time::Duration;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use slackwater_sim::runner::Progress;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Steps of the bar.
+const STEPS: f64 = 1_000.0;
+/// Between two lines, where there is no bar.
+const LINE_PERIOD: Duration = Duration::from_secs(10);
+
+/// The progress of one piece of work.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// What is worked on.
+    name: String,
+    bar: Option<ProgressBar>,
+    start: Instant,
+    /// When a line was last written.
+    line: Mutex<Instant>,
+}
+
+impl Meter {
+    pub(super) fn new(name: impl Into<String>) -> Self {
+        let start = Instant::now();
+        Self {
+            name: name.into(),
+            bar: io::stderr().is_terminal().then(bar),
+            start,
+            line: Mutex::new(start),
+        }
+    }
+
+    /// Since the work began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Shows how far the runs have come.
+    pub(super) fn show(&self, progress: Progress) {
+        let Progress { done, total, share } = progress;
+        let left = time_left(self.elapsed(), share);
+        match &self.bar {
+            Some(bar) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a share of the steps, and a float's conversion saturates"
+                )]
+                bar.set_position((share * STEPS) as u64);
+                bar.set_message(format!("{}: {done} of {total} runs, {left}", self.name));
+            }
+            None => self.line(&format!(
+                "{}: {:.0} %, {done} of {total} runs, {left}",
+                self.name,
+                share * 100.0
+            )),
+        }
+    }
+
+    /// Shows what is being done, where nobody can say how much there is to do.
+    pub(super) fn tell(&self, what: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{}: {what}", self.name)),
+            None => self.line(&format!("{}: {what}", self.name)),
+        }
+    }
+
+    fn line(&self, text: &str) {
+        let mut last = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() >= LINE_PERIOD {
+            *last = Instant::now();
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
+    // An unusable template would leave indicatif's own bar.
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn time_left(elapsed: Duration, share: f64) -> String {
+    let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
+    if !seconds.is_finite() {
+        return "time left unknown".to_owned();
+    }
+    if seconds < 100.0 {
+        format!("{seconds:.0} s left")
+    } else {
+        format!("{:.0} min left", seconds / 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_takes_as_long_as_what_was_done() {
+        let minute = Duration::from_mins(1);
+        assert_eq!(time_left(minute, 0.5), "60 s left");
+        assert_eq!(time_left(minute, 0.1), "9 min left");
+        assert_eq!(time_left(minute, 1.0), "0 s left");
+        assert_eq!(time_left(minute, 0.0), "time left unknown");
+    }
+}

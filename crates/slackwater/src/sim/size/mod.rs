@@ -1,0 +1,234 @@
+//! `slackwater sim size`: how many replicas each policy needs to keep a service level.
+//!
+//! The scenario's total rate is held and the number of replicas varied. A number is enough if every objective holds on every
+//! seed, and with one replica more as well (`search` says why).
+
+mod scale;
+mod search;
+mod slo;
+mod table;
+
+use super::effort::{Effort, EffortArgs};
+use super::file::ScenarioFile;
+use super::policies;
+use super::progress::Meter;
+use super::stop::Stop;
+use crate::fault::Fault;
+use crate::output::print;
+use scale::scaled;
+use search::Search;
+use slackwater_sim::runner::{Job, run_all};
+use slackwater_sim::{Measured, PolicyChoice, Scenario};
+use slo::Slo;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What `--policy all` stands for.
+const ALL: &str = "all";
+/// Times the file's number of replicas, where `--most` is not given.
+const MOST_TIMES: usize = 16;
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater sim size my-fleet.toml --slo p99.9=300ms
+  slackwater sim size my-fleet.toml --slo p99=50ms --slo errors=0.1% --policy prequal,peak_ewma,round_robin
+  slackwater sim size my-fleet.toml --slo mean=20ms --policy all --most 500
+
+The file's total rate is held; the number of its replicas is varied, groups in proportion. An objective has to hold on
+every seed. A query that failed counts as never answered.
+Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad arguments or file; 130 stopped.";
+
+/// Arguments of `slackwater sim size`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The scenario, a TOML file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What has to hold: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be given several times
+    #[arg(long = "slo", value_name = "WHAT=BOUND", required = true)]
+    slos: Vec<String>,
+    /// The policies to size, separated by commas, or "all"
+    #[arg(
+        long = "policy",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "prequal,least_loaded,round_robin"
+    )]
+    policies: Vec<String>,
+    /// Give up beyond N replicas [default: 16 times the file's, at most 10000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    most: Option<usize>,
+    #[command(flatten)]
+    effort: EffortArgs,
+}
+
+/// One policy's search, and what was measured on the way: seed by seed, for each number of replicas.
+#[derive(Debug)]
+struct Sizing {
+    policy: PolicyChoice,
+    search: Search,
+    tried: BTreeMap<usize, Vec<Measured>>,
+}
+
+/// What is asked, once it is known to make sense.
+#[derive(Debug)]
+struct Question {
+    scenario: Scenario,
+    slos: Vec<Slo>,
+    effort: Effort,
+}
+
+/// Runs `slackwater sim size`.
+pub(super) fn run(args: Args) -> Result<(), Fault> {
+    let effort = args.effort.effort()?;
+    let slos = args
+        .slos
+        .iter()
+        .map(|text| Slo::parse(text).map_err(|why| Fault::usage(format!("--slo {text:?}: {why}"))));
+    let slos = slos.collect::<Result<Vec<_>, _>>()?;
+    let ScenarioFile {
+        mut scenario,
+        settings,
+    } = ScenarioFile::load(&args.file)?;
+    effort.apply(&mut scenario)?;
+    let most = most(args.most, &scenario)?;
+    let names = match args.policies.as_slice() {
+        [only] if only == ALL => PolicyChoice::names().map(str::to_owned).collect(),
+        _ => args.policies,
+    };
+    let policies = policies::choose("--policy", &names, &settings)?;
+    let question = Question {
+        scenario,
+        slos,
+        effort,
+    };
+    question.warn_of_luck();
+    let stop = Stop::on_signals()?;
+    let meter = Meter::new("size");
+    let sized = question.answer(policies, most, &meter, &stop)?;
+    let elapsed = meter.elapsed();
+    drop(meter);
+    let text = table::text(&question, &sized, most);
+    print(&format!("{text}{}\n", table::effort(&sized, elapsed)))
+}
+
+fn most(asked: Option<usize>, scenario: &Scenario) -> Result<usize, Fault> {
+    let limit = Scenario::REPLICAS_MAX;
+    let Some(most) = asked else {
+        return Ok((scenario.replicas() * MOST_TIMES).min(limit));
+    };
+    if (1..=limit).contains(&most) {
+        Ok(most)
+    } else {
+        Err(Fault::usage(format!(
+            "--most {most}: must be from 1 to {limit}"
+        )))
+    }
+}
+
+impl Question {
+    /// Sizes all policies at the same time, so that threads have enough to do.
+    fn answer(
+        &self,
+        policies: Vec<PolicyChoice>,
+        most: usize,
+        meter: &Meter,
+        stop: &Stop,
+    ) -> Result<Vec<Sizing>, Fault> {
+        let least = (1..=most).find(|&replicas| scaled(&self.scenario, replicas).is_some());
+        let Some(least) = least else {
+            return Err(Fault::usage(format!(
+                "--most {most}: is too few for the replicas that events are about"
+            )));
+        };
+        let start = self.scenario.replicas().clamp(least, most);
+        let mut sizings: Vec<_> = policies
+            .into_iter()
+            .map(|policy| Sizing {
+                policy,
+                search: Search::new(least, start, most),
+                tried: BTreeMap::new(),
+            })
+            .collect();
+        while self.advance(&mut sizings, meter, stop) {
+            if stop.is_set() {
+                return Err(Stop::fault("no policy was sized to its end"));
+            }
+        }
+        Ok(sizings)
+    }
+
+    /// Plays the next number of replicas of every search that has one; `false` once none has.
+    fn advance(&self, sizings: &mut [Sizing], meter: &Meter, stop: &Stop) -> bool {
+        let mut jobs = Vec::new();
+        let mut tries = Vec::new();
+        for (index, sizing) in sizings.iter_mut().enumerate() {
+            let Some((replicas, scenario)) = sizing.next_try(&self.scenario) else {
+                continue;
+            };
+            tries.push((index, replicas));
+            jobs.extend((1..=self.effort.seeds).map(|seed| Job {
+                scenario: Arc::clone(&scenario),
+                policy: sizing.policy.clone(),
+                seed,
+            }));
+        }
+        if tries.is_empty() {
+            return false;
+        }
+        let told: Vec<_> = tries
+            .iter()
+            .map(|&(index, replicas)| format!("{} {replicas}", sizings[index].policy.name))
+            .collect();
+        meter.tell(&format!("trying {}", told.join(", ")));
+        let mut runs = run_all(&jobs, self.effort.threads, &|_| (), stop.flag()).into_iter();
+        for (index, replicas) in tries {
+            let seeds = usize::try_from(self.effort.seeds).unwrap_or(usize::MAX);
+            let played: Vec<_> = runs.by_ref().take(seeds).collect();
+            if played.len() == seeds {
+                sizings[index].record(replicas, played, &self.slos);
+            }
+        }
+        true
+    }
+
+    /// Quantiles that a handful of queries decide are not worth what they take.
+    fn warn_of_luck(&self) {
+        let expected = self.scenario.load.rate * self.scenario.span.as_secs_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float's conversion saturates"
+        )]
+        let queries = expected as u64;
+        for slo in self.slos.iter().filter(|slo| slo.is_luck(queries)) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "warning: {} of some {queries} queries a seed is decided by fewer than ten of them; raise --seconds",
+                slo.name()
+            );
+        }
+    }
+}
+
+impl Sizing {
+    /// The next number to try, and the scenario with so many replicas. A number that events do not go with is not enough.
+    fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
+        loop {
+            let replicas = self.search.next()?;
+            match scaled(scenario, replicas) {
+                Some(scaled) => return Some((replicas, Arc::new(scaled))),
+                None => self.search.record(replicas, false),
+            }
+        }
+    }
+
+    fn record(&mut self, replicas: usize, runs: Vec<Measured>, slos: &[Slo]) {
+        let is_enough = runs.iter().all(|run| slos.iter().all(|slo| slo.holds(run)));
+        self.search.record(replicas, is_enough);
+        self.tried.insert(replicas, runs);
+    }
+}

@@ -1,0 +1,97 @@
+//! The same scenario with another number of replicas: its total rate is held, its groups keep their proportions.
+
+use slackwater_sim::Scenario;
+use slackwater_sim::scenario::Event;
+
+/// The scenario with `replicas` replicas; `None` if one that an event is about is not among them.
+///
+/// Groups have their shares by largest remainders (of equal ones the earlier group's); one whose share is less than a replica
+/// may be left out. An event stays with its replica's place in its group.
+pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
+    let counts: Vec<_> = scenario.fleet.iter().map(|group| group.count).collect();
+    let shares = apportioned(&counts, replicas);
+    let events = scenario
+        .events
+        .iter()
+        .map(|event| moved(*event, &counts, &shares));
+    let mut scaled = Scenario {
+        events: events.collect::<Option<_>>()?,
+        ..scenario.clone()
+    };
+    for (group, share) in scaled.fleet.iter_mut().zip(shares) {
+        group.count = share;
+    }
+    scaled.fleet.retain(|group| group.count > 0);
+    Some(scaled)
+}
+
+/// `total` in the proportions of `counts`.
+fn apportioned(counts: &[usize], total: usize) -> Vec<usize> {
+    let sum = counts.iter().sum::<usize>().max(1);
+    let mut shares: Vec<_> = counts.iter().map(|count| count * total / sum).collect();
+    let mut by_remainder: Vec<_> = (0..counts.len()).collect();
+    by_remainder.sort_by_key(|&group| core::cmp::Reverse(counts[group] * total % sum));
+    let left = total - shares.iter().sum::<usize>();
+    for group in by_remainder.into_iter().take(left) {
+        shares[group] += 1;
+    }
+    shares
+}
+
+/// The event with its replica's number in a fleet of groups of `now` replicas instead of `before`.
+fn moved(event: Event, before: &[usize], now: &[usize]) -> Option<Event> {
+    let (mut first_before, mut first_now) = (0, 0);
+    for (&before, &now) in before.iter().zip(now) {
+        let place = event.replica - first_before;
+        if place < before {
+            return (place < now).then_some(Event {
+                replica: first_now + place,
+                ..event
+            });
+        }
+        first_before += before;
+        first_now += now;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proportions_are_kept_as_well_as_whole_replicas_can() {
+        for (counts, total, expected) in [
+            (&[8][..], 3, &[3][..]),
+            (&[7, 1], 16, &[14, 2]),
+            (&[7, 1], 4, &[4, 0]),
+            (&[1, 1], 3, &[2, 1]),
+            (&[1, 1, 1], 1, &[1, 0, 0]),
+            (&[50, 30, 20], 7, &[4, 2, 1]),
+        ] {
+            assert_eq!(
+                apportioned(counts, total),
+                expected,
+                "{counts:?} to {total}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_stays_with_its_replica_or_the_fleet_is_too_small() {
+        use core::time::Duration;
+        use slackwater_sim::scenario::Change;
+        let event = |replica| Event {
+            at: Duration::ZERO,
+            replica,
+            change: Change::Restart {
+                down_for: Duration::ZERO,
+            },
+        };
+        let moved = |replica, now| moved(event(replica), &[4, 2], now).map(|event| event.replica);
+        assert_eq!(moved(3, &[8, 4]), Some(3));
+        assert_eq!(moved(4, &[8, 4]), Some(8));
+        assert_eq!(moved(5, &[2, 1]), None, "the group's second is gone");
+        assert_eq!(moved(1, &[2, 1]), Some(1));
+    }
+}

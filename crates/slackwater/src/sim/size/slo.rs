@@ -1,0 +1,233 @@
+//! Service level objectives: `p99.9=300ms`, `mean=20ms`, `errors=0.1%`.
+
+use crate::toml_reader::values::{duration, show_duration};
+use core::fmt;
+use core::time::Duration;
+use slackwater_sim::Measured;
+use toml::de::DeValue;
+
+const EXPECTED: &str = "p50, p90, p99, p99.9, p99.99 or mean with a time, or errors with a percentage, \
+                        such as p99.9=300ms or errors=0.1%";
+
+/// What has to hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Slo {
+    /// Of all queries, a share answered well within a time. One that failed counts as never answered.
+    Quantile { percent: f64, bound: Duration },
+    /// The mean latency of the queries that did not fail early.
+    Mean { bound: Duration },
+    /// The share of queries that may fail, from 0 to 1.
+    Errors { share: f64 },
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(super) enum Reached {
+    Latency(Duration),
+    /// So many queries failed that the quantile is one of them.
+    Never,
+    ErrorShare(f64),
+}
+
+impl Slo {
+    /// Reads what was given as `--slo`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        Self::parsed(text).ok_or_else(|| format!("expected {EXPECTED}"))
+    }
+
+    fn parsed(text: &str) -> Option<Self> {
+        let (what, bound) = text.split_once('=')?;
+        if what == "errors" {
+            let percent: f64 = bound.strip_suffix('%')?.trim().parse().ok()?;
+            let share = percent / 100.0;
+            return (0.0..1.0)
+                .contains(&share)
+                .then_some(Self::Errors { share });
+        }
+        let bound = duration(&DeValue::String(bound.into())).ok()?;
+        if bound.is_zero() {
+            return None;
+        }
+        if what == "mean" {
+            return Some(Self::Mean { bound });
+        }
+        let digits = what.strip_prefix('p')?;
+        let is_plain = digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let percent: f64 = digits.parse().ok().filter(|_| is_plain)?;
+        (percent > 0.0 && percent < 100.0).then_some(Self::Quantile { percent, bound })
+    }
+
+    /// What the run came to.
+    pub(super) fn reached(self, run: &Measured) -> Reached {
+        match self {
+            Self::Errors { .. } => Reached::ErrorShare(run.error_share()),
+            _ if run.latency.count() == 0 => Reached::Never,
+            Self::Mean { .. } => Reached::Latency(run.latency.mean()),
+            Self::Quantile { percent, .. } => {
+                // Of all queries, those that failed early being the slowest.
+                let share = percent / 100.0 * run.queries as f64 / run.latency.count() as f64;
+                if share > 1.0 {
+                    Reached::Never
+                } else {
+                    Reached::Latency(run.latency.quantile(share))
+                }
+            }
+        }
+    }
+
+    /// Whether the run kept it, as exactly as latencies are measured: within 0.1 %.
+    pub(super) fn holds(self, run: &Measured) -> bool {
+        match (self, self.reached(run)) {
+            (Self::Quantile { bound, .. } | Self::Mean { bound }, Reached::Latency(latency)) => {
+                latency <= bound + bound / 1_000
+            }
+            (Self::Errors { share }, Reached::ErrorShare(reached)) => reached <= share,
+            _ => false,
+        }
+    }
+
+    /// Fewer than ten queries of `queries` decide a quantile this high: what comes of it is luck.
+    pub(super) fn is_luck(self, queries: u64) -> bool {
+        match self {
+            Self::Quantile { percent, .. } => queries as f64 * (1.0 - percent / 100.0) < 10.0,
+            _ => false,
+        }
+    }
+
+    /// What is measured, without the bound.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Quantile { percent, .. } => format!("p{percent}"),
+            Self::Mean { .. } => "mean".to_owned(),
+            Self::Errors { .. } => "errors".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quantile { bound, .. } | Self::Mean { bound } => {
+                write!(f, "{} ≤ {}", self.name(), show_duration(*bound))
+            }
+            Self::Errors { share } => write!(f, "errors ≤ {} %", share * 100.0),
+        }
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Latency(latency) => {
+                let ms = latency.as_secs_f64() * 1e3;
+                // Four digits, or whole milliseconds.
+                let decimals = match ms {
+                    _ if ms < 10.0 => 3,
+                    _ if ms < 100.0 => 2,
+                    _ if ms < 1_000.0 => 1,
+                    _ => 0,
+                };
+                write!(f, "{ms:.decimals$} ms")
+            }
+            Self::Never => f.write_str("failed"),
+            Self::ErrorShare(share) => write!(f, "{:.3} %", share * 100.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn objectives_are_a_quantile_the_mean_or_errors() {
+        for (text, expected) in [
+            (
+                "p50=5ms",
+                Slo::Quantile {
+                    percent: 50.0,
+                    bound: 5 * MS,
+                },
+            ),
+            (
+                "p99.9=300ms",
+                Slo::Quantile {
+                    percent: 99.9,
+                    bound: 300 * MS,
+                },
+            ),
+            (
+                "p99.99=1m",
+                Slo::Quantile {
+                    percent: 99.99,
+                    bound: 60_000 * MS,
+                },
+            ),
+            ("mean=1.5s", Slo::Mean { bound: 1_500 * MS }),
+            ("errors=0.5%", Slo::Errors { share: 0.005 }),
+            ("errors=0%", Slo::Errors { share: 0.0 }),
+        ] {
+            assert_eq!(Slo::parse(text), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "p99",
+            "p99=",
+            "p99=300",
+            "p99=0",
+            "p99=-1s",
+            "99=1s",
+            "p0=1s",
+            "p100=1s",
+            "pnan=1s",
+            "p1e1=1s",
+            "errors=1",
+            "errors=100%",
+            "errors=-1%",
+            "errors=x%",
+            "median=1s",
+        ] {
+            assert!(Slo::parse(text).is_err(), "{text}");
+        }
+    }
+
+    fn run(latencies_ms: &[u32], failed: u64) -> Measured {
+        let mut run = Measured::nothing(1);
+        for &latency in latencies_ms {
+            run.latency.record(latency * MS);
+        }
+        run.queries = latencies_ms.len() as u64 + failed;
+        run.errors = failed;
+        run
+    }
+
+    #[test]
+    fn a_query_that_failed_counts_as_never_answered() {
+        let latencies: Vec<u32> = (1..=90).collect();
+        let (good, poor) = (run(&latencies, 0), run(&latencies, 10));
+        let slo = |percent| Slo::Quantile {
+            percent,
+            bound: 86 * MS,
+        };
+        assert!(slo(95.0).holds(&good), "86 of 90 within 86 ms");
+        assert!(!slo(95.0).holds(&poor));
+        assert_eq!(slo(95.0).reached(&poor), Reached::Never);
+        assert!(slo(86.0).holds(&poor) && !slo(87.0).holds(&poor));
+        assert!(Slo::Errors { share: 0.1 }.holds(&poor));
+        assert!(!Slo::Errors { share: 0.099 }.holds(&poor));
+        assert!(
+            !Slo::Mean { bound: 1000 * MS }.holds(&run(&[], 0)),
+            "nothing was shown"
+        );
+    }
+
+    #[test]
+    fn a_quantile_of_few_queries_is_luck() {
+        let slo = Slo::parse("p99.9=1s").expect("valid");
+        assert!(slo.is_luck(9_999) && !slo.is_luck(10_001));
+    }
+}

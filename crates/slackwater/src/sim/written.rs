@@ -1,0 +1,51 @@
+//! What is written besides text: where it came from, and which files there are.
+
+use crate::fault::Fault;
+use crate::output::print;
+use core::time::Duration;
+use slackwater_sim::report::{RunInfo, WriteError};
+use std::path::PathBuf;
+
+/// What a page says of the run.
+pub(super) fn run_info(threads: usize, wall: Duration) -> RunInfo {
+    let arguments = std::env::args_os().skip(1);
+    let words = arguments.map(|argument| shell_word(&argument.to_string_lossy()));
+    let command = core::iter::once("slackwater".to_owned()).chain(words);
+    RunInfo {
+        command: command.collect::<Vec<_>>().join(" "),
+        version: format!("slackwater {}", env!("CARGO_PKG_VERSION")),
+        threads,
+        wall,
+    }
+}
+
+/// The argument as a shell takes it.
+fn shell_word(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+/// Names the files that were written, or the one that could not be.
+pub(super) fn told(written: Result<Vec<PathBuf>, WriteError>) -> Result<(), Fault> {
+    let files = written.map_err(|error| Fault::runtime(error.to_string()))?;
+    for file in files {
+        print(&format!("wrote {}\n", file.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(shell_word("p99.9=300ms"), "p99.9=300ms");
+        assert_eq!(shell_word("my fleet's"), "'my fleet'\\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

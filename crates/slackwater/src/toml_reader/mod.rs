@@ -1,0 +1,17 @@
+//! TOML documents of users, read key by key: every mistake is found, and each names file, line, column and field.
+//!
+//! [`Reader`] walks a document; [`values`] makes values of what it finds; [`Mistake`] and [`Remark`] say what is wrong
+//! or strange, and where. What the keys are is their readers' business: `config` for `serve` and `agent`, `sim` for
+//! scenarios.
+
+mod mistake;
+mod path;
+mod reader;
+mod source;
+mod suggest;
+pub(crate) mod values;
+
+pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
+pub(crate) use reader::{Flag, Item, Reader, Said, Setting};
+pub(crate) use source::{Source, read_bounded};
+pub(crate) use suggest::nearest;

@@ -1,0 +1,94 @@
+//! Paths to fields: `load.rate`, `fleet[1].stall.every`.
+//!
+//! A path with its numbers taken out is a pattern (`fleet[].stall.every`): the name of the field, whichever element of the
+//! list it is in.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What `path` leads to, if the document has it.
+pub(super) fn find<'d, 's>(
+    document: &'d DeTable<'s>,
+    path: &str,
+) -> Option<&'d Spanned<DeValue<'s>>> {
+    let mut found: Option<&Spanned<DeValue<'_>>> = None;
+    for step in path.split('.') {
+        let (key, elements) = step.split_at(step.find('[').unwrap_or(step.len()));
+        let table = match found {
+            None => document,
+            Some(value) => value.get_ref().as_table()?,
+        };
+        let mut value = table.get(key)?;
+        for element in elements.split_terminator(']') {
+            let number: usize = element.strip_prefix('[')?.parse().ok()?;
+            value = value.get_ref().as_array()?.get(number)?;
+        }
+        found = Some(value);
+    }
+    found
+}
+
+/// The path without the numbers of its elements.
+pub(super) fn pattern(path: &str) -> String {
+    let mut pattern = String::with_capacity(path.len());
+    let mut is_inside = false;
+    for letter in path.chars() {
+        is_inside &= letter != ']';
+        if !is_inside {
+            pattern.push(letter);
+        }
+        is_inside |= letter == '[';
+    }
+    pattern
+}
+
+/// What contains the path's end: its section, or its list. `None` at the top.
+pub(super) fn parent(path: &str) -> Option<&str> {
+    path.rfind(['.', '[']).map(|at| &path[..at])
+}
+
+/// The path of `key` within `path`; the empty path is the document.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_through_tables_and_lists() {
+        let text = "a = 1\n[b.c]\nd = 2\n[[e]]\nf = [[3], [4, 5]]\n[[e]]\nf = 6\n";
+        let document = DeTable::parse(text).expect("TOML").into_inner();
+        for (path, expected) in [
+            ("a", Some("1")),
+            ("b.c.d", Some("2")),
+            ("e[0].f[1][0]", Some("4")),
+            ("e[1].f", Some("6")),
+            ("b.d", None),
+            ("a.b", None),
+            ("a[0]", None),
+            ("e[2].f", None),
+            ("e[x]", None),
+            ("", None),
+        ] {
+            let found = find(&document, path).map(|value| &text[value.span()]);
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn patterns_have_no_numbers_and_parents_are_one_step_shorter() {
+        assert_eq!(pattern("fleet[12].stall.every"), "fleet[].stall.every");
+        assert_eq!(pattern("load.rate"), "load.rate");
+        assert_eq!(parent("fleet[12].stall"), Some("fleet[12]"));
+        assert_eq!(parent("fleet[12]"), Some("fleet"));
+        assert_eq!(parent("fleet"), None);
+        assert_eq!(join("", "fleet"), "fleet");
+        assert_eq!(join("load", "hedge"), "load.hedge");
+    }
+}
