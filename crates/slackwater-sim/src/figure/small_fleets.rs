@@ -3,7 +3,7 @@
 //! The question that most operators have and no paper answers. What is recommended is [`recommended`]; the page for operators
 //! says the same in words.
 
-use super::cells::{Plays, latency_ms};
+use super::cells::{Plays, c3_settings, latency_ms, whole};
 use super::charts::{line, log_axis};
 use super::judge::{claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
@@ -11,7 +11,7 @@ use crate::presets::{at_load, hobbled, one_slow_fifo, sized, testbed, unequal_ha
 use crate::scenario::{Antagonists, Scenario};
 use crate::{Measured, PolicyChoice};
 use core::time::Duration;
-use slackwater_core::policy::{C3Settings, POLICIES, PolicySettings, Settings};
+use slackwater_core::policy::POLICIES;
 use std::sync::Arc;
 
 /// The fleets of most users.
@@ -153,7 +153,7 @@ impl Figure for SmallFleets {
 fn fleet_cells(workload: &Workload, replicas: usize, clients: usize, effort: &Effort) -> Vec<Cell> {
     let scenario = (workload.fleet)(replicas, clients, workload.load);
     let span = (QUERIES / scenario.load.rate).max(SPAN_MIN_SECONDS);
-    let mut scenario = effort.spend_on(scenario, seconds(span * WARMUP), seconds(span));
+    let mut scenario = effort.spend_on(scenario, whole((span * WARMUP).ceil()), whole(span.ceil()));
     if workload.name.ends_with("hob") {
         scenario = Arc::new(hobbled(Arc::unwrap_or_clone(scenario)));
     }
@@ -180,22 +180,7 @@ fn choice(policy: &str, clients: usize) -> Option<PolicyChoice> {
     if policy != "c3" {
         return PolicyChoice::named(policy);
     }
-    let c3 = C3Settings {
-        clients: u32::try_from(clients).ok()?,
-        ..C3Settings::default()
-    };
-    let mut settings = PolicySettings::default();
-    settings.c3 = c3.validate().ok()?;
-    PolicyChoice::with_settings(policy, settings)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float's conversion saturates, and nothing here is negative"
-)]
-fn seconds(seconds: f64) -> u64 {
-    seconds.ceil() as u64
+    PolicyChoice::with_settings(policy, c3_settings(clients)?)
 }
 
 /// One fleet under one load: what all policies made of it.
@@ -569,7 +554,7 @@ mod tests {
         );
     }
 
-    /// 210 fleets of two or more; 147 of them have rif_then_latency recommended.
+    /// 210 fleets of two or more; 147 of them have `rif_then_latency` recommended.
     #[test]
     fn the_recommendation_may_miss_one_fleet_in_ten() {
         let words = ["nine fleets of ten"];

@@ -399,7 +399,7 @@ fn hedging_table(plays: &Plays<'_>) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Verdict::{NotReproduced, Reproduced};
+    use crate::figure::Verdict::NotReproduced;
     use crate::figure::trial::{self, verdicts};
 
     /// So many latencies of so many milliseconds.

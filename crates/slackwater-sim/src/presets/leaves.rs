@@ -45,7 +45,7 @@ pub fn stalling() -> Scenario {
     scenario.antagonists = None;
     for group in &mut scenario.fleet {
         group.stall = Some(Stall {
-            every: Duration::from_secs(180),
+            every: Duration::from_mins(3),
             lasts: Duration::from_millis(1_800),
         });
     }
