@@ -455,17 +455,17 @@ mod tests {
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
 
-    /// A run whose p99 is so many milliseconds.
-    fn of_p99(ms: u64) -> Measured {
+    /// A run whose p99 is so many microseconds.
+    fn of_p99(us: u64) -> Measured {
         let mut run = Measured::nothing(1);
         run.queries = 1;
-        run.latency.record(Duration::from_millis(ms));
+        run.latency.record(Duration::from_micros(us));
         run
     }
 
-    /// Every fleet under the policies that are judged. All take 100 ms, but the one that is named `ms` in the first so many fleets
+    /// Every fleet under the policies that are judged. All take 1 ms, but the one that is named `us` in the first so many fleets
     /// of two replicas or more.
-    fn played(policy: &str, fleets: usize, ms: u64) -> Vec<Played> {
+    fn played(policy: &str, fleets: usize, us: u64) -> Vec<Played> {
         const JUDGED: [&str; 5] = [
             LEAST_LOADED,
             PEAK_EWMA,
@@ -480,7 +480,7 @@ mod tests {
             .map(|cell| {
                 let upset = rest > 0 && cell.scenario.replicas() > 1 && cell.policy.name == policy;
                 rest -= usize::from(upset);
-                let all = of_p99(if upset { ms } else { 100 });
+                let all = of_p99(if upset { us } else { 1_000 });
                 Played {
                     cell,
                     runs: vec![all.clone()],
@@ -545,11 +545,11 @@ mod tests {
     fn a_policy_runs_away_beyond_twice_least_loaded() {
         let words = ["runs away nowhere"];
         assert_eq!(
-            verdicts(&SmallFleets, &played(PREQUAL, 1, 200), &words),
+            verdicts(&SmallFleets, &played(PREQUAL, 1, 2_000), &words),
             [Reproduced]
         );
         assert_eq!(
-            verdicts(&SmallFleets, &played(PREQUAL, 1, 201), &words),
+            verdicts(&SmallFleets, &played(PREQUAL, 1, 2_001), &words),
             [NotReproduced]
         );
     }
@@ -559,18 +559,18 @@ mod tests {
     fn the_recommendation_may_miss_one_fleet_in_ten() {
         let words = ["nine fleets of ten"];
         let verdict =
-            |fleets, ms| verdicts(&SmallFleets, &played(RIF_THEN_LATENCY, fleets, ms), &words);
-        assert_eq!(verdict(210, 105), [Reproduced], "5 % is near");
-        // The first 63 fleets of the testbed at 1.27 and 1.57 and their halves: of each 30, six have peak EWMA recommended.
-        assert_eq!(verdict(27, 106), [Reproduced], "21 of 210");
-        assert_eq!(verdict(28, 106), [NotReproduced], "22 of 210");
+            |fleets, us| verdicts(&SmallFleets, &played(RIF_THEN_LATENCY, fleets, us), &words);
+        assert_eq!(verdict(210, 1_050), [Reproduced], "5 % is near");
+        // Six of the first fleets have two or three replicas, where it is not the one that is recommended.
+        assert_eq!(verdict(27, 1_060), [Reproduced], "21 of 210");
+        assert_eq!(verdict(28, 1_060), [NotReproduced], "22 of 210");
         assert_eq!(recommended(3), PEAK_EWMA);
         assert_eq!(recommended(4), RIF_THEN_LATENCY);
     }
 
     #[test]
     fn the_summary_leaves_out_fleets_without_a_choice() {
-        let findings = SmallFleets.findings(&played(PREQUAL, 210, 200));
+        let findings = SmallFleets.findings(&played(PREQUAL, 210, 2_000));
         let row = |name: &str| {
             let rows = &findings.tables[0].rows;
             rows.iter()

@@ -86,7 +86,7 @@ impl Figure for TailAtScale {
             claims,
             charts: curves_chart(&curves)
                 .into_iter()
-                .chain(hedging_charts(&plays))
+                .chain(hedging_chart(&plays))
                 .collect(),
             tables: table
                 .map(|table| table.shown())
@@ -348,15 +348,21 @@ fn params() -> impl Iterator<Item = &'static str> {
     [ONCE].into_iter().chain(AFTER.map(|(param, _)| param))
 }
 
-fn hedging_charts(plays: &Plays<'_>) -> Option<Chart> {
-    let stalls = plays.at(STALLS);
-    let groups: Vec<&Played> = stalls.iter().collect();
+/// Each policy with each way to send second copies, policy by policy, and what came of it.
+fn by_policy<'a>(plays: &Plays<'a>) -> Vec<(&'static str, &'static str, &'a Measured)> {
+    let pairs = HEDGED
+        .into_iter()
+        .flat_map(|policy| params().map(move |param| (policy, param)));
+    pairs
+        .filter_map(|(policy, param)| Some((policy, param, stalled(plays, policy, param)?)))
+        .collect()
+}
+
+fn hedging_chart(plays: &Plays<'_>) -> Option<Chart> {
+    let groups = by_policy(plays);
     let series = QUANTILES.map(|(name, q)| Bars {
         name: name.to_owned(),
-        values: groups
-            .iter()
-            .map(|played| latency_ms(&played.all, q))
-            .collect(),
+        values: groups.iter().map(|(.., run)| latency_ms(run, q)).collect(),
         marks: vec![None; groups.len()],
     });
     (!groups.is_empty()).then(|| Chart {
@@ -366,7 +372,7 @@ fn hedging_charts(plays: &Plays<'_>) -> Option<Chart> {
         plot: Plot::Bars {
             groups: groups
                 .iter()
-                .map(|played| format!("{} {}", played.cell.policy.name, played.cell.param))
+                .map(|(policy, param, _)| format!("{policy} {param}"))
                 .collect(),
             series: series.into(),
             limit: None,
@@ -375,17 +381,15 @@ fn hedging_charts(plays: &Plays<'_>) -> Option<Chart> {
 }
 
 fn hedging_table(plays: &Plays<'_>) -> Option<Table> {
-    let mut rows = Vec::new();
-    for policy in HEDGED {
-        for param in params() {
-            if let Some(run) = stalled(plays, policy, param) {
-                let mut row = vec![policy.to_owned(), param.to_owned()];
-                row.extend(QUANTILES.map(|(_, q)| number(latency_ms(run, q))));
-                row.push(format!("{:.2}", hedges_percent(run)));
-                rows.push(row);
-            }
-        }
-    }
+    let rows: Vec<Vec<String>> = by_policy(plays)
+        .into_iter()
+        .map(|(policy, param, run)| {
+            let mut row = vec![policy.to_owned(), param.to_owned()];
+            row.extend(QUANTILES.map(|(_, q)| number(latency_ms(run, q))));
+            row.push(format!("{:.2}", hedges_percent(run)));
+            row
+        })
+        .collect();
     let mut columns: Vec<String> = ["policy", "second copies"].map(str::to_owned).into();
     columns.extend(QUANTILES.map(|(name, _)| format!("{name}, ms")));
     columns.push("sent, % of queries".to_owned());
