@@ -194,7 +194,12 @@ fn code_map(root: &Path, findings: &mut Vec<String>) -> Result<(), String> {
             findings.push(format!("ARCHITECTURE.md: `{path}` is not there"));
         }
     }
-    for package in ["slackwater-core", "slackwater-tower", "slackwater"] {
+    for package in [
+        "slackwater-core",
+        "slackwater-sim",
+        "slackwater-tower",
+        "slackwater",
+    ] {
         let folder = format!("crates/{package}/src");
         for entry in
             fs::read_dir(root.join(&folder)).map_err(|error| format!("{folder}: {error}"))?
