@@ -61,10 +61,10 @@ impl Figure for TailAtScale {
     fn about(&self) -> &'static str {
         "Leaf latencies are played; a fan-out is put together from them afterwards, each leaf a measured query drawn anew: leaves that \
          know nothing of each other, as in the article's own arithmetic [The Tail at Scale]. Of Table 1 only the first line goes in, as \
-         a lognormal that has its quantiles; the other two lines are derived for 2,000 leaves, which the article does not number. \
-         They cannot all be measurements of one thing: if 95 % of the leaves take more than 12 ms in half of the requests, then \
-         at least 2.5 % of all leaves take more than 12 ms, and the 99th percentile of a random leaf is not 10 ms; leaves of one request \
-         were slow together, or slowed each other down. Hedged requests are played on twenty replicas of Prequal's testbed, each of \
+         a lognormal that has its quantiles; the other two lines are derived for 2,000 leaves; the article \
+         does not say how many it has. Its three lines cannot all be measurements of the same leaves: if half of the requests wait \
+         more than 12 ms for 95 % of theirs, then at least 5 % of the leaves of half of the requests take more than 12 ms, 2.5 % of all, and \
+         the 99th percentile of a random leaf is not 10 ms. A leaf of a wide request must have been slower than one asked alone. Hedged requests are played on twenty replicas of Prequal's testbed, each of \
          which stops for 1.8 s every three minutes; the article's benchmark is a BigTable, so that the effect can be compared, not \
          the number. Tied requests are not played."
     }
