@@ -3,8 +3,8 @@
 use super::{Cell, Effort, Played};
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
-use slackwater_core::policy::PolicySettings;
 use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
 use slackwater_core::{Quantile, Rate};
 use std::sync::Arc;
 
@@ -66,6 +66,17 @@ pub(super) fn prequal_settings(
     Some(settings)
 }
 
+/// Settings with C3 told how many clients there are, as its formula needs it; `None` if they are out of range.
+pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
+    let c3 = C3Settings {
+        clients: u32::try_from(clients).ok()?,
+        ..C3Settings::default()
+    };
+    let mut settings = PolicySettings::default();
+    settings.c3 = c3.validate().ok()?;
+    Some(settings)
+}
+
 /// A quantile; what is out of range counts as its nearest end.
 pub(super) fn quantile(share: f64) -> Quantile {
     Quantile::from_millionths(millionths(share)).unwrap_or(Quantile::ONE)
@@ -83,6 +94,16 @@ pub(super) fn rate(per_query: f64) -> Rate {
 )]
 fn millionths(value: f64) -> u32 {
     (value * 1e6).round() as u32
+}
+
+/// The nearest whole number from 0 up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float's conversion saturates, which is what is wanted"
+)]
+pub(super) fn whole(value: f64) -> u64 {
+    value.round() as u64
 }
 
 /// What was played of one figure, to be found by step and policy.

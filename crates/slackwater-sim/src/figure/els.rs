@@ -1,13 +1,11 @@
 //! Spotify's experiment: round robin, the shortest queue and ELS, with and without a machine that fails half of its queries fast.
 
-use super::cells::{Plays, latency_ms};
+use super::cells::{Plays, latency_ms, whole};
 use super::charts::{axis, line, log_axis, reference};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
 use crate::presets::{ELS_CAPACITY, els, failing_fast};
-use crate::scenario::Scenario;
 use crate::{Measured, PolicyChoice};
-use std::sync::Arc;
 
 /// `[ELS: latency based load balancer, part 1]`
 #[derive(Debug)]
@@ -68,15 +66,11 @@ impl Figure for Els {
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
-        let benchmarks: [(&str, fn(Scenario) -> Scenario); 2] =
-            [(HEALTHY, |scenario| scenario), (FAILING, failing_fast)];
         let mut cells = Vec::new();
         for (step, load) in LOADS {
-            let seconds = |queries: f64| seconds(queries / (load * ELS_CAPACITY));
-            for (param, with) in benchmarks {
-                let scenario = with(els(load));
-                let scenario: Arc<Scenario> =
-                    effort.spend_on(scenario, seconds(WARMUP_QUERIES), seconds(QUERIES));
+            let seconds = |queries: f64| whole((queries / (load * ELS_CAPACITY)).ceil());
+            for (param, scenario) in [(HEALTHY, els(load)), (FAILING, failing_fast(els(load)))] {
+                let scenario = effort.spend_on(scenario, seconds(WARMUP_QUERIES), seconds(QUERIES));
                 cells.extend(POLICIES.into_iter().filter_map(|policy| {
                     let policy = PolicyChoice::named(policy)?;
                     Some(Cell::of(step, load, policy, &scenario).with_param(param))
@@ -98,16 +92,6 @@ impl Figure for Els {
             tables: Vec::new(),
         }
     }
-}
-
-/// Whole seconds, from one up.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a float's conversion saturates, and nothing here is negative"
-)]
-fn seconds(seconds: f64) -> u64 {
-    (seconds.ceil() as u64).max(1)
 }
 
 fn error_percent(run: &Measured) -> f64 {
@@ -298,7 +282,7 @@ mod tests {
 
     /// What the article shows.
     fn article(cell: &Cell) -> Measured {
-        let rising = (cell.load * 50.0) as u64;
+        let rising = whole(cell.load * 50.0);
         let errors = match (cell.param.as_str(), cell.policy.name.as_str()) {
             (HEALTHY, _) => 0,
             (_, ROUND_ROBIN) => 125,

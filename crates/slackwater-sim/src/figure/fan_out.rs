@@ -8,10 +8,8 @@ use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
 use core::time::Duration;
 
-/// Requests put together for the share of them that is late.
+/// Requests put together for each number.
 const REQUESTS: u32 = 4_000;
-/// Requests put together for how long they wait, which takes a draw for each of their leaves.
-const WAITING: u32 = 1_000;
 
 /// Fan-outs over leaves that behave as measured.
 #[derive(Debug)]
@@ -39,21 +37,22 @@ impl<'a> FanOut<'a> {
         beyond as f64 / f64::from(REQUESTS)
     }
 
-    /// How long requests to `width` leaves take until `share` of these have answered: request by request, shortest first.
+    /// How long requests to `width` leaves take until `share` of these have answered.
+    ///
+    /// Nobody needs to draw all leaves for that. Of n uniform ranks the highest is a uniform to the power of 1/n, and so is,
+    /// below it, the next one of n − 1: only the leaves that are not waited for are drawn, and the last that is.
     pub(super) fn waits(&mut self, width: usize, share: f64) -> Waits {
-        let nth = needed(width, share).saturating_sub(1);
-        let mut ranks = vec![0.0; width];
-        let mut last: Vec<f64> = (0..WAITING)
+        let needed = needed(width, share).max(1);
+        let mut ranks: Vec<f64> = (0..REQUESTS)
             .map(|_| {
-                for rank in &mut ranks {
-                    *rank = self.stream.uniform();
-                }
-                let (_, &mut rank, _) = ranks.select_nth_unstable_by(nth, f64::total_cmp);
-                rank
+                let slowest_first = (needed..=width).rev();
+                slowest_first.fold(1.0, |rank, left| {
+                    rank * self.stream.uniform().powf(1.0 / left as f64)
+                })
             })
             .collect();
-        last.sort_by(f64::total_cmp);
-        Waits(last)
+        ranks.sort_by(f64::total_cmp);
+        Waits(ranks)
     }
 
     /// The latency of `waits` at a quantile `q`, in milliseconds.

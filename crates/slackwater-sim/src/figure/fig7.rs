@@ -1,12 +1,11 @@
 //! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the fleet is half as fast.
 
-use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, TIMED_OUT_MS, c3_settings, latency_ms, prequal_settings, quantile};
 use super::charts::axis;
 use super::judge::{Bounds, claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::PolicyChoice;
 use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
-use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
 
 /// The comparison of §5.2.
 #[derive(Debug)]
@@ -109,7 +108,7 @@ fn rules() -> impl Iterator<Item = &'static str> {
 /// The policy as the experiment has it, and the parameter that it sets.
 fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
     let (settings, param) = match rule {
-        "c3" => (c3_settings()?, format!("clients={CLIENTS}")),
+        "c3" => (c3_settings(CLIENTS)?, format!("clients={CLIENTS}")),
         "prequal" | "prequal_sync" => {
             let q = quantile(RIF_LIMIT_QUANTILE);
             let settings = prequal_settings(|prequal| prequal.rif_limit_quantile = q)?;
@@ -118,16 +117,6 @@ fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
         _ => return Some((PolicyChoice::named(rule)?, String::new())),
     };
     Some((PolicyChoice::with_settings(rule, settings)?, param))
-}
-
-fn c3_settings() -> Option<PolicySettings> {
-    let c3 = C3Settings {
-        clients: u32::try_from(CLIENTS).ok()?,
-        ..C3Settings::default()
-    };
-    let mut settings = PolicySettings::default();
-    settings.c3 = c3.validate().ok()?;
-    Some(settings)
 }
 
 fn claims(plays: &Plays<'_>) -> Vec<Claim> {

@@ -225,7 +225,7 @@ mod tests {
         let scenario = &cells[0].scenario;
         assert_eq!(
             (scenario.warmup, scenario.span),
-            (Duration::ZERO, Duration::from_secs(60))
+            (Duration::ZERO, Duration::from_mins(1))
         );
         let spell = scenario.fleet[0].hobble.expect("a frozen replica");
         assert_eq!(

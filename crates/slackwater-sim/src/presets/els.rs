@@ -35,7 +35,7 @@ pub fn els(load: f64) -> Scenario {
         deadline: Duration::from_secs(5),
         cancel_expired: false,
         warmup: Duration::from_secs(10),
-        span: Duration::from_secs(60),
+        span: Duration::from_mins(1),
     };
     at_load(load, scenario)
 }

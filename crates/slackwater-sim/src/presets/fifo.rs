@@ -19,7 +19,7 @@ const PODS_TO_ONE_SLOW: usize = 16;
 /// do together: a slow replica counts as a quarter.
 pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     let slow = one_replica(fifo(replicas, clients), |replica| {
-        replica.slowness = SLOWNESS
+        replica.slowness = SLOWNESS;
     });
     at_load(load, slow)
 }
@@ -28,7 +28,9 @@ pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
 /// of 16 pods sends its 250 queries a second at equal gaps, as the chapter's simulator does; several know nothing of each
 /// other. `[Power of two choices (P2C)]`
 pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
-    let mut scenario = one_replica(fifo(pods, balancers), |pod| pod.slowness = SLOWNESS);
+    let mut scenario = one_replica(fifo(pods, balancers), |pod| {
+        pod.slowness = SLOWNESS;
+    });
     let slow = pods.div_ceil(PODS_TO_ONE_SLOW);
     for (group, count) in scenario.fleet.iter_mut().zip([slow, pods - slow]) {
         group.count = count;

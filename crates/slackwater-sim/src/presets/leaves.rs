@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// Leaf servers; one query goes to one of them, whose latency does not depend on the others.
 const LEAVES: usize = 100;
+/// So that the outliers among 10,000 are counted in hundreds.
+const LEAF_QUERIES_PER_SECOND: f64 = 20_000.0;
 /// What a leaf usually takes.
 const USUAL: Duration = Duration::from_millis(10);
 /// What it takes once in so many queries: more than a second.
@@ -25,7 +27,7 @@ pub fn outlier_leaves(one_in: usize) -> Scenario {
     if let Some(first) = costs.first_mut() {
         *first = OUTLIER;
     }
-    leaves(Cost::Trace(Arc::from(costs)), 20_000.0)
+    leaves(Cost::Trace(Arc::from(costs)))
 }
 
 /// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They are nearly those of a
@@ -35,7 +37,7 @@ pub fn table_leaves() -> Scenario {
         median: TABLE_MEDIAN,
         sigma: TABLE_SIGMA,
     };
-    leaves(cost, 20_000.0)
+    leaves(cost)
 }
 
 /// Twenty replicas and clients of the testbed at half of their allocation, without neighbours, each of which does nothing at
@@ -45,7 +47,7 @@ pub fn stalling() -> Scenario {
     scenario.antagonists = None;
     for group in &mut scenario.fleet {
         group.stall = Some(Stall {
-            every: Duration::from_secs(180),
+            every: Duration::from_mins(3),
             lasts: Duration::from_millis(1_800),
         });
     }
@@ -65,9 +67,9 @@ pub fn hedged(after_quantile: f64, mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-fn leaves(cost: Cost, rate: f64) -> Scenario {
+fn leaves(cost: Cost) -> Scenario {
     Scenario {
-        load: Load::even(rate, 1),
+        load: Load::even(LEAF_QUERIES_PER_SECOND, 1),
         cost,
         fleet: vec![Group::healthy(LEAVES, Service::Latency)],
         antagonists: None,

@@ -32,7 +32,7 @@ pub fn linkerd() -> Scenario {
         deadline: Duration::from_secs(5),
         cancel_expired: false,
         warmup: Duration::ZERO,
-        span: Duration::from_secs(60),
+        span: Duration::from_mins(1),
     }
 }
 

@@ -87,7 +87,7 @@ fn one_replica(mut scenario: Scenario, change: impl FnOnce(&mut Group)) -> Scena
 /// When the middle `1 / parts` of the measured span begins and ends, after the start of the run.
 fn middle(scenario: &Scenario, parts: u32) -> (Duration, Duration) {
     let part = scenario.span / parts;
-    let from = scenario.warmup + (scenario.span - part) / 2;
+    let from = scenario.warmup + scenario.span.saturating_sub(part) / 2;
     (from, from + part)
 }
 
