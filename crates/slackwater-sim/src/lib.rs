@@ -10,6 +10,7 @@
 
 pub mod engine;
 pub mod figure;
+pub mod histogram;
 pub mod interval;
 pub mod machine;
 pub mod measure;

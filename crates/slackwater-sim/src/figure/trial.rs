@@ -18,7 +18,8 @@ pub(super) fn played(figure: &dyn Figure, made_up: impl Fn(&Cell) -> Measured) -
     cells(figure)
         .into_iter()
         .map(|cell| {
-            let all = made_up(&cell);
+            let mut all = made_up(&cell);
+            all.pack();
             Played {
                 runs: vec![all.clone()],
                 all,
