@@ -300,7 +300,10 @@ mod tests {
     fn nothing_is_zero() {
         let mut nothing = Histogram::default();
         nothing.pack();
-        assert_eq!((nothing.count(), nothing.quantile(0.5), nothing.max()), (0, 0, 0));
+        assert_eq!(
+            (nothing.count(), nothing.quantile(0.5), nothing.max()),
+            (0, 0, 0)
+        );
         assert!(nothing.mean().abs() < f64::EPSILON);
         assert!((nothing.share_at_most(0) - 1.0).abs() < f64::EPSILON);
     }

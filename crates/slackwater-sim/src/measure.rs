@@ -30,8 +30,8 @@ pub struct Measured {
     pub queries_by_replica: Vec<u64>,
     /// Steps of the event loop in the whole run, the warm-up included.
     pub events: u64,
-    /// How long the run took in real time, of one core. The only figure that a seed does not determine.
-    pub wall: Duration,
+    /// CPU time that the run took on its thread. The only figure that a seed does not determine.
+    pub cpu: Duration,
     /// The measured span, summed over the runs.
     pub span: Duration,
 }
@@ -53,7 +53,7 @@ impl Measured {
             hedges: 0,
             queries_by_replica: vec![0; replicas],
             events: 0,
-            wall: Duration::ZERO,
+            cpu: Duration::ZERO,
             span: Duration::ZERO,
         }
     }
@@ -81,7 +81,7 @@ impl Measured {
             *sum += count;
         }
         self.events += other.events;
-        self.wall += other.wall;
+        self.cpu += other.cpu;
         self.span += other.span;
     }
 
@@ -123,9 +123,9 @@ impl Measured {
         ratio(self.probes as f64, self.queries as f64)
     }
 
-    /// Steps of the event loop for each second of real time on one core. Not determined by the seed.
+    /// Steps of the event loop for each second of CPU time. Not determined by the seed.
     pub fn events_per_second(&self) -> f64 {
-        ratio(self.events as f64, self.wall.as_secs_f64())
+        ratio(self.events as f64, self.cpu.as_secs_f64())
     }
 
     /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.

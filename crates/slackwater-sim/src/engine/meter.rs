@@ -110,9 +110,8 @@ impl Meter {
         self.measured.utilization.by_second.push(used as f32);
     }
 
-    pub(super) fn finish(mut self, events: u64, wall: Duration) -> Measured {
+    pub(super) fn finish(mut self, events: u64) -> Measured {
         self.measured.events = events;
-        self.measured.wall = wall;
         self.measured.span = Duration::from_nanos(self.ends - self.begins);
         self.measured.pack();
         self.measured

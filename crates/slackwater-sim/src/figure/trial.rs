@@ -1,13 +1,13 @@
 //! For tests: plays with made-up results, to see claims hold and fail.
 
 use super::{Cell, Effort, Figure, Played, Verdict};
-use crate::Measured;
+use crate::{Measured, Seeds};
 use core::time::Duration;
 
 /// The cells of a figure at the least effort.
 pub(super) fn cells(figure: &dyn Figure) -> Vec<Cell> {
     figure.cells(&Effort {
-        seeds: 1,
+        seeds: Seeds::up_to(1),
         span: None,
         warmup: None,
     })
