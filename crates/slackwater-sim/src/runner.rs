@@ -1,6 +1,7 @@
 //! One run with what it cost; many runs on several threads, with results in the order asked for, whatever order they end in.
 
-use crate::{Measured, PolicyChoice, Scenario, cpu_time, engine};
+use crate::cpu_time::CpuTime;
+use crate::{Measured, PolicyChoice, Scenario, engine};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,9 +19,9 @@ fn measure(
     seed: u64,
     stop: &AtomicBool,
 ) -> Option<Measured> {
-    let begun = cpu_time::of_this_thread();
+    let begun = CpuTime::now();
     let mut measured = engine::run(scenario, policy, seed, stop)?;
-    measured.cpu = cpu_time::of_this_thread().saturating_sub(begun);
+    measured.cpu = begun.elapsed();
     Some(measured)
 }
 
