@@ -212,8 +212,9 @@ impl Polling {
     fn add(&mut self, now: Instant, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
         self.due.push(Reverse((now, replica)));
-        // Polls of the whole fleet may be out together.
-        self.out.reserve(self.due.len());
+        // While the first is out, everybody else may be asked twice: a replica's first two polls are less than an interval
+        // apart, and so are one that was late and the next.
+        self.out.reserve(2 * self.due.len());
     }
 
     /// A poll of a replica that left stays out until it ends; nobody cares how.
