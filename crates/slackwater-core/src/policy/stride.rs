@@ -109,6 +109,7 @@ mod tests {
     use crate::draw::SplitMix64;
     use crate::policy::fleet::Fleet;
     use crate::policy::query::Query;
+    use crate::policy::waits::Waits;
     use crate::replica::ReplicaIds;
     use crate::time::Instant;
     use alloc::vec::Vec;
@@ -134,7 +135,8 @@ mod tests {
             }
         }
         let avoid: Vec<_> = avoid.iter().map(|&place| replicas[place]).collect();
-        let from = Candidates::new(Instant::EPOCH, &fleet, Query::retry(&avoid));
+        let waits = Waits::default();
+        let from = Candidates::new(Instant::EPOCH, &fleet, &waits, Query::retry(&avoid));
         let turn = |_| {
             let chosen = stride.choose(from, draw)?;
             replicas.iter().position(|&replica| replica == chosen)
