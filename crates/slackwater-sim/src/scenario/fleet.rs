@@ -1,6 +1,7 @@
 //! The replicas: how they serve queries, what they run on, and in which ways they are bad.
 
 use core::time::Duration;
+use slackwater_core::tracker::TrackerConfig;
 use std::sync::Arc;
 
 /// Replicas of one kind.
@@ -20,6 +21,8 @@ pub struct Group {
     pub hobble: Option<Hobble>,
     /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0: none.
     pub io_wait: Duration,
+    /// How they estimate the latency that they report.
+    pub tracker: TrackerConfig,
 }
 
 /// How a replica serves queries.
@@ -126,6 +129,7 @@ impl Group {
             stall: None,
             hobble: None,
             io_wait: Duration::ZERO,
+            tracker: TrackerConfig::default(),
         }
     }
 }
