@@ -1,12 +1,13 @@
 //! The defaults beside their alternatives: the latency estimator, the cap on reuse, and the RIF limit's quantile.
 //!
-//! `cargo run --release -p slackwater-sim --example defaults [seeds [threads]]`
+//! `cargo run --release -p slackwater-sim --example defaults [seeds [first seed [threads]]]`
 //!
 //! Each alternative is played with everything else at its default: on the testbed, on its unequal halves, on 64
 //! single-threaded replicas, on fast web replicas, and on small fleets. Tables go to standard output as Markdown: they are
 //! the evidence of Decisions 0004 and 0005.
 
 use core::error::Error;
+use core::iter::once;
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use slackwater_core::Quantile;
@@ -17,7 +18,7 @@ use slackwater_sim::figure::{self, Effort};
 use slackwater_sim::presets::{at_load, slow_pod, testbed, unequal_halves, web};
 use slackwater_sim::runner::{Job, Progress, run_all};
 use slackwater_sim::scenario::Cost;
-use slackwater_sim::{Measured, PolicyChoice, Scenario};
+use slackwater_sim::{Measured, PolicyChoice, Scenario, Seeds};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
@@ -53,19 +54,20 @@ struct Beds {
     small: Vec<Bed>,
     /// [`BASE`]'s p99 on each small fleet, in milliseconds.
     base_ms: Vec<f64>,
-    seeds: u64,
+    seeds: Seeds,
     threads: usize,
 }
 
 fn main() -> Result<(), Fault> {
     let mut arguments = std::env::args().skip(1);
     let seeds = arguments.next().map_or(Ok(2), |seeds| seeds.parse())?;
+    let first = arguments.next().map_or(Ok(1), |first| first.parse())?;
     let threads = arguments.next().map_or(Ok(2), |threads| threads.parse())?;
     let mut beds = Beds {
         large: large_beds(),
         small: small_beds()?,
         base_ms: Vec::new(),
-        seeds,
+        seeds: Seeds::new(first, seeds),
         threads,
     };
     let base = PolicyChoice::named(BASE).ok_or("the policy is gone")?;
@@ -202,7 +204,7 @@ fn large_beds() -> Vec<Bed> {
 fn small_beds() -> Result<Vec<Bed>, Fault> {
     let figure = figure::named("small-fleets").ok_or("the figure is gone")?;
     let effort = Effort {
-        seeds: 1,
+        seeds: Seeds::up_to(1),
         span: None,
         warmup: None,
     };
@@ -233,15 +235,13 @@ impl Bed {
 
 impl Beds {
     fn head(&self) -> String {
-        let mut head = String::from("| |");
-        for bed in &self.large {
-            head += &format!(" {} |", bed.name);
-        }
-        for workload in WORKLOADS {
-            head += &format!(" {workload} |");
-        }
-        head += " runaways |\n|---|";
-        head + &"---|".repeat(self.large.len() + WORKLOADS.len() + 1)
+        let large = self.large.iter().map(|bed| bed.name.as_str());
+        let names = once("")
+            .chain(large)
+            .chain(WORKLOADS)
+            .chain(once("runaways"));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        format!("{}\n|{}", line(&names), "---|".repeat(names.len()))
     }
 
     fn row(&self, alternative: &Alternative) -> Result<String, Fault> {
@@ -249,31 +249,22 @@ impl Beds {
         settings.prequal = alternative.prequal.clone().validate()?;
         let policy =
             PolicyChoice::with_settings("prequal", settings).ok_or("the policy is gone")?;
-        let mut row = format!("| {} |", alternative.name);
-        for run in self.play(&self.large, &policy, &alternative.tracker) {
-            let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| ms(&run, q));
-            let digits = usize::from(p50 < 10.0);
-            row += &format!(" {p50:.digits$} / {p99:.digits$} / {p999:.digits$}");
-            row += &match run.errors {
-                0 => " |".to_owned(),
-                errors => format!(" ({errors} errors) |"),
-            };
-        }
+        let mut cells = vec![alternative.name.clone()];
+        let runs = self.play(&self.large, &policy, &alternative.tracker);
+        cells.extend(runs.iter().map(latencies));
         let runs = self.play(&self.small, &policy, &alternative.tracker);
         let ratios = runs.iter().zip(&self.base_ms);
         let ratios: Vec<f64> = ratios
             .map(|(run, base_ms)| ms(run, 0.99) / base_ms)
             .collect();
-        for workload in WORKLOADS {
-            row += &self.cell(workload, &ratios);
-        }
+        cells.extend(WORKLOADS.map(|workload| self.ratios_in(workload, &ratios)));
         let runaways = ratios.iter().filter(|ratio| **ratio > RUNAWAY).count();
-        row += &format!(" {runaways} of {} |", ratios.len());
-        Ok(row)
+        cells.push(format!("{runaways} of {}", ratios.len()));
+        Ok(line(&cells))
     }
 
     /// One workload's fleets: the geometric mean of the ratios, and the worst of them.
-    fn cell(&self, workload: &str, ratios: &[f64]) -> String {
+    fn ratios_in(&self, workload: &str, ratios: &[f64]) -> String {
         let of_this: Vec<(f64, &Bed)> = ratios
             .iter()
             .copied()
@@ -281,11 +272,11 @@ impl Beds {
             .filter(|(_, bed)| bed.workload() == workload)
             .collect();
         let Some((worst, bed)) = of_this.iter().max_by(|(a, _), (b, _)| a.total_cmp(b)) else {
-            return " |".to_owned();
+            return String::new();
         };
         let logarithms: f64 = of_this.iter().map(|(ratio, _)| ratio.ln()).sum();
         let mean = (logarithms / of_this.len() as f64).exp();
-        format!(" {mean:.2} ({worst:.2}: {}) |", bed.size())
+        format!("{mean:.2} ({worst:.2}: {})", bed.size())
     }
 
     /// What came out on each of `beds`, all seeds together.
@@ -297,16 +288,31 @@ impl Beds {
                 group.tracker = tracker.clone();
             }
             let scenario = Arc::new(scenario);
-            jobs.extend((1..=self.seeds).map(|seed| Job {
+            jobs.extend(self.seeds.iter().map(|seed| Job {
                 scenario: Arc::clone(&scenario),
                 policy: policy.clone(),
                 seed,
             }));
         }
         let runs = run_all(&jobs, self.threads, &show, &AtomicBool::new(false));
-        let seeds = jobs.len() / beds.len().max(1);
-        let runs = runs.chunks(seeds.max(1));
+        let runs = runs.chunks(self.seeds.count());
         runs.filter_map(Measured::together).collect()
+    }
+}
+
+/// A row of a table.
+fn line(cells: &[String]) -> String {
+    format!("| {} |", cells.join(" | "))
+}
+
+/// p50, p99 and p99.9 in milliseconds, and errors if there are any.
+fn latencies(run: &Measured) -> String {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| ms(run, q));
+    let digits = usize::from(p50 < 10.0);
+    let latencies = format!("{p50:.digits$} / {p99:.digits$} / {p999:.digits$}");
+    match run.errors {
+        0 => latencies,
+        errors => format!("{latencies} ({errors} errors)"),
     }
 }
 

@@ -124,11 +124,10 @@ impl Samples {
         let mut passed_over = 0;
         for sample in self.newest_first() {
             let age_ns = now.as_nanos().saturating_sub(sample.finished_at_ns);
-            let believed = age_ns < self.age_max_ns;
-            let recent = believed && age_ns <= self.window_ns;
+            let recent = age_ns <= self.window_ns;
             let memory_open =
                 in_window.offered < self.window_min && remembered.offered < self.remembered_max;
-            if !recent && !(believed && memory_open) {
+            if age_ns >= self.age_max_ns || !(recent || memory_open) {
                 passed_over += 1;
                 if passed_over > PASSED_OVER_MAX {
                     break;
