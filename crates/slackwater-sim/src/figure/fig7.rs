@@ -1,6 +1,6 @@
 //! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the fleet is half as fast.
 
-use super::cells::{Plays, TIMED_OUT_MS, c3_settings, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, TIMED_OUT_MS, c3_settings, latency_ms, paper_settings, quantile};
 use super::charts::axis;
 use super::judge::{Bounds, claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
@@ -69,7 +69,8 @@ impl Figure for Fig7 {
     fn about(&self) -> &'static str {
         "100 clients, 100 replicas, of which half burn twice the CPU for each query; more antagonist load than in Fig. 6, as the \
          paper itself suspects [Prequal §5.2, Fig. 7]. The load is the CPU utilization if every replica had the same. C3 knows \
-         that there are 100 clients; Prequal's Q is 0.75; polls are 500 ms apart. Rules that the paper does not have follow its \
+         that there are 100 clients; Prequal's Q is 0.75, and the rest of its settings, on which linear and C3 go, too, are the paper's; \
+         polls are 500 ms apart. Rules that the paper does not have follow its \
          nine; jsq, jsq_weighted and greedy are clairvoyant: bounds, not policies."
     }
 
@@ -105,18 +106,18 @@ fn rules() -> impl Iterator<Item = &'static str> {
     RULES.into_iter().map(|(rule, _)| rule).chain(OTHERS)
 }
 
-/// The policy as the experiment has it, and the parameter that it sets.
+/// The policy as the experiment has it, and the parameter that it sets. What goes by probes does so as in the paper.
 fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
-    let (settings, param) = match rule {
-        "c3" => (c3_settings(CLIENTS)?, format!("clients={CLIENTS}")),
-        "prequal" | "prequal_sync" => {
-            let q = quantile(RIF_LIMIT_QUANTILE);
-            let settings = prequal_settings(|prequal| prequal.rif_limit_quantile = q)?;
-            (settings, format!("rif_limit_quantile={RIF_LIMIT_QUANTILE}"))
-        }
-        _ => return Some((PolicyChoice::named(rule)?, String::new())),
+    let q = quantile(RIF_LIMIT_QUANTILE);
+    let mut settings = paper_settings(|prequal| prequal.rif_limit_quantile = q)?;
+    settings.c3 = c3_settings(CLIENTS)?.c3;
+    let param = match rule {
+        "c3" => format!("clients={CLIENTS}"),
+        "prequal" | "prequal_sync" => format!("rif_limit_quantile={RIF_LIMIT_QUANTILE}"),
+        _ => String::new(),
     };
-    Some((PolicyChoice::with_settings(rule, settings)?, param))
+    let shipped = PolicyChoice::with_settings(rule, settings);
+    Some((shipped.or_else(|| PolicyChoice::named(rule))?, param))
 }
 
 fn claims(plays: &Plays<'_>) -> Vec<Claim> {
@@ -293,6 +294,7 @@ mod tests {
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
     use crate::policy::PolicyKind;
+    use slackwater_core::policy::prequal::PrequalSettings;
 
     /// The paper's order, with Prequal 5 % ahead of C3.
     fn paper(cell: &Cell) -> Measured {
@@ -323,6 +325,10 @@ mod tests {
             }
         };
         assert_eq!(settings("c3").c3.clients, 100);
+        for rule in ["linear", "c3", "prequal"] {
+            let reuse_max = settings(rule).prequal.reuse_max;
+            assert_eq!(reuse_max, PrequalSettings::paper().reuse_max, "{rule}");
+        }
         assert_eq!(
             settings("prequal").prequal.rif_limit_quantile,
             quantile(0.75)
