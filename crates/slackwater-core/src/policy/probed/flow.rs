@@ -59,6 +59,8 @@ impl<K: Keep> Policy for Probed<K> {
         }
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
+        self.kept
+            .handle_sent(query, &choice, &mut self.client, draw);
         let mut ticket = Ticket::new(choice.replica, now);
         self.locals.query_sent(now, &mut ticket);
         Decision::Pick(Pick {
@@ -78,7 +80,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.client.fleet.query_done(replica);
         self.locals.query_done(now, &mut ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(replica, head);
+            self.kept.handle_head(now, replica, head);
         }
         if outcome == Outcome::Unreachable {
             self.kept.forget(replica);
@@ -89,7 +91,7 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.tick(now);
         self.locals.head_ready(now, ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(ticket.replica(), head);
+            self.kept.handle_head(now, ticket.replica(), head);
         }
     }
 

@@ -51,6 +51,17 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
 
+    /// What follows a choice: by now its query is in flight.
+    fn handle_sent(
+        &mut self,
+        query: Query<'_>,
+        choice: &Choice,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        let _ = (query, choice, client, draw);
+    }
+
     /// A report of an available replica's; `local` if it is the client's own, in place of a silent one's. `[A13]`
     fn handle_report(
         &mut self,
@@ -67,8 +78,8 @@ pub trait Keep: Debug + Send {
 
     /// The latency of a query that went to the replica has ended: once for each, with the head of the response or, where
     /// no head was told of, with the query.
-    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
-        let _ = (replica, head);
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+        let _ = (now, replica, head);
     }
 
     /// A replica has joined, of which nothing is known.
