@@ -1,6 +1,6 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
-use super::cells::{Plays, latency_ms, linear_settings};
+use super::cells::{Plays, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
@@ -49,7 +49,7 @@ impl Figure for Fig10 {
     fn about(&self) -> &'static str {
         "The score (1 - λ) · latency + λ · 75 ms · RIF on Prequal's probes and pool, at 94 % of the allocation, half of the replicas \
          burning twice the CPU for each query [Prequal Appendix A, Fig. 10]. Among the antagonists of Fig. 7 (tight), and once more \
-         where 60 of 100 machines are full (packed). Prequal with its defaults is the row `prequal`."
+         where 60 of 100 machines are full (packed). Prequal with the paper's baseline settings is the row `prequal`."
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
@@ -69,7 +69,7 @@ impl Figure for Fig10 {
                         Some(Cell::of(step, LOAD, policy, &scenario).with_param(param))
                     }
                 });
-                let prequal = PolicyChoice::named(PREQUAL).map(|policy| {
+                let prequal = prequal_of_the_paper().map(|policy| {
                     let cell = Cell::of(PREQUAL, LOAD, policy, &scenario);
                     cell.with_param(format!("neighbours={neighbours}"))
                 });

@@ -1,6 +1,6 @@
 //! The slow pod: single-threaded pods, one of them four times as slow, behind one balancer and behind six.
 
-use super::cells::{Plays, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, default_settings, latency_ms, quantile};
 use super::charts::{QUANTILES, axis};
 use super::judge::{claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
@@ -88,7 +88,7 @@ impl Figure for SlowPod {
 }
 
 fn choices() -> impl Iterator<Item = PolicyChoice> {
-    let rif_only = prequal_settings(|prequal| prequal.rif_limit_quantile = quantile(0.0))
+    let rif_only = default_settings(|prequal| prequal.rif_limit_quantile = quantile(0.0))
         .and_then(|settings| PolicyChoice::with_settings("prequal", settings))
         .map(|policy| policy.called(RIF_ONLY));
     POLICIES
