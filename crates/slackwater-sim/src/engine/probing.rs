@@ -3,6 +3,7 @@
 use super::attempts::asked;
 use super::network::Message;
 use super::query::{Key, Numbered};
+use super::replicas::Agent;
 use super::{Engine, Timer};
 use slackwater_core::policy::{ProbeId, ProbeRound};
 use slackwater_core::{Instant, LoadReport, ReplicaId};
@@ -71,13 +72,17 @@ impl Engine {
         self.network.send_probe(self.now, message);
     }
 
-    /// A probe comes to its replica.
+    /// A probe comes to its replica. Where nobody answers probes, it is never heard of again.
     #[inline]
     pub(super) fn answer_probe(&mut self, slot: u32) {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
         };
         let replica = self.replicas.at(probe.replica as usize);
+        if replica.agent == Agent::None {
+            self.probes.try_remove(slot as usize);
+            return;
+        }
         if replica.is_up {
             probe.report = Some(replica.report(self.now));
         }

@@ -14,6 +14,13 @@ pub(super) struct Served {
     fails: bool,
 }
 
+/// Whether somebody is there to answer probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agent {
+    Installed,
+    None,
+}
+
 /// One replica.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -22,8 +29,9 @@ pub(super) struct Replica {
     tracker_config: TrackerConfig,
     /// The name by which clients know it; `None` while they don't.
     pub(super) id: Option<ReplicaId>,
-    /// It takes queries and answers probes.
+    /// It takes queries, and answers probes if it is one that does.
     pub(super) is_up: bool,
+    pub(super) agent: Agent,
     pub(super) is_draining: bool,
     /// Changes whenever it stops.
     pub(super) incarnation: u64,
@@ -52,6 +60,10 @@ impl Replica {
             tracker_config,
             id: None,
             is_up: false,
+            agent: match group {
+                Some(group) if !group.answers_probes => Agent::None,
+                _ => Agent::Installed,
+            },
             is_draining: false,
             incarnation: 0,
             failing: group.and_then(|group| group.failure).map(Failing::new),

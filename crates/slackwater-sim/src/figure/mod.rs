@@ -15,6 +15,7 @@ mod fig8;
 mod fig9;
 mod judge;
 mod linkerd;
+mod mixed_fleets;
 mod play;
 mod slow_pod;
 mod small_fleets;
@@ -41,6 +42,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &slow_pod::SlowPod,
     &tail_at_scale::TailAtScale,
     &small_fleets::SmallFleets,
+    &mixed_fleets::MixedFleets,
 ];
 
 /// The figure of that name, if there is one.

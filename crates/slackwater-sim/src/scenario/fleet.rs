@@ -21,6 +21,8 @@ pub struct Group {
     pub hobble: Option<Hobble>,
     /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0: none.
     pub io_wait: Duration,
+    /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
+    pub answers_probes: bool,
     /// How they estimate the latency that they report.
     pub tracker: TrackerConfig,
 }
@@ -129,6 +131,7 @@ impl Group {
             stall: None,
             hobble: None,
             io_wait: Duration::ZERO,
+            answers_probes: true,
             tracker: TrackerConfig::default(),
         }
     }

@@ -57,6 +57,34 @@ fn without_probes_answered_prequal_is_blind_but_not_stuck() {
 }
 
 #[test]
+fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
+    let silent = Group {
+        answers_probes: false,
+        ..Group::healthy(4, SINGLE)
+    };
+    let mut scenario = plain(200.0, vec![silent.clone()]);
+    let nobody_answers = play(&scenario, "prequal");
+    scenario.fleet[0].answers_probes = true;
+    scenario.network.probe_loss = 1.0;
+    let all_lost = play(&scenario, "prequal");
+    assert_eq!(nobody_answers.probes, all_lost.probes);
+    assert_eq!(
+        nobody_answers.latency.mean(),
+        all_lost.latency.mean(),
+        "its probes never come back, and nothing else is different"
+    );
+
+    // Of two that a round asks, one answers: the round waits for the other until its deadline, and then there is no choice.
+    let one_answers = [Group::healthy(1, Service::Latency), silent];
+    let mut scenario = regular(20.0, one_answers.to_vec(), Vec::new());
+    scenario.fleet[1].count = 1;
+    scenario.network = steady(ms(1));
+    let round = play(&scenario, "prequal_sync");
+    assert_eq!(round.latency.quantile(0.0), ms(15), "3 ms to ask");
+    assert_eq!(round.queries_by_replica, [199, 0]);
+}
+
+#[test]
 fn a_synchronous_round_takes_a_round_trip_of_the_querys_time() {
     let mut scenario = regular(20.0, vec![Group::healthy(5, Service::Latency)], Vec::new());
     scenario.network = steady(ms(1));

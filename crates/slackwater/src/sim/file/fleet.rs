@@ -3,6 +3,7 @@
 use super::keys::{Kind, count, decimal, kind, needed_count, needed_decimal, needed_span, span};
 use super::trace::read_trace;
 use crate::toml_reader::Reader;
+use crate::toml_reader::values::boolean;
 use core::time::Duration;
 use slackwater_sim::scenario::{Failure, Group, Hobble, Service, Sharing, Stall};
 
@@ -31,6 +32,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let service = read_service(reader, group);
     let slowness = decimal(reader, &key("slowness"), 1.0);
     let io_wait = span(reader, &key("io_wait"), Duration::ZERO);
+    let answers_probes = reader.setting(&key("answers_probes"), true, "", boolean);
     let failure = read_failure(reader, &key("failure"));
     let stall = read_stall(reader, &key("stall"));
     let hobble = read_hobble(reader, &key("hobble"));
@@ -41,6 +43,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
         stall,
         hobble,
         io_wait,
+        answers_probes: answers_probes.value,
         ..Group::healthy(count.unwrap_or(1), service.unwrap_or(Service::Latency))
     }
 }

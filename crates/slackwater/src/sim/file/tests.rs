@@ -67,6 +67,10 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         scenario.fleet[0].stall.map(|stall| stall.lasts),
         Some(200 * MS)
     );
+    let answer: Vec<bool> = (scenario.fleet.iter())
+        .map(|group| group.answers_probes)
+        .collect();
+    assert_eq!(answer, [false, true, true]);
     assert_eq!(
         scenario.fleet[0].failure.map(|failure| failure.until),
         Some(Duration::MAX)

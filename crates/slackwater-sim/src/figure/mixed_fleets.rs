@@ -1,0 +1,553 @@
+//! Mixed fleets: some replicas answer probes and others don't, as while an agent is being rolled out. `[A13]`
+//!
+//! What is asked is whether a policy that probes treats a silent replica as it would if it answered, and whether it is ever
+//! worse off for its probes than a policy without.
+
+use super::cells::{Plays, latency_ms, whole};
+use super::charts::axis;
+use super::judge::{claim, number};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use crate::presets::{at_load, hobbled, unequal_halves, web};
+use crate::scenario::{Group, Scenario};
+use crate::{Measured, PolicyChoice};
+use std::sync::Arc;
+
+/// Fleets in which not everyone answers.
+#[derive(Debug)]
+pub(super) struct MixedFleets;
+
+/// What replicas are like, and how much they have to do.
+struct Kind {
+    name: &'static str,
+    load: f64,
+    make: fn(Scenario) -> Scenario,
+    /// Who may be silent.
+    silences: &'static [Silence],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "web0.85",
+        load: 0.85,
+        make: |scenario| scenario,
+        silences: &[FIRST_HALF, ALL_BUT_FIRST],
+    },
+    Kind {
+        name: "halves0.85",
+        load: 0.85,
+        make: |scenario| at_load(0.85, unequal_halves(scenario)),
+        silences: &[FIRST_HALF, SECOND_HALF, ALL_BUT_FIRST, ALL_BUT_LAST],
+    },
+    Kind {
+        name: "web0.60hob",
+        load: 0.6,
+        make: hobbled,
+        silences: &[FIRST_HALF, SECOND_HALF, ALL_BUT_FIRST, ALL_BUT_LAST],
+    },
+];
+
+/// Which replicas of a fleet are silent.
+#[derive(Clone, Copy)]
+struct Silence {
+    param: &'static str,
+    /// Whether the replica of this number, in a fleet of so many, is.
+    has: fn(replica: usize, replicas: usize) -> bool,
+}
+
+const NOBODY: Silence = Silence {
+    param: "silent=none",
+    has: |_, _| false,
+};
+const FIRST_HALF: Silence = Silence {
+    param: "silent=first half",
+    has: |replica, replicas| replica < replicas / 2,
+};
+const SECOND_HALF: Silence = Silence {
+    param: "silent=second half",
+    has: |replica, replicas| replica >= replicas / 2,
+};
+const ALL_BUT_FIRST: Silence = Silence {
+    param: "silent=all but first",
+    has: |replica, _| replica > 0,
+};
+const ALL_BUT_LAST: Silence = Silence {
+    param: "silent=all but last",
+    has: |replica, replicas| replica + 1 < replicas,
+};
+
+const REPLICAS: [usize; 3] = [4, 10, 20];
+const CLIENTS: [usize; 3] = [1, 4, 20];
+const LEAST_LOADED: &str = "least_loaded";
+/// Without probes: who answers them is nothing to these.
+const UNPROBED: [&str; 2] = [LEAST_LOADED, "peak_ewma"];
+const PROBED: [&str; 2] = ["prequal", "rif_then_latency"];
+
+/// A run has at least so many queries, and lasts at least so long.
+const QUERIES: f64 = 20_000.0;
+const SPAN_MIN_SECONDS: f64 = 6.0;
+const WARMUP_SECONDS: u64 = 2;
+
+/// What silent replicas get, and what those get that answer, as a multiple of the same where all answer: below, they starve ...
+const STARVED: f64 = 0.85;
+/// ... above, they are flooded. At 85 % load a replica that gets 1.18 times its share can no longer do all of it.
+const FLOODED: f64 = 1.15;
+/// Beyond this many times least loaded's p99 a policy runs away.
+const RUNAWAY: f64 = 2.0;
+
+impl Figure for MixedFleets {
+    fn name(&self) -> &'static str {
+        "mixed-fleets"
+    }
+
+    fn title(&self) -> &'static str {
+        "Fleets in which a half of the replicas, or all but one, answer no probes"
+    }
+
+    fn about(&self) -> &'static str {
+        "Small web replicas (4 cores, 5 ms exponential), 4, 10 and 20 of them, with 1, 4 and 20 clients: healthy ones at 85 % (web0.85); \
+         halves, the second half as fast, at 85 % (halves0.85); and healthy ones at 60 % of which the first has a quarter of its \
+         capacity for the middle third of the run (web0.60hob). Some of them are silent, as where no agent is installed: probes to \
+         them are lost, and a client balances them by what it sees itself. What a silent replica gets is compared with what it gets \
+         under the same policy where all answer. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % \
+         mean little."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for kind in &KINDS {
+            for replicas in REPLICAS {
+                for clients in CLIENTS {
+                    cells.extend(fleet_cells(kind, replicas, clients, effort));
+                }
+            }
+        }
+        cells
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        let plays = Plays::new(played);
+        let mixes = mixes(&plays);
+        Findings {
+            claims: claims(&mixes),
+            charts: charts(&mixes),
+            tables: tables(&mixes),
+        }
+    }
+}
+
+fn fleet_cells(kind: &Kind, replicas: usize, clients: usize, effort: &Effort) -> Vec<Cell> {
+    let scenario = web(replicas, clients, kind.load);
+    let span = (QUERIES / scenario.load.rate).max(SPAN_MIN_SECONDS).ceil();
+    let scenario = effort.spend_on(scenario, WARMUP_SECONDS, whole(span));
+    let scenario = (kind.make)(Arc::unwrap_or_clone(scenario));
+    let step = step(kind, replicas, clients);
+    let cell = |policy: &str, scenario: &Arc<Scenario>| {
+        let policy = PolicyChoice::named(policy)?;
+        Some(Cell::of(step.clone(), kind.load, policy, scenario))
+    };
+    let mut cells = Vec::new();
+    for silence in core::iter::once(&NOBODY).chain(kind.silences) {
+        let scenario = Arc::new(silenced(scenario.clone(), *silence));
+        let policies = PROBED.into_iter().filter_map(|name| cell(name, &scenario));
+        cells.extend(policies.map(|cell| cell.with_param(silence.param)));
+    }
+    let scenario = Arc::new(scenario);
+    cells.extend(
+        UNPROBED
+            .into_iter()
+            .filter_map(|name| cell(name, &scenario)),
+    );
+    cells
+}
+
+fn step(kind: &Kind, replicas: usize, clients: usize) -> String {
+    format!("{} {replicas}x{clients}", kind.name)
+}
+
+/// The same scenario with these replicas silent. Each replica keeps its number, and with it its luck.
+fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
+    let replicas = scenario.replicas();
+    let mut fleet: Vec<Group> = Vec::new();
+    let alone = scenario.fleet.iter().flat_map(|group| {
+        let one = Group {
+            count: 1,
+            ..group.clone()
+        };
+        core::iter::repeat_n(one, group.count)
+    });
+    for (replica, mut one) in alone.enumerate() {
+        one.answers_probes = !(silence.has)(replica, replicas);
+        match fleet.last_mut() {
+            Some(last)
+                if (Group {
+                    count: 1,
+                    ..last.clone()
+                }) == one =>
+            {
+                last.count += 1;
+            }
+            _ => fleet.push(one),
+        }
+    }
+    scenario.fleet = fleet;
+    scenario
+}
+
+/// A policy that probes, in a fleet in which some are silent.
+struct Mix<'a> {
+    step: String,
+    kind: &'static str,
+    replicas: usize,
+    silence: Silence,
+    policy: &'static str,
+    run: &'a Measured,
+    /// The same policy where all answer.
+    all_answer: &'a Measured,
+    least_loaded: &'a Measured,
+}
+
+impl Mix<'_> {
+    /// What the silent replicas get, as a share of all queries.
+    fn silent_share(&self, run: &Measured) -> f64 {
+        let silent = (0..).zip(&run.queries_by_replica);
+        let silent = silent.filter(|&(replica, _)| (self.silence.has)(replica, self.replicas));
+        let to_silent: u64 = silent.map(|(_, &queries)| queries).sum();
+        to_silent as f64 / run.queries.max(1) as f64
+    }
+
+    /// What the silent replicas get, as a multiple of what they get where all answer.
+    fn to_silent(&self) -> f64 {
+        self.silent_share(self.run) / self.silent_share(self.all_answer)
+    }
+
+    /// The same of those that answer.
+    fn to_answering(&self) -> f64 {
+        (1.0 - self.silent_share(self.run)) / (1.0 - self.silent_share(self.all_answer))
+    }
+
+    /// Silent replicas neither starve nor are flooded, and those that answer are not flooded in their place.
+    fn is_fair(&self) -> bool {
+        (STARVED..=FLOODED).contains(&self.to_silent()) && self.to_answering() <= FLOODED
+    }
+
+    /// p99 as a multiple of least loaded's.
+    fn to_least_loaded(&self) -> f64 {
+        latency_ms(self.run, 0.99) / latency_ms(self.least_loaded, 0.99)
+    }
+
+    fn name(&self) -> String {
+        format!("{}, {}", self.step, self.silence.param)
+    }
+}
+
+/// All that was played, in order.
+fn mixes<'a>(plays: &Plays<'a>) -> Vec<Mix<'a>> {
+    let mut mixes = Vec::new();
+    for kind in &KINDS {
+        for replicas in REPLICAS {
+            for clients in CLIENTS {
+                let step = step(kind, replicas, clients);
+                let plays = plays.at(&step);
+                for policy in PROBED {
+                    for &silence in kind.silences {
+                        let mix = mix(&plays, policy, silence);
+                        mixes.extend(mix.map(|[run, all_answer, least_loaded]| Mix {
+                            step: step.clone(),
+                            kind: kind.name,
+                            replicas,
+                            silence,
+                            policy,
+                            run,
+                            all_answer,
+                            least_loaded,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    mixes
+}
+
+/// Of one fleet: the policy with these silent, the same with none, and least loaded.
+fn mix<'a>(plays: &Plays<'a>, policy: &str, silence: Silence) -> Option<[&'a Measured; 3]> {
+    let of = |policy: &str, param: &str| {
+        let mut found = plays.iter();
+        let found =
+            found.find(|played| played.cell.policy.name == policy && played.cell.param == param);
+        found.map(|played| &played.all)
+    };
+    Some([
+        of(policy, silence.param)?,
+        of(policy, NOBODY.param)?,
+        of(LEAST_LOADED, "")?,
+    ])
+}
+
+fn claims(mixes: &[Mix<'_>]) -> Vec<Claim> {
+    let of = |policy| -> Vec<&Mix<'_>> {
+        let all = mixes.iter();
+        all.filter(|mix| mix.policy == policy).collect()
+    };
+    let judged = PROBED.into_iter().map(|policy| {
+        let mixes = of(policy);
+        [is_fair(policy, &mixes), stays_near(policy, &mixes)]
+    });
+    judged.flatten().flatten().collect()
+}
+
+/// The fleet in which this is highest.
+fn highest<'a, 'b>(mixes: &[&'a Mix<'b>], of: fn(&Mix<'b>) -> f64) -> Option<&'a Mix<'b>> {
+    let all = mixes.iter().copied();
+    all.max_by(|a, b| of(a).total_cmp(&of(b)))
+}
+
+/// Silent replicas are neither starved nor flooded.
+fn is_fair(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
+    let least = highest(mixes, |mix| -mix.to_silent())?;
+    let most = highest(mixes, Mix::to_silent)?;
+    let most_answering = highest(mixes, Mix::to_answering)?;
+    let beyond = mixes.iter().filter(|mix| !mix.is_fair()).count();
+    Some(claim(
+        format!(
+            "(ours) {policy} neither starves nor floods silent replicas: they get {STARVED} to {FLOODED} times what they get where \
+             all answer, and those that answer at most {FLOODED} times"
+        ),
+        format!(
+            "{} ({}) to {} times ({}), those that answer up to {} times ({}); outside in {beyond} of {} mixed fleets",
+            number(least.to_silent()),
+            least.name(),
+            number(most.to_silent()),
+            most.name(),
+            number(most_answering.to_answering()),
+            most_answering.name(),
+            mixes.len()
+        ),
+        beyond == 0,
+    ))
+}
+
+/// Probes that only some answer do no harm.
+fn stays_near(policy: &str, mixes: &[&Mix<'_>]) -> Option<Claim> {
+    let worst = highest(mixes, Mix::to_least_loaded)?;
+    let runaways = mixes.iter().filter(|mix| mix.to_least_loaded() > RUNAWAY);
+    let beyond = runaways.count();
+    Some(claim(
+        format!("(ours) {policy}'s p99 is at most twice least loaded's in every mixed fleet"),
+        format!(
+            "{} times at the worst ({}); more than twice in {beyond} of {} mixed fleets",
+            number(worst.to_least_loaded()),
+            worst.name(),
+            mixes.len()
+        ),
+        beyond == 0,
+    ))
+}
+
+fn tables(mixes: &[Mix<'_>]) -> Vec<Table> {
+    if mixes.is_empty() {
+        return Vec::new();
+    }
+    let columns = [
+        "fleet",
+        "silent",
+        "policy",
+        "to the silent, %",
+        "the same where all answer, %",
+        "times that",
+        "to those that answer, times",
+        "p99, ms",
+        "where all answer, ms",
+        "least_loaded, ms",
+        "times least_loaded",
+    ];
+    vec![Table {
+        title: "What silent replicas get, and what becomes of the tail".to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: mixes.iter().map(row).collect(),
+    }]
+}
+
+fn row(mix: &Mix<'_>) -> Vec<String> {
+    let share = |run| format!("{:.1}", 100.0 * mix.silent_share(run));
+    let p99 = |run| number(latency_ms(run, 0.99));
+    let silent = mix.silence.param.trim_start_matches("silent=");
+    vec![
+        mix.step.clone(),
+        silent.to_owned(),
+        mix.policy.to_owned(),
+        share(mix.run),
+        share(mix.all_answer),
+        format!("{:.2}", mix.to_silent()),
+        format!("{:.2}", mix.to_answering()),
+        p99(mix.run),
+        p99(mix.all_answer),
+        p99(mix.least_loaded),
+        format!("{:.2}", mix.to_least_loaded()),
+    ]
+}
+
+/// One for each kind and silence: p99 in each fleet as a multiple of least loaded's.
+fn charts(mixes: &[Mix<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for kind in &KINDS {
+        for silence in kind.silences {
+            let of: Vec<&Mix<'_>> = mixes
+                .iter()
+                .filter(|mix| mix.kind == kind.name && mix.silence.param == silence.param)
+                .collect();
+            if !of.is_empty() {
+                charts.push(chart(kind, *silence, &of));
+            }
+        }
+    }
+    charts
+}
+
+fn chart(kind: &Kind, silence: Silence, mixes: &[&Mix<'_>]) -> Chart {
+    let of = |policy| mixes.iter().filter(move |mix| mix.policy == policy);
+    let series = PROBED.map(|policy| {
+        let values: Vec<f64> = of(policy).map(|mix| mix.to_least_loaded()).collect();
+        Bars {
+            name: policy.to_owned(),
+            marks: vec![None; values.len()],
+            values,
+        }
+    });
+    Chart {
+        title: format!(
+            "p99 as a multiple of least_loaded's: {}, {}",
+            kind.name, silence.param
+        ),
+        x: axis("replicas x clients"),
+        y: axis("times least_loaded's p99"),
+        plot: Plot::Bars {
+            groups: of(PROBED[0])
+                .map(|mix| mix.step.trim_start_matches(kind.name).trim().to_owned())
+                .collect(),
+            series: series.into(),
+            limit: Some(2.0 * RUNAWAY),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Verdict::{self, NotReproduced, Reproduced};
+    use crate::figure::trial::{self, verdicts};
+    use core::time::Duration;
+
+    /// The cell in which something is upset.
+    const ONE: &str = "halves0.85 10x4";
+
+    /// A run whose p99 is so many microseconds; a replica of the first half gets twice what one of the second gets, but the
+    /// silent ones so many `times` their share.
+    fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
+        let replicas = cell.scenario.replicas();
+        let weight = |replica| if replica < replicas / 2 { 2.0 } else { 1.0 };
+        let all: f64 = (0..replicas).map(weight).sum();
+        let silent = (0..replicas).filter(|&replica| (silence.has)(replica, replicas));
+        let share = silent.map(weight).sum::<f64>() / all;
+        let times_answering = (1.0 - share * times) / (1.0 - share);
+        let queries = |replica| {
+            let silent = (silence.has)(replica, replicas);
+            whole(1e6 * weight(replica) * if silent { times } else { times_answering })
+        };
+        let mut run = Measured::nothing(replicas);
+        run.latency.record(Duration::from_micros(us));
+        run.queries_by_replica = (0..replicas).map(queries).collect();
+        run.queries = run.queries_by_replica.iter().sum();
+        run
+    }
+
+    /// Every fleet at 1 ms; but those that probe in one of them, with these silent, at another p99, and silent replicas get so
+    /// many `times` their share.
+    fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
+        trial::played(&MixedFleets, |cell| {
+            if cell.step == ONE && cell.param == silence.param {
+                run(cell, us, silence, times)
+            } else {
+                run(cell, 1_000, NOBODY, 1.0)
+            }
+        })
+    }
+
+    /// The verdicts on both policies.
+    fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
+        PROBED.map(|policy| {
+            let verdicts = verdicts(&MixedFleets, played, &[policy, words]);
+            assert_eq!(verdicts.len(), 1);
+            verdicts[0]
+        })
+    }
+
+    #[test]
+    fn every_fleet_is_played_with_all_that_is_compared() {
+        let cells = trial::cells(&MixedFleets);
+        // Two policies for each silence and for none, and two without probes.
+        assert_eq!(cells.len(), 9 * ((2 * 3 + 2) + 2 * (2 * 5 + 2)));
+        let findings = MixedFleets.findings(&played(1_000, FIRST_HALF, 1.0));
+        assert_eq!(findings.tables[0].rows.len(), 9 * 2 * (2 + 4 + 4));
+        assert_eq!((findings.charts.len(), findings.claims.len()), (10, 4));
+    }
+
+    #[test]
+    fn the_silent_keep_their_numbers_and_everything_else() {
+        let cells = trial::cells(&MixedFleets);
+        let silent = |step: &str, param: &str| -> Vec<usize> {
+            let cell = cells
+                .iter()
+                .find(|cell| cell.step == step && cell.param == param);
+            let scenario = &cell.expect("it is played").scenario;
+            let answers = |replica| scenario.fleet[scenario.group_of(replica)].answers_probes;
+            (0..scenario.replicas())
+                .filter(|&replica| !answers(replica))
+                .collect()
+        };
+        assert_eq!(silent("web0.85 4x1", "silent=none"), [0; 0]);
+        assert_eq!(silent("web0.85 4x1", "silent=first half"), [0, 1]);
+        assert_eq!(silent("halves0.85 4x20", "silent=second half"), [2, 3]);
+        assert_eq!(silent("web0.60hob 4x4", "silent=all but first"), [1, 2, 3]);
+        assert_eq!(silent("web0.60hob 4x4", "silent=all but last"), [0, 1, 2]);
+        for cell in &cells {
+            let policy = cell.policy.name.as_str();
+            let same = cells
+                .iter()
+                .find(|other| other.step == cell.step && other.param == NOBODY.param);
+            let all_answer = silenced((*cell.scenario).clone(), NOBODY);
+            assert_eq!(
+                all_answer,
+                *same.expect("it is played").scenario,
+                "{} {policy}",
+                cell.step
+            );
+        }
+    }
+
+    #[test]
+    fn a_policy_runs_away_beyond_twice_least_loaded() {
+        for (us, expected) in [(2_000, Reproduced), (2_001, NotReproduced)] {
+            let played = played(us, SECOND_HALF, 1.0);
+            assert_eq!(verdicts_on("twice", &played), [expected; 2], "{us}");
+        }
+    }
+
+    /// The second half gets a third, and the last of ten a fifteenth.
+    #[test]
+    fn nobody_is_starved_below_85_percent_or_flooded_above_115() {
+        // 0.99 times 14 of 15 leave the last one 1.14 times its own, and 0.988 times 1.17.
+        for (silence, times, expected) in [
+            (SECOND_HALF, 0.84, NotReproduced),
+            (SECOND_HALF, 0.86, Reproduced),
+            (SECOND_HALF, 1.14, Reproduced),
+            (SECOND_HALF, 1.16, NotReproduced),
+            (ALL_BUT_LAST, 1.05, Reproduced),
+            (ALL_BUT_LAST, 0.99, Reproduced),
+            (ALL_BUT_LAST, 0.988, NotReproduced),
+        ] {
+            let found = verdicts_on("starves", &played(1_000, silence, times));
+            assert_eq!(found, [expected; 2], "{} {times}", silence.param);
+        }
+    }
+}
