@@ -4,7 +4,7 @@ use super::{Cell, Effort, Played};
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
+use slackwater_core::policy::{C3Settings, LinearSettings, PolicySettings, Settings};
 use slackwater_core::{Quantile, Rate};
 use std::sync::Arc;
 
@@ -94,6 +94,18 @@ pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     Some(settings)
 }
 
+/// The paper's settings, with the linear rule weighing RIF so much and one request in flight being worth `rif_scale`; `None` if
+/// they are out of range.
+pub(super) fn linear_settings(rif_weight: f64, rif_scale: Duration) -> Option<PolicySettings> {
+    let linear = LinearSettings {
+        rif_weight: quantile(rif_weight),
+        rif_scale,
+    };
+    let mut settings = paper_settings(|_| {})?;
+    settings.linear = linear.validate().ok()?;
+    Some(settings)
+}
+
 /// A quantile; what is out of range counts as its nearest end.
 pub(super) fn quantile(share: f64) -> Quantile {
     Quantile::from_millionths(millionths(share)).unwrap_or(Quantile::ONE)
@@ -128,9 +140,10 @@ pub(super) fn whole(value: f64) -> u64 {
 pub(super) struct Plays<'a>(Vec<&'a Played>);
 
 impl<'a> Plays<'a> {
-    /// All of it.
+    /// All of it in which there was a query: of nothing, every latency is low.
     pub(super) fn new(played: &'a [Played]) -> Self {
-        Self(played.iter().collect())
+        let plays = played.iter();
+        Self(plays.filter(|played| played.all.queries > 0).collect())
     }
 
     /// All of these, in their order.

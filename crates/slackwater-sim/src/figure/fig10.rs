@@ -1,13 +1,12 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
-use super::cells::{Plays, latency_ms, paper_settings, prequal_of_the_paper, quantile};
+use super::cells::{Plays, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
-use slackwater_core::policy::{LinearSettings, PolicySettings, Settings};
 
 /// The linear combinations of Appendix A.
 #[derive(Debug)]
@@ -62,7 +61,10 @@ impl Figure for Fig10 {
                 let linear = steps().filter_map({
                     let scenario = scenario.clone();
                     move |(step, weight)| {
-                        let policy = PolicyChoice::with_settings(LINEAR, linear_settings(weight)?)?;
+                        let policy = PolicyChoice::with_settings(
+                            LINEAR,
+                            linear_settings(weight, RIF_SCALE)?,
+                        )?;
                         let param = format!("neighbours={neighbours} rif_weight={step}");
                         Some(Cell::of(step, LOAD, policy, &scenario).with_param(param))
                     }
@@ -95,17 +97,6 @@ fn steps() -> impl Iterator<Item = (String, f64)> {
         let weight = f64::from(hundredths) / 100.0;
         (weight.to_string(), weight)
     })
-}
-
-fn linear_settings(rif_weight: f64) -> Option<PolicySettings> {
-    let linear = LinearSettings {
-        rif_weight: quantile(rif_weight),
-        rif_scale: RIF_SCALE,
-    };
-    // Probes and pool as in Prequal's row.
-    let mut settings = paper_settings(|_| {})?;
-    settings.linear = linear.validate().ok()?;
-    Some(settings)
 }
 
 fn is_among(cell: &Cell, neighbours: &str) -> bool {

@@ -250,9 +250,8 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
         .into_iter()
         .filter_map(|step| {
             let spread = |policy| {
-                plays
-                    .measured(&step, policy)
-                    .map(|run| deviation(&run.utilization.by_second))
+                let run = plays.measured(&step, policy)?;
+                deviation(&run.utilization.by_second)
             };
             let (wrr, prequal) = (spread(WRR)?, spread(PREQUAL)?);
             Some((step, wrr, prequal))
@@ -272,14 +271,18 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-fn deviation(samples: &[f32]) -> f64 {
-    let n = samples.len().max(1) as f64;
+/// The standard deviation; `None` of nothing.
+fn deviation(samples: &[f32]) -> Option<f64> {
+    if samples.is_empty() {
+        return None;
+    }
+    let n = samples.len() as f64;
     let mean = samples.iter().map(|&sample| f64::from(sample)).sum::<f64>() / n;
     let squares: f64 = samples
         .iter()
         .map(|&sample| (f64::from(sample) - mean).powi(2))
         .sum();
-    (squares / n).sqrt()
+    Some((squares / n).sqrt())
 }
 
 fn none(says: impl Into<String>, errors: u64) -> Claim {

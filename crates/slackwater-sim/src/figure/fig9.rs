@@ -170,7 +170,11 @@ fn used_by_halves(run: &Measured) -> (f64, f64) {
 }
 
 fn bands_cross(plays: &Plays<'_>) -> Option<Claim> {
-    let at = |step| plays.measured(step, PREQUAL).map(used_by_halves);
+    let at = |step| {
+        let run = plays.measured(step, PREQUAL);
+        let run = run.filter(|run| run.utilization.seconds() > 0);
+        run.map(used_by_halves)
+    };
     let ((fast_first, slow_first), (fast_last, slow_last)) = at(RIF_ONLY).zip(at("0.99"))?;
     let shown = |fast, slow| format!("{} and {}", number(fast), number(slow));
     Some(claim(
