@@ -16,7 +16,7 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{Decision, Outcome, POLICIES, Policy, PolicySettings, Query};
 use slackwater_core::tracker::{End, LoadTracker};
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
 use std::alloc::System;
 
 struct Counting;
@@ -60,13 +60,18 @@ fn allocations(of: impl FnOnce()) -> u64 {
     CALLS.with(Cell::get) - before
 }
 
-fn fleet(policy: &mut dyn Policy, replicas: usize) -> Vec<ReplicaId> {
+fn fleet(policy: &mut dyn Policy, replicas: usize) -> ReplicaIds {
     let mut ids = ReplicaIds::new();
-    let names: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
-    for &name in &names {
-        policy.add_replica(Instant::EPOCH, name);
+    join(policy, &mut ids, replicas, Instant::EPOCH);
+    ids
+}
+
+fn join(policy: &mut dyn Policy, ids: &mut ReplicaIds, replicas: usize, now: Instant) {
+    for _ in 0..replicas {
+        if let Some(name) = ids.allocate() {
+            policy.add_replica(now, name);
+        }
     }
-    names
 }
 
 /// A thousand queries with retries, probes answered, lost and forgotten, timeouts, and idle spells.
@@ -126,6 +131,27 @@ fn a1_no_policy_allocates_on_a_querys_way() {
             let count = allocations(|| traffic(&mut *policy, &mut now, &mut draw));
             assert_eq!(count, 0, "{} at {replicas} replicas", entry.name);
         }
+    }
+}
+
+#[test]
+fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
+    // Longer than a blackout of weighted round robin: by then everybody has a weight.
+    const ROUNDS: u32 = 7;
+    for entry in POLICIES {
+        let mut policy = (entry.build)(&PolicySettings::default());
+        let mut ids = fleet(&mut *policy, 10);
+        let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
+        for _ in 0..ROUNDS {
+            traffic(&mut *policy, &mut now, &mut draw);
+        }
+        join(&mut *policy, &mut ids, 20, now);
+        let count = allocations(|| {
+            for _ in 0..ROUNDS {
+                traffic(&mut *policy, &mut now, &mut draw);
+            }
+        });
+        assert_eq!(count, 0, "{}", entry.name);
     }
 }
 

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(
         out,
         "{:<14} {:>10} {:>6} {:>10} {:>9} {:>9} {:>9} {:>8}",
-        "policy", "events", "wall s", "events/s", "p50 ms", "p99 ms", "p99.9 ms", "errors %"
+        "policy", "events", "CPU s", "events/s", "p50 ms", "p99 ms", "p99.9 ms", "errors %"
     )?;
     for name in policies {
         let policy = PolicyChoice::named(&name).ok_or_else(|| format!("no policy `{name}`"))?;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             out,
             "{name:<14} {:>10} {:>6.2} {:>10.0} {:>9.1} {:>9.1} {:>9.1} {:>8.3}",
             measured.events,
-            measured.wall.as_secs_f64(),
+            measured.cpu.as_secs_f64(),
             measured.events_per_second(),
             ms(0.5),
             ms(0.99),

@@ -1,6 +1,6 @@
 //! The testbed in virtual time: the policies that users run, among simulated clients, replicas and noisy neighbours.
 //!
-//! A [`Scenario`] says what the fleet, its load and its troubles are; [`run`] plays it once under one
+//! A [`Scenario`] says what the fleet, its load and its troubles are; [`run()`] plays it once under one
 //! [`PolicyChoice`] and one seed and gives what was [`Measured`]; [`runner`] plays many runs on several threads.
 //! [`figure`] holds the experiments of the papers, and [`report`] writes what came out as CSV and HTML.
 //!
@@ -8,8 +8,10 @@
 //! same seed gives every policy the same arrivals, costs and neighbours (common random numbers), so that what differs
 //! between two policies is theirs. The decisions are slackwater-core's, unchanged.
 
+mod cpu_time;
 pub mod engine;
 pub mod figure;
+pub mod histogram;
 pub mod interval;
 pub mod machine;
 pub mod measure;
@@ -19,8 +21,10 @@ pub mod random;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod seeds;
 
-pub use engine::run;
 pub use measure::Measured;
 pub use policy::PolicyChoice;
+pub use runner::run;
 pub use scenario::Scenario;
+pub use seeds::Seeds;

@@ -3,15 +3,8 @@
 //! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`], as if they had been one
 //! long run: counts add up and quantiles are those of all queries, not means of quantiles.
 
+use crate::histogram::Histogram;
 use core::time::Duration;
-use hdrhistogram::Histogram;
-
-/// Significant digits of what is kept in histograms.
-const DIGITS: u8 = 3;
-/// Longer latencies count as this one, in microseconds: 1,000 s.
-const LATENCY_MAX_US: u64 = 1_000_000_000;
-/// More requests in flight count as so many.
-const RIF_MAX: u64 = 1_000_000;
 
 /// What was measured in one run, or in several runs of the same kind taken together.
 #[derive(Clone, Debug)]
@@ -26,7 +19,7 @@ pub struct Measured {
     /// ran into its deadline counts with it.
     pub latency: Latencies,
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
-    pub rif: Histogram<u64>,
+    pub rif: Histogram,
     /// CPU used, as a multiple of the allocation.
     pub utilization: Utilization,
     /// Probes sent within the measured span.
@@ -37,8 +30,8 @@ pub struct Measured {
     pub queries_by_replica: Vec<u64>,
     /// Steps of the event loop in the whole run, the warm-up included.
     pub events: u64,
-    /// How long the run took in real time, of one core. The only figure that a seed does not determine.
-    pub wall: Duration,
+    /// CPU time that the run took on its thread. The only figure that a seed does not determine.
+    pub cpu: Duration,
     /// The measured span, summed over the runs.
     pub span: Duration,
 }
@@ -51,7 +44,7 @@ impl Measured {
             errors: 0,
             timeouts: 0,
             latency: Latencies::default(),
-            rif: histogram(RIF_MAX),
+            rif: Histogram::default(),
             utilization: Utilization {
                 replicas,
                 by_second: Vec::new(),
@@ -60,7 +53,7 @@ impl Measured {
             hedges: 0,
             queries_by_replica: vec![0; replicas],
             events: 0,
-            wall: Duration::ZERO,
+            cpu: Duration::ZERO,
             span: Duration::ZERO,
         }
     }
@@ -72,10 +65,7 @@ impl Measured {
         self.errors += other.errors;
         self.timeouts += other.timeouts;
         self.latency.merge(&other.latency);
-        for recorded in other.rif.iter_recorded() {
-            self.rif
-                .saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
-        }
+        self.rif.merge(&other.rif);
         self.utilization.merge(&other.utilization);
         self.probes += other.probes;
         self.hedges += other.hedges;
@@ -91,7 +81,7 @@ impl Measured {
             *sum += count;
         }
         self.events += other.events;
-        self.wall += other.wall;
+        self.cpu += other.cpu;
         self.span += other.span;
     }
 
@@ -102,7 +92,15 @@ impl Measured {
         for run in others {
             all.merge(run);
         }
+        all.pack();
         Some(all)
+    }
+
+    /// Makes it small; for when nothing more is to be recorded.
+    pub fn pack(&mut self) {
+        self.latency.histogram.pack();
+        self.rif.pack();
+        self.utilization.by_second.shrink_to_fit();
     }
 
     /// The share of queries that were errors, from 0 to 1; 0 of none.
@@ -125,35 +123,25 @@ impl Measured {
         ratio(self.probes as f64, self.queries as f64)
     }
 
-    /// Steps of the event loop for each second of real time on one core. Not determined by the seed.
+    /// Steps of the event loop for each second of CPU time. Not determined by the seed.
     pub fn events_per_second(&self) -> f64 {
-        ratio(self.events as f64, self.wall.as_secs_f64())
+        ratio(self.events as f64, self.cpu.as_secs_f64())
     }
 
     /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
     pub fn rif_quantile(&self, q: f64) -> u64 {
-        self.rif.value_at_quantile(q)
+        self.rif.quantile(q)
     }
 }
 
-/// Latencies in microseconds, 3 digits, up to 1,000 s.
-#[derive(Clone, Debug)]
+/// Latencies in microseconds, 3 digits.
+#[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    histogram: Histogram<u64>,
+    histogram: Histogram,
     /// Exact sum, for the mean.
     sum_ns: u128,
     /// The exact longest: a deadline is not rounded up to the end of its bucket.
     longest: Duration,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Self {
-            histogram: histogram(LATENCY_MAX_US),
-            sum_ns: 0,
-            longest: Duration::ZERO,
-        }
-    }
 }
 
 impl Latencies {
@@ -163,28 +151,24 @@ impl Latencies {
         self.sum_ns += latency.as_nanos();
         self.longest = self.longest.max(latency);
         let us = (latency.as_nanos() + 500) / 1_000;
-        self.histogram
-            .saturating_record(u64::try_from(us).unwrap_or(u64::MAX));
+        self.histogram.record(u64::try_from(us).unwrap_or(u64::MAX));
     }
 
     /// Those of another run, too.
     pub fn merge(&mut self, other: &Self) {
-        for recorded in other.histogram.iter_recorded() {
-            self.histogram
-                .saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
-        }
+        self.histogram.merge(&other.histogram);
         self.sum_ns += other.sum_ns;
         self.longest = self.longest.max(other.longest);
     }
 
     /// How many.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
+    pub const fn count(&self) -> u64 {
+        self.histogram.count()
     }
 
     /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of none.
     pub fn quantile(&self, q: f64) -> Duration {
-        Duration::from_micros(self.histogram.value_at_quantile(q)).min(self.longest)
+        Duration::from_micros(self.histogram.quantile(q)).min(self.longest)
     }
 
     /// The mean, exact; zero of none.
@@ -196,7 +180,7 @@ impl Latencies {
     /// The share of queries, from 0 to 1, that took `bound` or less, within the histogram's 0.1 %; 1 of none.
     pub fn share_at_most(&self, bound: Duration) -> f64 {
         let us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
-        self.histogram.quantile_below(us)
+        self.histogram.share_at_most(us)
     }
 }
 
@@ -264,14 +248,6 @@ impl Utilization {
             self.by_second.extend_from_slice(&other.by_second);
         }
     }
-}
-
-fn histogram(max: u64) -> Histogram<u64> {
-    #[expect(
-        clippy::expect_used,
-        reason = "bounds and digits are constants, and valid ones"
-    )]
-    Histogram::new_with_bounds(1, max, DIGITS).expect("valid bounds")
 }
 
 /// `part` / `whole`, and 0 of nothing.
@@ -346,7 +322,7 @@ mod tests {
             run.queries = 1;
             run.span = Duration::from_secs(1);
             run.latency.record(ms(latency));
-            run.rif.saturating_record(latency);
+            run.rif.record(latency);
             run.utilization.by_second.extend_from_slice(utilization);
             run.queries_by_replica[replica] += 1;
             run

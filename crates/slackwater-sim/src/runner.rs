@@ -1,8 +1,29 @@
-//! Many runs on several threads: results in the order asked for, whatever order they end in.
+//! One run with what it cost; many runs on several threads, with results in the order asked for, whatever order they end in.
 
+use crate::cpu_time::CpuTime;
 use crate::{Measured, PolicyChoice, Scenario, engine};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Plays `scenario` once under `policy`, as [`engine::run`] does. The same arguments give the same result, but for
+/// [`Measured::cpu`].
+pub fn run(scenario: &Scenario, policy: &PolicyChoice, seed: u64) -> Measured {
+    let never = AtomicBool::new(false);
+    let nothing = || Measured::nothing(scenario.replicas());
+    measure(scenario, policy, seed, &never).unwrap_or_else(nothing)
+}
+
+fn measure(
+    scenario: &Scenario,
+    policy: &PolicyChoice,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Option<Measured> {
+    let begun = CpuTime::now();
+    let mut measured = engine::run(scenario, policy, seed, stop)?;
+    measured.cpu = begun.elapsed();
+    Some(measured)
+}
 
 /// One run to do.
 #[derive(Clone, Debug)]
@@ -44,10 +65,11 @@ struct Results {
 }
 
 /// Does all `jobs` on `threads` threads (0 counts as 1), the largest first, and gives the results in the order of the jobs.
-/// They do not depend on the number of threads, but for [`Measured::wall`].
+/// They do not depend on the number of threads, but for [`Measured::cpu`].
 ///
-/// `progress` is called after each run, one call at a time. Once `stop` is set no further run begins, and what comes back is
-/// what was done before the first job that was not: fewer results than jobs.
+/// `progress` is called after each run, one call at a time. Once `stop` is set the runs under way end within a millisecond or so
+/// and count for nothing, no further one begins, and what comes back is what was done before the first job that was not: fewer
+/// results than jobs, unless all were done.
 pub fn run_all(
     jobs: &[Job],
     threads: usize,
@@ -69,7 +91,9 @@ pub fn run_all(
                 return;
             };
             let job = &jobs[index];
-            let measured = engine::run(&job.scenario, &job.policy, job.seed);
+            let Some(measured) = measure(&job.scenario, &job.policy, job.seed, stop) else {
+                return;
+            };
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             results.measured[index] = Some(measured);
             results.done += 1;

@@ -304,6 +304,10 @@ fn arguments_that_make_no_sense_are_told() {
             &["fig6", "--seeds", "0"],
             "--seeds 0: must be from 1 to 10000",
         ),
+        (
+            &["fig6", "--first-seed", "0"],
+            "--first-seed 0: must be from 1 to 1000000000",
+        ),
         (&["fig6", "--seconds", "0"], "--seconds 0: must be above 0"),
         (&["fig6", "--seconds", "-1"], "--seconds -1: must be from 0"),
         (
@@ -393,14 +397,14 @@ fn ctrl_c_ends_it_and_says_what_is_lost() {
     }
     let scratch = Scratch::new("sim-stop");
     let out = scratch.path("out");
-    // Hours of short runs.
+    // A single run of hours.
     let arguments = [
         "run",
         "good/minimal.sim.toml",
         "--seeds",
-        "10000",
-        "--seconds",
         "1",
+        "--seconds",
+        "604800",
         "--out",
         &out,
     ];

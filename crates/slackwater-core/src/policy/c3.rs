@@ -7,8 +7,11 @@
 //!
 //! > q̂ = 1 + os · n + q̄, and the lowest Ψ = R̄ − 1/μ̄ + q̂³ · 1/μ̄ wins.
 //!
-//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries alone: a replica that
-//! has once answered slowly is left alone until the queues elsewhere outweigh that.
+//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries alone, and so keeps a
+//! replica that has once answered slowly from the very queries that could tell otherwise. Ours, where C3 is silent: an R̄
+//! that no response has moved for ten seconds is forgotten, and 1/μ̄ stands for it as where there never was one. Reports
+//! go on to tell of the replica; only the client's own grudge ends. By time and not by report, of which a client has
+//! several between two of its own queries to the same replica, so that in steady traffic R̄ is what C3 has it to be.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::pooled::{PoolRule, Pooled};
@@ -19,7 +22,12 @@ use crate::policy::query::{Head, PickReason};
 use crate::policy::settings::{ConfigError, Settings, Valid, require};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
 use core::time::Duration;
+
+/// R̄ is forgotten if no response has come for so long. Long against the second or so between two queries that a client of
+/// the paper's testbed sends to the same replica; a client that sends much less goes by reports alone.
+const RESPONSE_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Chooses by response time and the cube of the queue.
 pub type C3 = Probed<Pooled<CubicScore>>;
@@ -71,6 +79,8 @@ struct Averages {
     service_ns: Option<f64>,
     /// R̄
     response_ns: Option<f64>,
+    /// When a response last moved R̄.
+    responded_at: Instant,
 }
 
 /// The rule of [`C3`].
@@ -135,10 +145,13 @@ impl PoolRule for CubicScore {
         self.averages.remove(replica);
     }
 
-    fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;
         };
+        if now.ns_since(averages.responded_at) >= span_ns(RESPONSE_AGE_MAX) {
+            averages.response_ns = None;
+        }
         let rif = f64::from(report.rif.count());
         Self::note(&mut averages.rif, self.newest_weight, rif);
         if let Some(latency) = report.latency {
@@ -148,15 +161,16 @@ impl PoolRule for CubicScore {
     }
 
     /// A query that failed, or was given up, would have taken as long at least: it counts where that is above the average,
-    /// and never makes its replica look better.
-    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
+    /// or what stands for it, and never makes its replica look better.
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;
         };
         let response_ns = nanoseconds(head.latency);
-        let tells = |average: f64| response_ns > average;
-        if !head.failed || averages.response_ns.is_some_and(tells) {
+        let expected_ns = averages.response_ns.or(averages.service_ns);
+        if !head.failed || expected_ns.is_some_and(|expected_ns| response_ns > expected_ns) {
             Self::note(&mut averages.response_ns, self.newest_weight, response_ns);
+            averages.responded_at = now;
         }
     }
 }
@@ -192,12 +206,13 @@ mod tests {
 
     fn report(rule: &mut CubicScore, replica: ReplicaId, rif: u32, latency_ms: u64) {
         let latency = (latency_ms > 0).then(|| Duration::from_millis(latency_ms));
-        rule.handle_report(replica, &LoadReport::new(Rif::new(rif), latency));
+        let report = LoadReport::new(Rif::new(rif), latency);
+        rule.handle_report(Instant::EPOCH, replica, &report);
     }
 
     fn head(rule: &mut CubicScore, replica: ReplicaId, latency_ms: u64, failed: bool) {
         let latency = Duration::from_millis(latency_ms);
-        rule.handle_head(replica, Head { latency, failed });
+        rule.handle_head(Instant::EPOCH, replica, Head { latency, failed });
     }
 
     /// The score in milliseconds, to the microsecond.
@@ -256,6 +271,44 @@ mod tests {
         same(score(&rule, replica, 0), 20.0);
         head(&mut rule, replica, 40, true);
         same(score(&rule, replica, 0), 30.0);
+    }
+
+    #[test]
+    fn a_failure_that_took_long_counts_also_where_there_was_no_response_before() {
+        let (mut rule, replica) = rule(1);
+        head(&mut rule, replica, 5_000, true);
+        same(score(&rule, replica, 0), 7.0); // of nothing known it is no news
+        report(&mut rule, replica, 0, 10);
+        head(&mut rule, replica, 5_000, true);
+        same(score(&rule, replica, 0), 5_000.0);
+    }
+
+    #[test]
+    fn a_response_time_is_forgotten_ten_seconds_after_the_last_response() {
+        let (mut rule, replica) = rule(1);
+        let at = |ns| Instant::EPOCH + RESPONSE_AGE_MAX + Duration::from_nanos(ns);
+        let same_report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(10)));
+        report(&mut rule, replica, 0, 10);
+        head(&mut rule, replica, 30, false);
+        let answer = Head {
+            latency: Duration::from_millis(50),
+            failed: false,
+        };
+        rule.handle_head(Instant::from_nanos(5), replica, answer);
+        for ns in 0..5 {
+            rule.handle_report(at(ns), replica, &same_report);
+            same(score(&rule, replica, 0), 40.0);
+        }
+        // A failure that tells nothing does not keep it, either.
+        let failure = Head {
+            latency: Duration::from_millis(1),
+            failed: true,
+        };
+        rule.handle_head(at(4), replica, failure);
+        rule.handle_report(at(5), replica, &same_report);
+        same(score(&rule, replica, 0), 10.0);
+        rule.handle_head(at(6), replica, answer);
+        same(score(&rule, replica, 0), 50.0); // the first one of a new average
     }
 
     #[test]

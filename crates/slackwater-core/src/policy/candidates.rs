@@ -3,8 +3,10 @@
 use crate::draw::{Draw, below};
 use crate::policy::fleet::Fleet;
 use crate::policy::query::Query;
+use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
+use core::time::Duration;
 
 /// The most replicas that are drawn for one query.
 const DRAWN_MAX: u8 = 16;
@@ -14,12 +16,23 @@ const DRAWN_MAX: u8 = 16;
 pub struct Candidates<'a> {
     now: Instant,
     fleet: &'a Fleet,
+    waits: &'a Waits,
     query: Query<'a>,
 }
 
 impl<'a> Candidates<'a> {
-    pub(in crate::policy) const fn new(now: Instant, fleet: &'a Fleet, query: Query<'a>) -> Self {
-        Self { now, fleet, query }
+    pub(in crate::policy) const fn new(
+        now: Instant,
+        fleet: &'a Fleet,
+        waits: &'a Waits,
+        query: Query<'a>,
+    ) -> Self {
+        Self {
+            now,
+            fleet,
+            waits,
+            query,
+        }
     }
 
     /// When the choice is made.
@@ -46,6 +59,12 @@ impl<'a> Candidates<'a> {
     /// Queries that this client has in flight there.
     pub fn in_flight(&self, replica: ReplicaId) -> u32 {
         self.fleet.in_flight(replica)
+    }
+
+    /// For how long queries of this client's have waited there without any answer coming; zero if none waits. What a
+    /// replica that has stopped shows, and its latencies do not.
+    pub fn without_progress(&self, replica: ReplicaId) -> Duration {
+        Duration::from_nanos(self.waits.without_progress_ns(self.now, replica))
     }
 
     /// A uniformly random one.
@@ -140,7 +159,8 @@ mod tests {
     /// The replicas that a query draws, in order.
     fn drawn(fleet: &Fleet, query: Query<'_>, choices: u8, draw: &mut dyn Draw) -> Vec<ReplicaId> {
         let mut drawn = Vec::new();
-        let candidates = Candidates::new(Instant::EPOCH, fleet, query);
+        let waits = Waits::default();
+        let candidates = Candidates::new(Instant::EPOCH, fleet, &waits, query);
         let best = candidates.best_of_drawn(choices, draw, |replica| {
             drawn.push(replica);
             0
@@ -161,7 +181,8 @@ mod tests {
             "the last that is left: {all:?}"
         );
 
-        let candidates = Candidates::new(Instant::EPOCH, &fleet, Query::first());
+        let waits = Waits::default();
+        let candidates = Candidates::new(Instant::EPOCH, &fleet, &waits, Query::first());
         let loads = [3, 1, 2, 1, 0];
         let place = |replica| {
             names

@@ -32,6 +32,7 @@ mod stride;
 #[cfg(test)]
 mod trial;
 mod unprobed;
+mod waits;
 mod weighted_round_robin;
 
 pub use c3::{C3, C3Config, C3Settings};

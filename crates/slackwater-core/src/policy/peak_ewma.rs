@@ -7,7 +7,13 @@
 //! - a latency x above the average replaces it; another gives average · w + x · (1 − w), w = e^(−Δ/τ), Δ the time since
 //!   the average was last touched;
 //! - looking at it is a latency of 0: a replica that gets nothing is forgiven in time;
-//! - cost = average · (this client's queries in flight there + 1); of d drawn the lowest wins, of equals the first.
+//! - cost = latency · (this client's queries in flight there + 1); of d drawn the lowest wins, of equals the first. The
+//!   latency is the average or, if that is longer, the time for which queries have waited there and none was answered.
+//!
+//! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has stopped keeps the average of
+//! its good days, which even decays, and takes queries as a good one would until the first of them ends. `ServiceTalk`
+//! and nginx (`least_time` with `inflight`) look at the age of what is in flight, too; here it is the time since the last
+//! progress, so that a replica that answers steadily is not held to be slow because it has many to answer.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -93,9 +99,7 @@ impl Choose for LowestCostOfDrawn {
     const REASON: PickReason = PickReason::LowestCost;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        from.best_of_drawn(self.choices, draw, |replica| {
-            self.cost(from.now(), replica, from.in_flight(replica))
-        })
+        from.best_of_drawn(self.choices, draw, |replica| self.cost(from, replica))
     }
 
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
@@ -131,10 +135,12 @@ impl Choose for LowestCostOfDrawn {
 }
 
 impl LowestCostOfDrawn {
-    fn cost(&mut self, now: Instant, replica: ReplicaId, in_flight: u32) -> f64 {
+    fn cost(&mut self, from: Candidates<'_>, replica: ReplicaId) -> f64 {
         let average = self.latencies.find_mut(replica);
-        let average_ns = average.map_or(0.0, |average| average.decay(now, self.decay_ns));
-        average_ns.max(AVERAGE_MIN_NS) * (f64::from(in_flight) + 1.0)
+        let average_ns = average.map_or(0.0, |average| average.decay(from.now(), self.decay_ns));
+        let without_progress_ns = span_ns(from.without_progress(replica)) as f64;
+        let latency_ns = average_ns.max(without_progress_ns).max(AVERAGE_MIN_NS);
+        latency_ns * (f64::from(from.in_flight(replica)) + 1.0)
     }
 }
 
@@ -318,6 +324,59 @@ mod tests {
         trial.serve(0, 5 * MS, Outcome::Success);
         // Sent and ended at the same latest time: a latency of 0 that decays nothing.
         assert_average(&trial, 0, 40.0);
+    }
+
+    #[test]
+    fn a_replica_that_does_not_answer_costs_what_it_keeps_waiting() {
+        let mut trial = trial(2);
+        let stopped = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(stopped.replica()), 0);
+        let later = trial.pick_at([0, 0], [2, 1]); // 30 · 2 against 30 · 1
+        trial.after(MS);
+        trial.end(later, Outcome::Success);
+        trial.after(99 * MS);
+        // 100 · 2 against nearly 30 · 1 to 30 · 6; by its average, also nearly 30, the first would be even at one in flight.
+        let mut out = Vec::new();
+        for in_flight in 0..6 {
+            let ticket = trial.pick_at([0, 0], [2, 1]);
+            assert_eq!(trial.place(ticket.replica()), 1, "{in_flight} in flight");
+            out.push(ticket);
+        }
+        let ticket = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 0, "200 against 30 · 7");
+        trial.end(ticket, Outcome::Dropped); // no sign of life
+        assert_average(&trial, 0, 30.0 * 0.990_049_833_749_168_1); // and no peak: it was given up at once
+        trial.after(20 * MS);
+        // 120 · 2 against 30 · 7 and, one more in flight, nearly 30 · 8.
+        let ticket = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 1);
+        // An answer, though a bad one: the wait is over, and what remains is the average.
+        out.push(ticket);
+        let mut stopped = stopped;
+        let policy = &mut trial.policy;
+        policy.handle_head(trial.now, &mut stopped, Outcome::Failed);
+        let ticket = trial.pick_at([1, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 0, "30 · 2 against 30 · 8");
+    }
+
+    #[test]
+    fn queries_in_flight_count_at_a_replica_that_was_long_forgiven() {
+        let mut trial = trial(2);
+        for _ in 0..2 {
+            let ticket = trial.pick();
+            trial.end(ticket, Outcome::Success);
+        }
+        // e^(−Δ/τ) is 0 after two hours: an average of nothing, and so would be its product with any number.
+        trial.after(Duration::from_hours(2));
+        let first = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(average_ms(&trial, 0).to_bits(), 0.0_f64.to_bits());
+        let second = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(first.replica()), 0, "of equals the first drawn");
+        assert_eq!(
+            trial.place(second.replica()),
+            1,
+            "1 ns · 2 against 1 ns · 1"
+        );
     }
 
     #[test]

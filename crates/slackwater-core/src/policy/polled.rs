@@ -212,8 +212,9 @@ impl Polling {
     fn add(&mut self, now: Instant, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
         self.due.push(Reverse((now, replica)));
-        // Polls of the whole fleet may be out together.
-        self.out.reserve(self.due.len());
+        // While the first is out, everybody else may be asked twice: a replica's first two polls are less than an interval
+        // apart, and so are one that was late and the next.
+        self.out.reserve(2 * self.due.len());
     }
 
     /// A poll of a replica that left stays out until it ends; nobody cares how.
@@ -320,7 +321,7 @@ impl Polling {
 mod tests {
     use super::*;
     use crate::policy::trial::Trial;
-    use crate::policy::{PolledPowerOfD, PolledPowerOfDConfig};
+    use crate::policy::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings, Settings};
     use crate::report::Rif;
     use alloc::vec::Vec;
 
@@ -442,6 +443,42 @@ mod tests {
         trial.policy.handle_probe_unsent(last.id);
         assert_eq!(trial.policy.counters().probes_lost, 3, "it has ended");
         assert_eq!(trial.policy.counters().probes_unsent, 0);
+    }
+
+    #[test]
+    fn a_poll_that_is_known_to_have_failed_is_lost_at_once() {
+        let mut trial = trial(1);
+        for lost in 1..=3 {
+            let silent =
+                |trial: &Trial<PolledPowerOfD>| trial.policy.snapshot(trial.now).replicas[0].silent;
+            assert!(!silent(&trial), "{lost}");
+            let poll = polls(&mut trial)[0];
+            let policy = &mut trial.policy;
+            policy.handle_probe_lost(trial.now, poll.id, &mut trial.draw);
+            assert_eq!(trial.policy.counters().probes_lost, lost);
+            assert_eq!(silent(&trial), lost == 3);
+            trial.after(500 * MS);
+        }
+    }
+
+    #[test]
+    fn however_long_the_interval_a_poll_is_lost_after_a_second() {
+        for (interval_ms, deadline_ms) in [(900, 900), (1_000, 1_000), (60_000, 1_000)] {
+            let settings = PolledPowerOfDSettings {
+                interval: interval_ms * MS,
+                ..PolledPowerOfDSettings::default()
+            };
+            let config = settings.validate().expect("in range");
+            let mut trial = Trial::new(PolledPowerOfD::with(config), 1);
+            let poll = polls(&mut trial)[0];
+            assert_eq!(poll.deadline, Instant::EPOCH + deadline_ms * MS);
+            trial.after(Duration::from_nanos(u64::from(deadline_ms) * 1_000_000 - 1));
+            trial.policy.handle_timeout(trial.now, &mut trial.draw);
+            assert_eq!(trial.policy.counters().probes_lost, 0);
+            trial.after(Duration::from_nanos(1));
+            trial.policy.handle_timeout(trial.now, &mut trial.draw);
+            assert_eq!(trial.policy.counters().probes_lost, 1);
+        }
     }
 
     #[test]

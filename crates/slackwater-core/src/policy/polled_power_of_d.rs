@@ -229,6 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn of_whoever_leaves_nothing_is_left_in_the_mean() {
+        let mut trial = trial(&[Some(90), Some(5), Some(3), None]);
+        let gone = trial.replicas[0];
+        trial.policy.remove_replica(trial.now, gone);
+        // The mean is 4 now, and was 98/3.
+        assert_eq!(of_two(&mut trial, 1, 3), 3);
+        assert_eq!(of_two(&mut trial, 3, 2), 2);
+        for place in 1..3 {
+            let gone = trial.replicas[place];
+            trial.policy.remove_replica(trial.now, gone);
+        }
+        trial.join();
+        // Nobody has reported: its own queries decide, of which there is one at the former.
+        assert_eq!(of_two(&mut trial, 3, 4), 4);
+        assert_eq!(of_two(&mut trial, 3, 4), 3);
+    }
+
+    #[test]
     fn a_replica_that_drains_is_not_chosen_and_not_part_of_the_mean() {
         let mut trial = trial(&[Some(9), Some(5), None]);
         trial.after(Duration::from_millis(500));

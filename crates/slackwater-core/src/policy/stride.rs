@@ -37,6 +37,11 @@ impl Default for StaticStride {
 }
 
 impl StaticStride {
+    /// Makes room for a replica that joins: its weight is set in a pick, which must not allocate.
+    pub(crate) fn reserve(&mut self, replica: ReplicaId) {
+        self.weights.reserve(replica);
+    }
+
     pub(crate) fn set(&mut self, replica: ReplicaId, weight: u16) {
         self.weights.insert(replica, weight);
     }
@@ -59,8 +64,16 @@ impl StaticStride {
     ) -> Option<ReplicaId> {
         self.next_turn(from, draw).or_else(|| {
             // Those with the largest weights have had the query, and the others hardly ever have a turn.
-            from.allowed().max_by_key(|&replica| self.weight(replica))
+            self.largest(from, draw)
         })
+    }
+
+    /// The largest weight that the query may go to; of equals one at random, as many clients may be at this at once.
+    fn largest(&self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        let largest = from.allowed().map(|replica| self.weight(replica)).max()?;
+        let equals = || (from.allowed()).filter(|&replica| self.weight(replica) == largest);
+        let index = below(draw, u32::try_from(equals().count()).unwrap_or(u32::MAX));
+        equals().nth(index as usize)
     }
 
     fn next_turn(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
@@ -93,14 +106,25 @@ fn has_turn(weight: u16, round: u64, index: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::SplitMix64;
     use crate::policy::fleet::Fleet;
     use crate::policy::query::Query;
+    use crate::policy::waits::Waits;
     use crate::replica::ReplicaIds;
     use crate::time::Instant;
     use alloc::vec::Vec;
 
     /// The places of so many turns, from the first on, of replicas with these weights.
     fn turns(weights: &[Option<u16>], avoid: &[usize], count: usize) -> Vec<Option<usize>> {
+        turns_drawn(weights, avoid, count, &mut || 0)
+    }
+
+    fn turns_drawn(
+        weights: &[Option<u16>],
+        avoid: &[usize],
+        count: usize,
+        draw: &mut dyn Draw,
+    ) -> Vec<Option<usize>> {
         let mut ids = ReplicaIds::new();
         let (mut fleet, mut stride) = (Fleet::default(), StaticStride::default());
         let replicas: Vec<_> = weights.iter().filter_map(|_| ids.allocate()).collect();
@@ -111,9 +135,10 @@ mod tests {
             }
         }
         let avoid: Vec<_> = avoid.iter().map(|&place| replicas[place]).collect();
-        let from = Candidates::new(Instant::EPOCH, &fleet, Query::retry(&avoid));
+        let waits = Waits::default();
+        let from = Candidates::new(Instant::EPOCH, &fleet, &waits, Query::retry(&avoid));
         let turn = |_| {
-            let chosen = stride.choose(from, &mut || 0)?;
+            let chosen = stride.choose(from, draw)?;
             replicas.iter().position(|&replica| replica == chosen)
         };
         (0..count).map(turn).collect()
@@ -149,6 +174,38 @@ mod tests {
         let found = turns(&[Some(65_535), Some(1), Some(2), Some(1)], &[0], 5);
         assert_eq!(found, places([2, 2, 2, 2, 2]));
         assert_eq!(turns(&[None, None], &[0, 1], 1), [None]);
+    }
+
+    /// How many of 600 clients, each at its first query, go to each place.
+    fn first_turns(weights: &[Option<u16>], avoid: &[usize]) -> Vec<i32> {
+        let mut counts = alloc::vec![0; weights.len()];
+        for seed in 0..600 {
+            let draw = &mut SplitMix64::new(seed);
+            let found = turns_drawn(weights, avoid, 1, draw);
+            counts[found[0].expect("somebody")] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn clients_that_start_together_do_not_all_go_to_the_same_replica() {
+        // Binomial: mean 200, standard deviation 11.5; six of them.
+        let even = |count: &i32| (count - 200).abs() < 70;
+        let counts = first_turns(&[None; 3], &[]);
+        assert!(counts.iter().all(even), "{counts:?}");
+        let counts = first_turns(&[Some(65_535), Some(65_535), Some(32_768)], &[]);
+        // 2/5, 2/5 and 1/5 of 600.
+        assert!(
+            counts
+                .iter()
+                .zip([240, 240, 120])
+                .all(|(count, mean)| (count - mean).abs() < 72),
+            "{counts:?}"
+        );
+        // None of these is likely to have a turn within eight rounds.
+        let counts = first_turns(&[Some(65_535), Some(1), Some(1), Some(1)], &[0]);
+        assert_eq!(counts[0], 0);
+        assert!(counts[1..].iter().all(even), "{counts:?}");
     }
 
     #[test]

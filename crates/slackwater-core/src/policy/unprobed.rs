@@ -9,6 +9,7 @@ use crate::policy::candidates::Candidates;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -69,6 +70,7 @@ pub struct Unprobed<C> {
     pub(in crate::policy) fleet: Fleet,
     pub(in crate::policy) counters: Counters,
     pub(in crate::policy) rule: C,
+    pub(in crate::policy) waits: Waits,
     /// The latest time seen: what a rule learns relies on time that does not step back.
     latest: Instant,
 }
@@ -80,6 +82,7 @@ impl<C: Choose> Unprobed<C> {
             fleet: Fleet::default(),
             counters: Counters::default(),
             rule: rule.into(),
+            waits: Waits::default(),
             latest: Instant::EPOCH,
         }
     }
@@ -106,6 +109,7 @@ impl<C: Choose> Policy for Unprobed<C> {
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
         let now = self.tick(now);
         if self.fleet.add(replica) {
+            self.waits.add(replica);
             self.rule.add_replica(now, replica);
         }
     }
@@ -113,6 +117,7 @@ impl<C: Choose> Policy for Unprobed<C> {
     fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
         self.tick(now);
         if self.fleet.remove(replica) {
+            self.waits.remove(replica);
             self.rule.remove_replica(replica);
         }
     }
@@ -124,7 +129,7 @@ impl<C: Choose> Policy for Unprobed<C> {
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         let now = self.tick(now);
-        let candidates = Candidates::new(now, &self.fleet, query);
+        let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
         let choice = self.rule.choose(candidates, draw);
         // All available replicas may have had the query; one that is not available is better than none.
         let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
@@ -138,14 +143,17 @@ impl<C: Choose> Policy for Unprobed<C> {
         };
         self.counters.picks.count(reason);
         self.fleet.query_sent(replica);
+        self.waits.query_sent(now, replica);
         Decision::Pick(Pick::without_reports(Ticket::new(replica, now), reason))
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
-        if let Some(head) = ticket.end_latency(now, outcome)
-            && !head.failed
-        {
+        let Some(head) = ticket.end_latency(now, outcome) else {
+            return;
+        };
+        self.waits.answered(now, ticket.replica());
+        if !head.failed {
             self.rule
                 .handle_latency(now, ticket.replica(), head.latency);
         }
@@ -155,6 +163,11 @@ impl<C: Choose> Policy for Unprobed<C> {
         let now = self.tick(now);
         let replica = ticket.replica();
         self.fleet.query_done(replica);
+        match (ticket.head, outcome) {
+            (Some(_), _) => {}
+            (None, Outcome::Success | Outcome::Failed) => self.waits.answered(now, replica),
+            (None, Outcome::Unreachable | Outcome::Dropped) => self.waits.given_up(replica),
+        }
         let outcome = match ticket.head {
             Some(head) if head.failed => Outcome::Failed,
             Some(_) if outcome == Outcome::Dropped => Outcome::Success,

@@ -9,7 +9,7 @@
 //! fewer than two weights this is plain round robin. Turns come from a static stride.
 
 use crate::draw::Draw;
-use crate::fixed::Rate;
+use crate::fixed::{ONE, Rate};
 use crate::policy::candidates::Candidates;
 use crate::policy::decay::left_after;
 use crate::policy::polled::{ChoosePolled, Polled};
@@ -125,6 +125,11 @@ impl Choose for WeightedTurn {
             self.update(from.now(), from.replicas());
         }
         self.stride.choose(from, draw)
+    }
+
+    fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
+        self.loads.reserve(replica);
+        self.stride.reserve(replica);
     }
 
     fn remove_replica(&mut self, replica: ReplicaId) {
@@ -244,7 +249,7 @@ impl Load {
         Some(Self {
             query_rate: f64::from(query_rate_millis) / 1e3,
             cpu: f64::from(cpu_millionths) / 1e6,
-            error_share: f64::from(report.error_millionths.unwrap_or(0)) / 1e6,
+            error_share: f64::from(report.error_millionths.unwrap_or(0).min(ONE)) / 1e6,
         })
     }
 
@@ -325,6 +330,8 @@ mod tests {
         assert_weight(&trial, 0, 100.0);
         report(&mut trial, 0, &load(100, 150, 100));
         assert_weight(&trial, 0, 40.0);
+        report(&mut trial, 0, &load(100, 150, 250));
+        assert_weight(&trial, 0, 40.0); // more than all cannot have failed
         let mut without_errors = load(100, 25, 0);
         without_errors.error_millionths = None;
         report(&mut trial, 0, &without_errors);

@@ -203,8 +203,12 @@ impl Machine {
             8 | 9 => self.report(bytes),
             10 => {
                 if let Some(probe) = bytes.one_of(&self.probes) {
-                    self.policy
-                        .handle_probe_lost(self.now, probe, &mut self.draw);
+                    if bytes.byte().is_multiple_of(4) {
+                        self.policy.handle_probe_unsent(probe);
+                    } else {
+                        self.policy
+                            .handle_probe_lost(self.now, probe, &mut self.draw);
+                    }
                 }
             }
             11 => self.now += Duration::from_micros(u64::from(bytes.word() % 3_000_000)),
@@ -376,7 +380,7 @@ impl Machine {
             assert!(view.available || !pooled.contains(&view.replica));
         }
         let counters = self.policy.counters();
-        let ended = counters.probes_answered + counters.probes_lost;
+        let ended = counters.probes_answered + counters.probes_lost + counters.probes_unsent;
         assert!(ended <= counters.probes_sent, "a probe has ended twice");
         let out = counters.probes_sent - ended;
         // A replica's first two polls may be less than an interval apart.
@@ -408,7 +412,7 @@ impl Machine {
         } else {
             0
         };
-        let ended = counters.probes_answered + counters.probes_lost + late;
+        let ended = counters.probes_answered + counters.probes_lost + counters.probes_unsent + late;
         assert_eq!(counters.probes_sent, ended, "every probe ends once");
         let _ = self.draw.draw();
     }

@@ -114,3 +114,40 @@ fn a_retry_goes_to_the_lowest_score_where_it_has_not_been() {
     assert_eq!(retry.candidates, 2);
     assert_eq!(retry.runner_up, Some(world.replicas[2]));
 }
+
+#[test]
+fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_passed() {
+    let mut world = world(2);
+    world.reports(&[(0, 10), (0, 10)]);
+    for place in [0, 1] {
+        let avoid = [world.replicas[1 - place]];
+        let ticket = world.pick_for(Query::retry(&avoid)).ticket;
+        world.now += if place == 0 { 900 * MS } else { 10 * MS };
+        world
+            .policy
+            .handle_query_done(world.now, ticket, Outcome::Success);
+    }
+    // It says that it is as fast as the other, all the while; its response time, which nothing moves, says 900 ms.
+    let mut at_slow = Vec::new();
+    let begin = world.now;
+    while world.now < begin + 20_000 * MS {
+        world.reports(&[(0, 10), (0, 10)]);
+        let ticket = world.pick().ticket;
+        let sent_at = world.now;
+        world.now += 10 * MS;
+        if ticket.replica() == world.replicas[0] {
+            at_slow.push(sent_at.saturating_since(begin).as_secs());
+        }
+        world
+            .policy
+            .handle_query_done(world.now, ticket, Outcome::Success);
+    }
+    assert!(
+        at_slow
+            .first()
+            .is_some_and(|second| (9..=10).contains(second))
+    );
+    // From then on both are alike.
+    let queries = at_slow.iter().filter(|&&second| second >= 11).count();
+    assert!(queries > 100, "{queries}");
+}

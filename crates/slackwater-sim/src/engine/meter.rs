@@ -98,7 +98,7 @@ impl Meter {
     }
 
     pub(super) fn rif(&mut self, rif: u32) {
-        self.measured.rif.saturating_record(u64::from(rif));
+        self.measured.rif.record(u64::from(rif));
     }
 
     /// What one replica used in the second that is over, as a multiple of its allocation.
@@ -110,10 +110,10 @@ impl Meter {
         self.measured.utilization.by_second.push(used as f32);
     }
 
-    pub(super) fn finish(mut self, events: u64, wall: Duration) -> Measured {
+    pub(super) fn finish(mut self, events: u64) -> Measured {
         self.measured.events = events;
-        self.measured.wall = wall;
         self.measured.span = Duration::from_nanos(self.ends - self.begins);
+        self.measured.pack();
         self.measured
     }
 }

@@ -36,6 +36,7 @@ use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
 use changes::Appointment;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use hedging::Hedging;
 use meter::Meter;
@@ -52,7 +53,11 @@ use std::collections::VecDeque;
 /// library, whose timers are no finer.
 const NAP_MIN_NS: Time = 1_000_000;
 
-/// Plays `scenario` once under `policy`. The same arguments give the same result, but for [`Measured::wall`].
+/// How many steps are played between two looks at whether to stop: a few hundred microseconds.
+const STEPS_BETWEEN_LOOKS: usize = 2_048;
+
+/// Plays `scenario` once under `policy`; `None` if it was to `stop` before it ended. The same arguments give the same
+/// result. There is no clock in here: [`Measured::cpu`] is the runner's.
 ///
 /// Queries go on arriving after the measured span, until those of the span have ended. A query that is not answered within
 /// the deadline is an error and tells the policy [`Failed`](slackwater_core::policy::Outcome::Failed), as in the proxy; the
@@ -65,11 +70,16 @@ const NAP_MIN_NS: Time = 1_000_000;
 /// due, or a deadline; each only if it was still of concern when its time came. Sampling does not count.
 ///
 /// The scenario is one without [mistakes](Scenario::mistakes).
-pub fn run(scenario: &Scenario, policy: &PolicyChoice, seed: u64) -> Measured {
-    let started = std::time::Instant::now();
+pub fn run(
+    scenario: &Scenario,
+    policy: &PolicyChoice,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Option<Measured> {
     let mut engine = Engine::new(scenario, policy, seed);
-    engine.play();
-    engine.meter.finish(engine.events, started.elapsed())
+    engine
+        .play(stop)
+        .then(|| engine.meter.finish(engine.events))
 }
 
 /// A run under way.
@@ -155,16 +165,20 @@ impl Engine {
         engine
     }
 
-    fn play(&mut self) {
-        loop {
-            let (at, source) = self.next();
-            if self.meter.is_done(at) {
-                return;
+    /// Plays to the end; `false` if it was stopped before.
+    fn play(&mut self, stop: &AtomicBool) -> bool {
+        while !stop.load(Relaxed) {
+            for _ in 0..STEPS_BETWEEN_LOOKS {
+                let (at, source) = self.next();
+                if self.meter.is_done(at) {
+                    return true;
+                }
+                debug_assert!(at >= self.now, "time does not step back");
+                self.now = at;
+                self.step(source);
             }
-            debug_assert!(at >= self.now, "time does not step back");
-            self.now = at;
-            self.step(source);
         }
+        false
     }
 
     /// What happens next, and when. Ties go to whoever is asked first.

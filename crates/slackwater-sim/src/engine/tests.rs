@@ -115,7 +115,7 @@ fn when_queries_stop_coming_nothing_is_left_in_flight() {
         scenario.cancel_expired = cancel_expired;
         for policy in PolicyChoice::names() {
             let mut engine = engine(&scenario, policy);
-            engine.play();
+            assert!(engine.play(&AtomicBool::new(false)));
             drain(&mut engine);
             for replica in engine.replicas.all() {
                 assert_eq!(replica.rif().count(), 0, "{policy}");
@@ -164,7 +164,7 @@ fn probes_are_lost_in_proportion() {
     scenario.network.probe_loss = 0.25;
     scenario.span = Duration::from_secs(2);
     let mut engine = engine(&scenario, "prequal");
-    engine.play();
+    assert!(engine.play(&AtomicBool::new(false)));
     let counters = counters(&engine);
     // Of more than 400 probes: a binomial deviation below 0.022. Four of them.
     assert!(counters.probes_sent > 400, "{counters:?}");
@@ -201,7 +201,7 @@ fn a_replica_reports_what_it_is() {
         },
     ];
     let mut engine = engine(&scenario, "round_robin");
-    engine.play();
+    assert!(engine.play(&AtomicBool::new(false)));
     let report = |number: usize| engine.replicas.at(number).report(engine.now);
     // 50 queries a second of 10 ms each, all of them failing.
     let within = |found: Option<u32>, expected: u32| {
@@ -231,7 +231,7 @@ fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
     let mut scenario = scenario();
     scenario.load.rate = 2_000.0;
     let mut engine = engine(&scenario, "round_robin");
-    engine.play();
+    assert!(engine.play(&AtomicBool::new(false)));
     let late = engine.now - nanos(scenario.span);
     // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the one before.
     assert!((nanos(ms(90))..=nanos(ms(100))).contains(&late), "{late}");
@@ -245,6 +245,6 @@ fn idle_policies_cost_no_steps_beyond_their_timeouts() {
     scenario.load.rate = 0.001;
     scenario.span = Duration::from_secs(10);
     let mut engine = engine(&scenario, "round_robin");
-    engine.play();
+    assert!(engine.play(&AtomicBool::new(false)));
     assert_eq!(engine.events, 0);
 }

@@ -261,7 +261,7 @@ mod tests {
 
     fn run(latencies: [f64; 4], rif_p99: u64, (fast, slow): (f32, f32)) -> Measured {
         let mut run = trial::run(latencies);
-        run.rif.saturating_record_n(rif_p99, 100);
+        run.rif.record_n(rif_p99, 100);
         run.utilization.by_second = [[fast; 50], [slow; 50]].concat();
         run
     }

@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_shorter_run_is_frozen_for_its_middle_half() {
         let cells = Linkerd.cells(&Effort {
-            seeds: 1,
+            seeds: crate::Seeds::up_to(1),
             span: Some(Duration::from_secs(8)),
             warmup: Some(Duration::from_secs(10)),
         });

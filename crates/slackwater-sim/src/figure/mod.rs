@@ -25,7 +25,7 @@ mod trial;
 
 pub use play::play;
 
-use crate::{Measured, PolicyChoice, Scenario};
+use crate::{Measured, PolicyChoice, Scenario, Seeds};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ pub fn named(name: &str) -> Option<&'static dyn Figure> {
 /// What a user can say about how long a figure is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Seeds, from 1 to this number.
-    pub seeds: u64,
+    /// The seeds; each cell is played once with each.
+    pub seeds: Seeds,
     /// Measured span; `None`: the figure's own.
     pub span: Option<Duration>,
     /// Warm-up; `None`: the figure's own.
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn cells_are_told_apart_and_can_be_played() {
         let effort = Effort {
-            seeds: 1,
+            seeds: Seeds::up_to(1),
             span: Some(Duration::from_secs(7)),
             warmup: Some(Duration::from_secs(3)),
         };

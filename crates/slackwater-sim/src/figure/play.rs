@@ -5,10 +5,10 @@ use crate::Measured;
 use crate::runner::{Job, Progress, run_all};
 use core::sync::atomic::AtomicBool;
 
-/// Plays all cells of `figure` under seeds 1 to `effort.seeds` on `threads` threads, and gives them in their order.
+/// Plays all cells of `figure` with each seed on `threads` threads, and gives them in their order.
 ///
-/// `progress` and `stop` are [`run_all`]'s: once `stop` is set no further run begins, and what comes back are the cells before
-/// the first one that was not played in full.
+/// `progress` and `stop` are [`run_all`]'s: once `stop` is set runs end, and what comes back are the cells before the first one that was
+/// not played in full.
 pub fn play(
     figure: &dyn Figure,
     effort: &Effort,
@@ -17,11 +17,10 @@ pub fn play(
     stop: &AtomicBool,
 ) -> Vec<Played> {
     let cells = figure.cells(effort);
-    let seeds = 1..=effort.seeds.max(1);
     let jobs: Vec<Job> = cells
         .iter()
         .flat_map(|cell| {
-            seeds.clone().map(|seed| Job {
+            effort.seeds.iter().map(|seed| Job {
                 scenario: cell.scenario.clone(),
                 policy: cell.policy.clone(),
                 seed,
@@ -29,7 +28,7 @@ pub fn play(
         })
         .collect();
     let mut runs = run_all(&jobs, threads, progress, stop).into_iter();
-    let runs_of_cell = seeds.count();
+    let runs_of_cell = effort.seeds.count();
     cells
         .into_iter()
         .map_while(|cell| {
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
     use crate::figure::{Cell, Findings};
     use crate::presets::{at_load, testbed};
-    use crate::{PolicyChoice, run};
+    use crate::{PolicyChoice, Seeds, run};
 
     /// The testbed for a moment, under two policies.
     #[derive(Debug)]
@@ -82,7 +81,7 @@ mod tests {
     }
 
     const TWO_SEEDS: Effort = Effort {
-        seeds: 2,
+        seeds: Seeds::new(4, 2),
         span: None,
         warmup: None,
     };
@@ -95,7 +94,7 @@ mod tests {
         assert_eq!(names, ["random", "round_robin"]);
         for played in &played {
             let cell = &played.cell;
-            let alone = [1, 2].map(|seed| run(&cell.scenario, &cell.policy, seed).latency.mean());
+            let alone = [4, 5].map(|seed| run(&cell.scenario, &cell.policy, seed).latency.mean());
             let found: Vec<_> = played.runs.iter().map(|run| run.latency.mean()).collect();
             assert_eq!(found, alone, "{}", cell.policy.name);
             assert_ne!(alone[0], alone[1], "seeds differ");

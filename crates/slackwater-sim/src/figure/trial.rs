@@ -1,13 +1,13 @@
 //! For tests: plays with made-up results, to see claims hold and fail.
 
 use super::{Cell, Effort, Figure, Played, Verdict};
-use crate::Measured;
+use crate::{Measured, Seeds};
 use core::time::Duration;
 
 /// The cells of a figure at the least effort.
 pub(super) fn cells(figure: &dyn Figure) -> Vec<Cell> {
     figure.cells(&Effort {
-        seeds: 1,
+        seeds: Seeds::up_to(1),
         span: None,
         warmup: None,
     })
@@ -18,7 +18,8 @@ pub(super) fn played(figure: &dyn Figure, made_up: impl Fn(&Cell) -> Measured) -
     cells(figure)
         .into_iter()
         .map(|cell| {
-            let all = made_up(&cell);
+            let mut all = made_up(&cell);
+            all.pack();
             Played {
                 runs: vec![all.clone()],
                 all,

@@ -1,7 +1,7 @@
 //! The figures' CSV: fixed columns, one row for each cell, runs of all seeds taken together.
 //!
-//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed of the simulation in real
-//! time on one core. Durations are milliseconds, `load` is a multiple of the allocation, `error_pct` is of all queries,
+//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed of the simulation by CPU
+//! time, so on one core. Durations are milliseconds, `load` is a multiple of the allocation, `error_pct` is of all queries,
 //! `util_*` are multiples of the allocation. A field without a value is empty.
 
 use super::number::{at_most, fixed};
@@ -102,7 +102,7 @@ mod tests {
         let mut cell = played("1.03", 1.033_333_3, "prequal", vec![run(1, 80), run(3, 90)]);
         // The histogram keeps 80 ms in steps of 64 µs and gives the end of the step, but for the longest.
         cell.cell.param = "q=0.84, λ=\"x\"".to_owned();
-        cell.all.wall = Duration::from_millis(1);
+        cell.all.cpu = Duration::from_millis(1);
         let expected = "\
 figure,step,load,policy,param,qps,queries,p50_ms,p90_ms,p99_ms,p999_ms,mean_ms,errors_per_s,error_pct,rif_p50,rif_p90,rif_p99,rif_max,util_mean,util_1s_p99,probes_per_query,events_per_s
 fig6,1.03,1.0333,prequal,\"q=0.84, λ=\"\"x\"\"\",100.000,2000,80.063,90.000,90.000,90.000,85.000,0.2000,0.2000,1,3,3,3,0.7500,1.0000,3.0000,12000000

@@ -21,7 +21,7 @@ pub(super) fn run(rif: u64, latency_ms: u64) -> Measured {
     for _ in 0..run.queries {
         run.latency.record(Duration::from_millis(latency_ms));
     }
-    run.rif.saturating_record_n(rif, 2_000);
+    run.rif.record_n(rif, 2_000);
     run.utilization.by_second = vec![0.5, 1.0];
     run
 }

@@ -1,6 +1,6 @@
 //! The same seed gives the same results, whatever else runs; another seed gives others.
 
-use super::rig::{SINGLE, everyone, fingerprint, ms, named, plain, play, play_seed, steady};
+use super::rig::{SINGLE, everyone, fingerprint, ms, named, plain, play, play_seed, secs, steady};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use slackwater_sim::Measured;
 use slackwater_sim::runner::{Job, Progress, run_all};
@@ -117,4 +117,24 @@ fn the_largest_run_begins_first_and_nothing_begins_after_a_stop() {
     // Three small jobs of weight 1, six of weight 5.
     assert!((first.share - 5.0 / 33.0).abs() < 1e-9, "{first:?}");
     assert_eq!((first.done, first.total), (1, 9));
+}
+
+#[test]
+fn a_stop_ends_a_run_that_is_under_way() {
+    let short = Arc::new(eventful());
+    let mut long = eventful();
+    long.span = secs(600);
+    long.events.clear();
+    let jobs = [Arc::new(long), short].map(|scenario| Job {
+        scenario,
+        policy: named("round_robin"),
+        seed: 1,
+    });
+    let stop = AtomicBool::new(false);
+    // The short one ends first, on a thread of its own, and sets it off.
+    let stop_at_once = |progress: Progress| {
+        assert_eq!(progress.done, 1, "the long one does not end");
+        stop.store(true, Relaxed);
+    };
+    assert!(run_all(&jobs, 2, &stop_at_once, &stop).is_empty());
 }

@@ -116,7 +116,7 @@ fn only_the_span_is_measured() {
     assert_eq!(measured.queries, 320);
     assert_eq!(measured.span, scenario.span);
     assert_eq!(measured.utilization.by_second.len(), 3, "whole seconds");
-    assert_eq!(measured.rif.len(), 320, "every 10 ms");
+    assert_eq!(measured.rif.count(), 320, "every 10 ms");
     // One query at a time, in service from one arrival to the next.
     assert!((measured.utilization.mean() - 1.0).abs() < 1e-6);
     assert_eq!(measured.latency.mean(), ms(10));

@@ -277,9 +277,13 @@ impl Balancer {
     /// Lets the policy handle what is due; when to call again.
     pub(super) fn handle_timeout(&self, now: Instant) -> Option<Instant> {
         let mut driver = self.lock();
-        let next = driver.handle_timeout(now);
-        driver.arm(next);
+        driver.handle_timeout(now);
         self.send_probes(now, driver);
+        // Not before the probes that fell due have left: until then they are what is due, and the policy would be asked
+        // again for nothing.
+        let mut driver = self.lock();
+        let next = driver.policy.poll_timeout();
+        driver.arm(next);
         next
     }
 

@@ -119,12 +119,11 @@ impl Driver {
         earlier
     }
 
-    /// Lets the policy handle its timeout if it is due, and says when the next one is.
-    pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Instant> {
+    /// Lets the policy handle its timeout if it is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.policy.poll_timeout().is_some_and(|at| at <= now) {
             self.policy.handle_timeout(now, &mut self.draw);
         }
-        self.policy.poll_timeout()
     }
 
     pub(super) fn arm(&mut self, wake_at: Option<Instant>) {

@@ -1,10 +1,13 @@
 //! The handle: leases, members, timeouts, silence. Paused time, no sockets.
 
-use crate::common::{HandProber, Recording, addr, pick_ready, prequal};
+use crate::common::{EchoProber, HandProber, Recording, addr, pick_ready, prequal};
+use core::future::{Future, poll_fn};
 use core::panic::AssertUnwindSafe;
+use core::pin::Pin;
 use core::time::Duration;
 use slackwater_core::policy::{
-    LeastLoaded, Outcome, PickReason, Policy, Prequal, Query, prequal::PrequalSettings,
+    LeastLoaded, Outcome, PickReason, Policy, PolledPowerOfD, PolledPowerOfDConfig, Prequal, Query,
+    prequal::PrequalSettings,
 };
 use slackwater_core::{LoadReport, Rate, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
@@ -156,6 +159,38 @@ async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
     drop(guard);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(prober.take().len(), 0, "the guard ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drive_wakes_once_for_what_falls_due_and_in_time_for_what_comes_of_it() {
+    // Asked at once, within half a second, and then every half second, at the same phase.
+    let polls = |span: Duration| span.as_millis() / 500 + 1;
+    let span = Duration::from_secs(10);
+    let policy = PolledPowerOfD::with(PolledPowerOfDConfig::default());
+    let balancer = Balancer::with_seed(Box::new(policy), EchoProber::default(), 1);
+    balancer.insert(addr(1)).expect("new");
+    let (mut drive, mut wakes) = (balancer.drive(), 0);
+    let counted = poll_fn(|cx| {
+        wakes += 1;
+        Pin::new(&mut drive).poll(cx)
+    });
+    let ended = tokio::time::timeout(span, counted).await;
+    assert!(ended.is_err(), "it goes on");
+    let counters = balancer.counters();
+    assert_eq!(counters.probes_sent, counters.probes_answered);
+    assert!(u128::from(counters.probes_sent).abs_diff(polls(span)) <= 1);
+    assert!(wakes <= polls(span) + 2, "{wakes} wakes for {counters:?}");
+
+    // Nobody answers: a poll is lost when the next is due, by the drive alone.
+    let prober = Arc::new(HandProber::default());
+    let policy = PolledPowerOfD::with(PolledPowerOfDConfig::default());
+    let balancer = Balancer::with_seed(Box::new(policy), Arc::clone(&prober), 1);
+    balancer.insert(addr(1)).expect("new");
+    let _drive = balancer.spawn_drive();
+    tokio::time::sleep(Duration::from_millis(498)).await;
+    assert_eq!(balancer.counters().probes_lost, 0);
+    tokio::time::sleep(Duration::from_millis(4)).await;
+    assert_eq!(balancer.counters().probes_lost, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use slackwater_core::policy::{
     Counters, Decision, Outcome, Pick, Policy, Prequal, PrequalConfig, PrequalSync, Probe, ProbeId,
     ProbeRound, Query, RoundRobin, Snapshot, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
 use slackwater_tower::client::{
     Balancer, ProbeToSend, Prober, Refused, Reports, UdpProber, UdpProberConfig,
 };
@@ -183,6 +183,25 @@ impl Prober for HandProber {
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
         self.sent.lock().expect("not poisoned").push(probe);
+        Ok(())
+    }
+}
+
+/// Answers each probe while it is being sent.
+#[derive(Debug, Default)]
+pub(crate) struct EchoProber(Mutex<Option<Reports>>);
+
+impl Prober for EchoProber {
+    fn start(&self, reports: Reports) {
+        *self.0.lock().expect("not poisoned") = Some(reports);
+    }
+
+    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
+        let reports = self.0.lock().expect("not poisoned").clone();
+        let report = LoadReport::new(Rif::ZERO, None);
+        reports
+            .expect("the balancer has started it")
+            .report(probe.token, &report);
         Ok(())
     }
 }

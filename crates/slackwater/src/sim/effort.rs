@@ -2,16 +2,17 @@
 
 use crate::fault::Fault;
 use core::time::Duration;
-use slackwater_sim::{Measured, Scenario};
+use slackwater_sim::{Measured, Scenario, Seeds};
 
 /// The longest warm-up or span, in seconds.
 const SECONDS_MAX: f64 = 604_800.0;
 const SEEDS_MAX: u64 = 10_000;
+const FIRST_SEED_MAX: u64 = 1_000_000_000;
 const THREADS_MAX: usize = 1_024;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EffortArgs {
-    /// Play with the seeds from 1 to N, 1 to 10000
+    /// Play with N seeds, 1 to 10000
     #[arg(
         long,
         value_name = "N",
@@ -19,6 +20,14 @@ pub(super) struct EffortArgs {
         allow_negative_numbers = true
     )]
     seeds: u64,
+    /// The first of the seeds, which follow each other, 1 to 1000000000; what was tuned on one set is checked on another
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
+    first_seed: u64,
     /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
@@ -33,7 +42,7 @@ pub(super) struct EffortArgs {
 /// The same, in their ranges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    pub(super) seeds: u64,
+    pub(super) seeds: Seeds,
     pub(super) span: Option<Duration>,
     pub(super) warmup: Option<Duration>,
     pub(super) threads: usize,
@@ -48,6 +57,12 @@ impl EffortArgs {
                 "--seeds {seeds}: must be from 1 to {SEEDS_MAX}"
             )));
         }
+        if !(1..=FIRST_SEED_MAX).contains(&self.first_seed) {
+            return Err(Fault::usage(format!(
+                "--first-seed {}: must be from 1 to {FIRST_SEED_MAX}",
+                self.first_seed
+            )));
+        }
         if !(1..=THREADS_MAX).contains(&threads) {
             return Err(Fault::usage(format!(
                 "--threads {threads}: must be from 1 to {THREADS_MAX}"
@@ -55,7 +70,7 @@ impl EffortArgs {
         }
         let span = |name, value: Option<f64>| value.map(|value| seconds(name, value)).transpose();
         let effort = Effort {
-            seeds,
+            seeds: Seeds::new(self.first_seed, seeds),
             span: span("--seconds", self.seconds)?,
             warmup: span("--warmup", self.warmup)?,
             threads,
@@ -93,15 +108,15 @@ impl Effort {
 
 /// What it took to play `runs`.
 pub(super) fn summary<'r>(runs: impl Iterator<Item = &'r Measured>, elapsed: Duration) -> String {
-    let (mut count, mut events, mut wall) = (0_usize, 0_u64, Duration::ZERO);
+    let (mut count, mut events, mut cpu) = (0_usize, 0_u64, Duration::ZERO);
     for run in runs {
         count += 1;
         events += run.events;
-        wall += run.wall;
+        cpu += run.cpu;
     }
-    let rate = events as f64 / wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = events as f64 / cpu.as_secs_f64().max(f64::MIN_POSITIVE);
     format!(
-        "{count} runs, {:.1} s; {:.1} million events, {:.2} million a second on each core",
+        "{count} runs, {:.1} s; {:.1} million events, {:.2} million a second of CPU time",
         elapsed.as_secs_f64(),
         events as f64 / 1e6,
         rate / 1e6

@@ -6,9 +6,10 @@ use super::stop::Stop;
 use super::written;
 use crate::fault::Fault;
 use crate::output::print;
+use core::fmt::Write;
 use slackwater_sim::figure::{self, FIGURES, Figure, Findings, Verdict};
 use slackwater_sim::report;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
@@ -70,11 +71,8 @@ pub(super) fn run(figures: &[&'static dyn Figure], args: &Args) -> Result<(), Fa
         };
         let findings = run_one(figure, name, &effort, args, &stop)?;
         let Some(findings) = findings else {
-            let lost: Vec<_> = figures[number..]
-                .iter()
-                .map(|figure| figure.name())
-                .collect();
-            return Err(Stop::fault(&format!("{} not written", lost.join(", "))));
+            let (written, lost) = figures.split_at(number);
+            return Err(Stop::fault(&lost_and_kept(lost, written, &args.out)));
         };
         done.push((figure, findings));
     }
@@ -141,10 +139,41 @@ fn run_one(
     Ok(Some(findings))
 }
 
+/// What a stop cost: `fig7, fig8 not written; fig3, fig6 in DIR, without an index`.
+fn lost_and_kept(lost: &[&dyn Figure], written: &[&dyn Figure], out: &Path) -> String {
+    let names = |figures: &[&dyn Figure]| {
+        let names: Vec<_> = figures.iter().map(|figure| figure.name()).collect();
+        names.join(", ")
+    };
+    let mut text = format!("{} not written", names(lost));
+    if !written.is_empty() {
+        let (kept, out) = (names(written), out.display());
+        // Writing to a string does not fail.
+        let _ = write!(text, "; {kept} in {out}, without an index");
+    }
+    text
+}
+
 /// Claims that were not reproduced.
 fn missed(done: &[(&dyn Figure, Findings)]) -> usize {
     let claims = done.iter().flat_map(|(_, findings)| &findings.claims);
     claims
         .filter(|claim| claim.verdict == Verdict::NotReproduced)
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_says_what_is_lost_and_what_is_there() {
+        let (written, lost) = FIGURES[..4].split_at(2);
+        let out = Path::new("sim-results");
+        assert_eq!(
+            lost_and_kept(lost, written, out),
+            "fig7, fig8 not written; fig3, fig6 in sim-results, without an index"
+        );
+        assert_eq!(lost_and_kept(lost, &[], out), "fig7, fig8 not written");
+    }
 }

@@ -11,7 +11,7 @@ use crate::output::print;
 use core::fmt::Write;
 use slackwater_sim::figure::{Cell, Played};
 use slackwater_sim::runner::{Job, run_all};
-use slackwater_sim::{Measured, PolicyChoice, Scenario, report};
+use slackwater_sim::{Measured, PolicyChoice, Scenario, Seeds, report};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn play(
         seed,
     };
     let jobs: Vec<_> = (policies.iter())
-        .flat_map(|policy| (1..=effort.seeds).map(move |seed| job(policy, seed)))
+        .flat_map(|policy| effort.seeds.iter().map(move |seed| job(policy, seed)))
         .collect();
     let progress = |progress| meter.show(progress);
     let mut runs = run_all(&jobs, effort.threads, &progress, stop.flag());
@@ -110,9 +110,7 @@ fn play(
         return None;
     }
     let played = policies.iter().map(|policy| {
-        let seeds = usize::try_from(effort.seeds)
-            .unwrap_or(usize::MAX)
-            .min(runs.len());
+        let seeds = effort.seeds.count().min(runs.len());
         let own: Vec<_> = runs.drain(..seeds).collect();
         Some(Played {
             all: Measured::together(&own)?,
@@ -139,7 +137,7 @@ fn load_of(scenario: &Scenario) -> f64 {
     }
 }
 
-fn title(name: &str, scenario: &Scenario, seeds: u64) -> String {
+fn title(name: &str, scenario: &Scenario, seeds: Seeds) -> String {
     let mut title = name.to_owned();
     let (replicas, clients) = (scenario.replicas(), scenario.load.clients.len());
     // Writing to a string does not fail.
@@ -153,10 +151,7 @@ fn title(name: &str, scenario: &Scenario, seeds: u64) -> String {
         let _ = write!(title, " ({:.0} % of what the fleet can do)", load * 100.0);
     }
     let (warmup, span) = (scenario.warmup.as_secs_f64(), scenario.span.as_secs_f64());
-    let _ = write!(
-        title,
-        ", {span} s after {warmup} s of warm-up, seeds 1 to {seeds}"
-    );
+    let _ = write!(title, ", {span} s after {warmup} s of warm-up, {seeds}");
     title
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one lets the runs under way end and begins no other, the second one ends the process.
+//! Ctrl-C: the first one ends the runs under way, and with them the command, in good order; the second one ends the process.
 
 use crate::fault::Fault;
 use crate::process::Signals;
@@ -31,10 +31,7 @@ impl Stop {
             runtime.block_on(async {
                 signals.next().await;
                 told.0.store(true, Ordering::Relaxed);
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "stopping when the runs under way have ended; once more to stop at once"
-                );
+                let _ = writeln!(std::io::stderr(), "stopping; once more to stop at once");
                 signals.next().await;
             });
             std::process::exit(EXIT_CODE);

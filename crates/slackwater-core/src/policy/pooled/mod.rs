@@ -61,13 +61,13 @@ pub trait PoolRule: Debug + Send {
     }
 
     /// A report goes into the pool.
-    fn handle_report(&mut self, replica: ReplicaId, report: &LoadReport) {
-        let _ = (replica, report);
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let _ = (now, replica, report);
     }
 
     /// The latency of a query that went to the replica has ended. Once for each.
-    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
-        let _ = (replica, head);
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+        let _ = (now, replica, head);
     }
 }
 
@@ -212,7 +212,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
-        self.rule.handle_report(replica, report);
+        self.rule.handle_report(now, replica, report);
         self.report_yield.report_pooled();
         let inserted = self.pool.insert(PooledReport {
             replica,
@@ -233,8 +233,8 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool.remove_replica(replica);
     }
 
-    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
-        self.rule.handle_head(replica, head);
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+        self.rule.handle_head(now, replica, head);
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {

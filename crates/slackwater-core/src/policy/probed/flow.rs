@@ -78,7 +78,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.client.fleet.query_done(replica);
         self.client.locals.query_done(now, &mut ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(replica, head);
+            self.kept.handle_head(now, replica, head);
         }
         if outcome == Outcome::Unreachable {
             self.kept.forget(replica);
@@ -89,7 +89,7 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.tick(now);
         self.client.locals.head_ready(now, ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
-            self.kept.handle_head(ticket.replica(), head);
+            self.kept.handle_head(now, ticket.replica(), head);
         }
     }
 

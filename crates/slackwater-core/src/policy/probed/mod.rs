@@ -70,8 +70,8 @@ pub trait Keep: Debug + Send {
 
     /// The latency of a query that went to the replica has ended: once for each, with the head of the response or, where
     /// no head was told of, with the query.
-    fn handle_head(&mut self, replica: ReplicaId, head: Head) {
-        let _ = (replica, head);
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+        let _ = (now, replica, head);
     }
 
     /// From now on some replica is silent, or none is any more. `[A13]`

@@ -156,7 +156,7 @@ fn made_by(markup: &mut Markup, played: &[Played], about: &RunInfo, data: Option
     }
     let queries: u64 = played.iter().map(|played| played.all.queries).sum();
     let events: u64 = played.iter().map(|played| played.all.events).sum();
-    let of_cores: Duration = played.iter().map(|played| played.all.wall).sum();
+    let of_cores: Duration = played.iter().map(|played| played.all.cpu).sum();
     if queries > 0 {
         entries.push(("Queries", number::count(queries)));
     }

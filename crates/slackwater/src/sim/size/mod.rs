@@ -155,7 +155,14 @@ impl Question {
             .collect();
         while self.advance(&mut sizings, meter, stop) {
             if stop.is_set() {
-                return Err(Stop::fault("no policy was sized to its end"));
+                let sized = sizings
+                    .iter()
+                    .filter(|sizing| sizing.search.next().is_none());
+                return Err(Stop::fault(&format!(
+                    "{} of {} policies were sized, nothing is shown",
+                    sized.count(),
+                    sizings.len()
+                )));
             }
         }
         Ok(sizings)
@@ -170,7 +177,7 @@ impl Question {
                 continue;
             };
             tries.push((index, replicas));
-            jobs.extend((1..=self.effort.seeds).map(|seed| Job {
+            jobs.extend(self.effort.seeds.iter().map(|seed| Job {
                 scenario: Arc::clone(&scenario),
                 policy: sizing.policy.clone(),
                 seed,
@@ -186,7 +193,7 @@ impl Question {
         meter.tell(&format!("trying {}", told.join(", ")));
         let mut runs = run_all(&jobs, self.effort.threads, &|_| (), stop.flag()).into_iter();
         for (index, replicas) in tries {
-            let seeds = usize::try_from(self.effort.seeds).unwrap_or(usize::MAX);
+            let seeds = self.effort.seeds.count();
             let played: Vec<_> = runs.by_ref().take(seeds).collect();
             if played.len() == seeds {
                 sizings[index].record(replicas, played, &self.slos);

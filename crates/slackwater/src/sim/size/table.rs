@@ -13,10 +13,15 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
     let Load { rate, clients, .. } = &question.scenario.load;
     let slos: Vec<_> = question.slos.iter().map(ToString::to_string).collect();
     let seeds = question.effort.seeds;
+    let each = if seeds.count() > 1 {
+        "on each of "
+    } else {
+        "with "
+    };
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "Replicas needed at {rate:.1} queries/s from {} clients for {}, on each of {seeds} seeds; worst seed shown\n",
+        "Replicas needed at {rate:.1} queries/s from {} clients for {}, {each}{seeds}; worst seed shown\n",
         clients.len(),
         slos.join(" and "),
     );

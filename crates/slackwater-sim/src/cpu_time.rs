@@ -1,0 +1,54 @@
+//! What the simulation costs: CPU time, which neither a busy machine nor a second thread distorts as they do real time.
+
+use core::time::Duration;
+use rustix::time::{ClockId, clock_gettime};
+
+/// A point on the calling thread's clock of CPU time, which stands still while others run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuTime(Duration);
+
+impl CpuTime {
+    pub(crate) fn now() -> Self {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        // Neither part of it is negative.
+        let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
+        let nanoseconds = u32::try_from(used.tv_nsec).unwrap_or(0);
+        Self(Duration::new(seconds, nanoseconds))
+    }
+
+    /// CPU time that the thread has used since; to be asked on the same thread.
+    pub(crate) fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::hint::black_box;
+
+    /// Uses at least so much CPU time, and says how much.
+    fn work(at_least: Duration) -> Duration {
+        let begun = CpuTime::now();
+        let mut number = 1_u64;
+        while begun.elapsed() < at_least {
+            for _ in 0..1_000 {
+                number = black_box(number.wrapping_mul(3));
+            }
+        }
+        begun.elapsed()
+    }
+
+    #[test]
+    fn what_other_threads_use_does_not_count() {
+        let before = CpuTime::now();
+        let other = std::thread::spawn(|| work(Duration::from_millis(20)));
+        let others = other.join().expect("it ends");
+        let own = before.elapsed();
+        assert!(others >= Duration::from_millis(20));
+        assert!(
+            own < Duration::from_millis(10),
+            "{own:?}: waiting is no work"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! The seeds that a study is played with: some that follow each other.
+//!
+//! What was tuned on one set of seeds is checked on another, so the first need not be 1.
+
+use core::fmt;
+
+/// Seeds that follow each other; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    last: u64,
+}
+
+impl Seeds {
+    /// `count` seeds from `first` on; a count of 0 counts as 1, and there are none beyond the largest number.
+    pub const fn new(first: u64, count: u64) -> Self {
+        Self {
+            first,
+            last: first.saturating_add(count.saturating_sub(1)),
+        }
+    }
+
+    /// The seeds from 1 to `count`.
+    pub const fn up_to(count: u64) -> Self {
+        Self::new(1, count)
+    }
+
+    /// How many.
+    pub fn count(self) -> usize {
+        usize::try_from(self.last - self.first)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1)
+    }
+
+    /// Each of them, in order.
+    pub fn iter(self) -> impl Iterator<Item = u64> + Clone {
+        self.first..=self.last
+    }
+}
+
+/// `seed 7`, or `seeds 4 to 6`.
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "seed {}", self.first)
+        } else {
+            write!(f, "seeds {} to {}", self.first, self.last)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(seeds: Seeds) -> Vec<u64> {
+        seeds.iter().collect()
+    }
+
+    #[test]
+    fn seeds_follow_each_other_from_the_first() {
+        assert_eq!(all(Seeds::up_to(3)), [1, 2, 3]);
+        assert_eq!(all(Seeds::new(4, 3)), [4, 5, 6]);
+        assert_eq!(Seeds::new(4, 3).count(), 3);
+        assert_eq!(all(Seeds::new(7, 0)), [7], "at least one");
+        assert_eq!(all(Seeds::new(u64::MAX, 2)), [u64::MAX], "and no more");
+    }
+
+    #[test]
+    fn they_are_named_by_their_ends() {
+        assert_eq!(Seeds::new(4, 3).to_string(), "seeds 4 to 6");
+        assert_eq!(Seeds::new(7, 1).to_string(), "seed 7");
+    }
+}
