@@ -44,6 +44,10 @@ struct Replica {
     answered_at: Option<Instant>,
     lost_in_a_row: u32,
     unreachable_until: Instant,
+    /// When a probe of it was last answered locally.
+    answered_here_at: Option<Instant>,
+    /// What other clients have there, by its last report; none while it is silent, or not available.
+    others: Option<u32>,
     /// There while it is silent.
     tracker: Option<LoadTracker>,
     silences: u32,
@@ -90,8 +94,6 @@ pub(crate) struct SlowPrequal {
     responses: Vec<u32>,
     /// Every local estimate's RIF, ever.
     estimates: Vec<u32>,
-    /// Every response's RIF beyond the client's own, ever.
-    others: Vec<u32>,
     /// First tries so far, and removals by rate so far.
     queries: u64,
     removals: u64,
@@ -131,7 +133,6 @@ impl SlowPrequal {
             pool: Vec::new(),
             responses: Vec::new(),
             estimates: Vec::new(),
-            others: Vec::new(),
             queries: 0,
             removals: 0,
             window: (0, 0),
@@ -179,10 +180,11 @@ impl SlowPrequal {
 
     /// Who may be chosen: not ejected, not draining. Whoever may not has no pooled report. `[A12]`
     fn settle_availability(&mut self, replica: ReplicaId) {
-        let Some(it) = self.replicas.get(&replica) else {
+        let Some(it) = self.replicas.get_mut(&replica) else {
             return;
         };
         if it.ejected || it.draining {
+            it.others = None;
             swap_out(&mut self.available, replica);
             self.pool.retain(|entry| entry.replica != replica);
         } else if !self.available.contains(&replica) {
@@ -270,7 +272,6 @@ impl SlowPrequal {
                 self.estimates.clear();
             }
             self.responses.clear();
-            self.others.clear();
         }
     }
 
