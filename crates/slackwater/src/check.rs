@@ -1,5 +1,5 @@
-//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, without opening a
-//! socket.
+//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, and `sim` of a scenario, without
+//! opening a socket or playing anything.
 //!
 //! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
@@ -9,18 +9,22 @@ use crate::config::{
 };
 use crate::fault::Fault;
 use crate::output::print;
+use crate::sim;
+use crate::toml_reader::{Mistake, Mistakes, Place, Source};
 use core::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
   slackwater check slackwater.toml
   slackwater check --show slackwater.toml     every key as it is in force, defaults included
   slackwater check /etc/slackwater/*.toml
+  slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
 
-A file with the key \"to\" is one of `slackwater agent`, any other one of `slackwater serve`.
-Host names are resolved and key files are read, as at a start; no socket is opened.
+A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
+scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files and traces are read,
+as at a start; no socket is opened.
 Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// How many replicas a summary names.
@@ -30,10 +34,10 @@ const NAMED_MAX: usize = 8;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The configurations to validate
+    /// The configurations and scenarios to validate
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print each configuration in full, with every default, as a file that could be used in its place
+    /// Print each configuration in full, with every default, as a file that could be used in its place; not scenarios
     #[arg(long)]
     show: bool,
 }
@@ -44,18 +48,8 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut mistakes = 0;
     let mut files_bad = 0;
     for file in &files {
-        match LoadedFile::load(file) {
-            Ok(loaded) => {
-                for remark in loaded.remarks() {
-                    tell(&format!("{remark:#}\n"));
-                }
-                let text = if show {
-                    loaded.to_toml()
-                } else {
-                    format!("{}: ok\n{}", file.display(), summary(&loaded))
-                };
-                print(&text)?;
-            }
+        match told_of(file, show) {
+            Ok(text) => print(&text)?,
             Err(found) => {
                 mistakes += found.count();
                 files_bad += 1;
@@ -72,6 +66,33 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
         files.len(),
         plural(files.len()),
     )))
+}
+
+/// What to say of a file that is in order; remarks are told on the way.
+fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
+    let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
+    let summed_up = |summary| format!("{}: ok\n{summary}", file.display());
+    if let Some(scenario) = sim::check(&source) {
+        let summary = scenario?;
+        return if show {
+            Err(Mistakes::new(vec![Mistake {
+                place: Place::File(file.to_owned()),
+                field: String::new(),
+                message: "is a scenario, which --show does not show".to_owned(),
+            }]))
+        } else {
+            Ok(summed_up(summary))
+        };
+    }
+    let loaded = LoadedFile::of(&source)?;
+    for remark in loaded.remarks() {
+        tell(&format!("{remark:#}\n"));
+    }
+    Ok(if show {
+        loaded.to_toml()
+    } else {
+        summed_up(summary(&loaded))
+    })
 }
 
 const fn plural(count: usize) -> &'static str {

@@ -40,7 +40,7 @@ enum Command {
     Demo(demo::Args),
     /// Play policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
-    /// Validate a configuration file
+    /// Validate configuration and scenario files
     Check(check::Args),
     /// Print a completion script for a shell
     Completions {

@@ -221,16 +221,54 @@ fn every_example_passes_whichever_command_it_is_for() {
         .map(|entry| entry.expect("an entry").path())
         .filter(|file| file.extension().is_some_and(|end| end == "toml"))
         .map(|file| file.to_string_lossy().into_owned())
-        // Scenarios are `slackwater sim`'s, and played in its tests.
-        .filter(|file| !file.ends_with(".sim.toml"))
         .collect();
-    assert!(files.len() >= 2, "{files:?}");
+    let is_scenario = |file: &&String| file.ends_with(".sim.toml");
+    let scenarios = files.iter().filter(is_scenario).count();
+    assert!(scenarios >= 3 && files.len() >= scenarios + 2, "{files:?}");
     for file in files {
         let output = check(&[&file]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stderr(&output), "", "nothing to remark");
         assert!(stdout(&output).starts_with(&format!("{file}: ok\n")));
     }
+}
+
+#[test]
+fn a_scenario_is_known_by_its_sections_and_summed_up() {
+    let name = "sim/good/minimal.sim.toml";
+    let summary = "  8 replicas, 1 client, 1,360.0 queries/s (85 % of the fleet's allocation)
+  60 s after 10 s of warm-up: some 81,600 queries with each seed
+";
+    assert_eq!(stdout(&check(&[name])), format!("{name}: ok\n{summary}"));
+    let directory =
+        std::env::temp_dir().join(format!("slackwater-scenario-file-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory for the test");
+    let copy = directory.join("fleet.toml").to_string_lossy().into_owned();
+    fs::copy(fixtures().join(name), &copy).expect("a copy");
+    assert_eq!(stdout(&check(&[&copy])), format!("{copy}: ok\n{summary}"));
+    let shown = check(&["--show", &copy]);
+    assert_eq!(shown.status.code(), Some(2));
+    let told = format!("{copy}: is a scenario, which --show does not show\n");
+    assert!(stderr(&shown).starts_with(&told), "{}", stderr(&shown));
+    // Nothing but a name says what an empty file was to be.
+    let empty = directory.join("x.sim.toml").to_string_lossy().into_owned();
+    fs::write(&empty, "").expect("a file");
+    let told = stderr(&check(&[&empty]));
+    assert!(told.contains("x.sim.toml: load.rate: is missing"), "{told}");
+    fs::remove_dir_all(&directory).expect("the test's own directory");
+}
+
+#[test]
+fn a_scenario_s_mistakes_are_told_as_a_configuration_s() {
+    let name = "sim/bad/many.sim.toml";
+    let output = check(&[name, "good/minimal.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(
+        told.starts_with(&format!("{name}:1:1: deadlin: unknown key, did you mean")),
+        "{told}"
+    );
+    assert!(told.ends_with(" mistakes in 1 of 2 files\n"), "{told}");
 }
 
 #[test]

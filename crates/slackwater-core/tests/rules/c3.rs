@@ -1,6 +1,7 @@
 //! C3: the cubic score decides, over the pool and the probes of Prequal. `[Prequal §5.2]`
 
-use crate::world::{MS, World, load, quiet};
+use crate::world::{MS, World, load, quiet, rate};
+use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{C3, C3Config, Outcome, Pick, PickReason, Policy, Query, Ticket};
 
 fn world(replicas: usize) -> World<C3> {
@@ -150,4 +151,35 @@ fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_p
     // From then on both are alike.
     let queries = at_slow.iter().filter(|&&second| second >= 11).count();
     assert!(queries > 100, "{queries}");
+}
+
+#[test]
+fn a10_the_worst_is_sought_with_the_query_just_sent_in_flight() {
+    let settings = PrequalSettings {
+        remove_rate: rate(1_000_000),
+        ..quiet()
+    };
+    let config = settings.validate().expect("in range");
+    let mut world = World::of(7, C3::new(config, &C3Config::default()));
+    world.reports(&[
+        (0, 90),
+        (0, 20),
+        (0, 20),
+        (0, 20),
+        (0, 20),
+        (0, 20),
+        (0, 11),
+    ]);
+    let first = pick(&mut world, 6);
+    assert_eq!(
+        world.pooled(),
+        [1, 2, 3, 4, 5, 6],
+        "the oldest, 0, has gone"
+    );
+    world
+        .policy
+        .handle_query_done(world.now, first, Outcome::Success);
+    let _second = pick(&mut world, 6);
+    // 8 · 11 is more than 20; without this query, 11 would be the best of all.
+    assert_eq!(world.pooled(), [1, 2, 3, 4, 5], "the worst, 6, has gone");
 }

@@ -54,7 +54,16 @@ pub fn csv(figure: &str, played: &[Played]) -> String {
 fn row(figure: &str, played: &Played) -> [String; COLUMNS.len()] {
     let (cell, all) = (&played.cell, &played.all);
     let decimals = |value, decimals| fixed(value, decimals).unwrap_or_default();
-    let quantile_ms = |q| decimals(ms(all.latency.quantile(q)), 3);
+    // Of nothing there is no quantile, and no share.
+    let latency_ms = |latency| match all.latency.count() {
+        0 => String::new(),
+        _ => decimals(ms(latency), 3),
+    };
+    let quantile_ms = |q| latency_ms(all.latency.quantile(q));
+    let of_queries = |value| match all.queries {
+        0 => String::new(),
+        _ => decimals(value, 4),
+    };
     let rif = |q| all.rif_quantile(q).to_string();
     [
         figure.to_owned(),
@@ -68,16 +77,16 @@ fn row(figure: &str, played: &Played) -> [String; COLUMNS.len()] {
         quantile_ms(0.9),
         quantile_ms(0.99),
         quantile_ms(0.999),
-        decimals(ms(all.latency.mean()), 3),
+        latency_ms(all.latency.mean()),
         decimals(all.errors_per_second(), 4),
-        decimals(all.error_share() * 100.0, 4),
+        of_queries(all.error_share() * 100.0),
         rif(0.5),
         rif(0.9),
         rif(0.99),
         rif(1.0),
         decimals(all.utilization.mean(), 4),
         decimals(all.utilization.quantile_1s(0.99), 4),
-        decimals(all.probes_per_query(), 4),
+        of_queries(all.probes_per_query()),
         decimals(all.events_per_second(), 0),
     ]
 }
@@ -118,14 +127,12 @@ fig6,1.03,1.0333,prequal,\"q=0.84, λ=\"\"x\"\"\",100.000,2000,80.063,90.000,90.
     }
 
     #[test]
-    fn a_cell_without_queries_has_zeros_and_no_nan() {
+    fn a_cell_without_queries_has_no_latencies_and_no_nan() {
         let mut cell = played("a", f64::NAN, "random", vec![]);
         cell.all = crate::Measured::nothing(0);
         let text = csv("x", &[cell]);
         assert!(
-            text.ends_with(
-                "\nx,a,,random,,0.000,0,0.000,0.000,0.000,0.000,0.000,0.0000,0.0000,0,0,0,0,0.0000,0.0000,0.0000,0\n"
-            ),
+            text.ends_with("\nx,a,,random,,0.000,0,,,,,,0.0000,,0,0,0,0,0.0000,0.0000,,0\n"),
             "{text}"
         );
     }

@@ -3,6 +3,7 @@
 //! [`write()`] and [`write_comparison`] put files into a folder, [`summary`] and [`comparison`] are for a terminal. All of them
 //! are functions of their arguments: the same runs give the same bytes, but for what says how fast the simulation was.
 
+mod compared;
 mod csv;
 mod html;
 mod markup;

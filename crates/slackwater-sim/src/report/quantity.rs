@@ -46,7 +46,13 @@ pub(super) const LATENCIES: [Quantity; 4] = [
 pub(super) const ERROR_PERCENT: Quantity = Quantity {
     name: "errors %",
     decimals: 3,
-    of: |run| run.error_share() * 100.0,
+    of: |run| {
+        if run.queries > 0 {
+            run.error_share() * 100.0
+        } else {
+            f64::NAN
+        }
+    },
 };
 
 /// What else a page's table has, after latencies and errors.
@@ -54,7 +60,7 @@ pub(super) const OTHERS: [Quantity; 6] = [
     Quantity {
         name: "mean ms",
         decimals: 1,
-        of: |run| ms(run.latency.mean()),
+        of: |run| answered(run, ms(run.latency.mean())),
     },
     Quantity {
         name: "RIF p99",
@@ -119,5 +125,14 @@ pub(super) fn ms(duration: core::time::Duration) -> f64 {
 }
 
 fn quantile_ms(run: &Measured, q: f64) -> f64 {
-    ms(run.latency.quantile(q))
+    answered(run, ms(run.latency.quantile(q)))
+}
+
+/// A latency, where there is any; else no number.
+fn answered(run: &Measured, latency_ms: f64) -> f64 {
+    if run.latency.count() > 0 {
+        latency_ms
+    } else {
+        f64::NAN
+    }
 }

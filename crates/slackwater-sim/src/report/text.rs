@@ -2,7 +2,7 @@
 //!
 //! The tables are those of the pages; columns are aligned, lines are as long as they have to be.
 
-use super::tables;
+use super::{compared, tables};
 use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};
 use core::fmt::Write;
 
@@ -34,12 +34,18 @@ pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> S
     text
 }
 
-/// Several policies on one scenario: latencies and errors with intervals over seeds, and each policy against the first.
+/// Several policies on one scenario: latencies and errors with intervals over seeds, and each policy against the first, in
+/// numbers and in words.
 pub fn comparison(title: &str, played: &[Played]) -> String {
     let mut text = table(&tables::latencies(title.to_owned(), played));
     if let Some(against) = tables::against_first(played) {
         text.push('\n');
         text.push_str(&table(&against));
+        text.push('\n');
+        for sentence in compared::sentences(played) {
+            text.push_str(&sentence);
+            text.push('\n');
+        }
     }
     text
 }
@@ -138,6 +144,10 @@ Latencies and errors
         let text = comparison("my fleet", &cells);
         assert!(text.starts_with("my fleet\n"), "{text}");
         assert!(text.contains("\nAgainst prequal, seed by seed\n"), "{text}");
+        assert!(
+            text.contains("\nrandom against prequal: one seed "),
+            "{text}"
+        );
         assert!(!comparison("alone", &cells[..1]).contains("Against"));
     }
 

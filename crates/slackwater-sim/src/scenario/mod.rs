@@ -4,6 +4,7 @@
 //! without an error. The TOML form of it is the command's (`slackwater sim run`), not this crate's.
 
 mod cost;
+mod demand;
 mod event;
 mod fleet;
 mod load;

@@ -155,7 +155,7 @@ impl Families<'_> {
         )?;
         self.gauges(
             "replica_silent",
-            "1 if the replica answers no probes and is balanced by what this process sees itself.",
+            "1 if the replica answers no probes.",
             each(|replica| u64::from(replica.silent)),
         )?;
         self.gauges(

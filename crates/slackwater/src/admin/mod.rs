@@ -15,4 +15,4 @@ mod tests;
 pub(crate) use facts::Phase;
 pub(crate) use facts::{Facts, Lifecycle, ReplicaFacts, RequestCounts, StatusSource, WorkerFacts};
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
-pub(crate) use status::Status;
+pub(crate) use status::{Status, silent_note};

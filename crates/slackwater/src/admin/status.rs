@@ -9,9 +9,6 @@ use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::collections::BTreeMap;
 
-/// Said of each replica that answers no probes. `[A13]`
-const SILENT_NOTE: &str = "answers no probes: balanced by what this proxy sees itself";
-
 /// The whole status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Status {
@@ -134,9 +131,20 @@ fn replicas(facts: &Facts) -> Vec<ReplicaStatus> {
         }
     }
     for replica in &mut replicas {
-        replica.note = replica.silent.then(|| SILENT_NOTE.to_owned());
+        replica.note = (replica.silent).then(|| silent_note(facts.policy).to_owned());
     }
     replicas
+}
+
+/// Said of a replica that answers no probes, where this policy chooses. `[A13]` What is polled has nothing of this proxy's own
+/// to put in the place of a report: such a replica counts as a mean one.
+pub(crate) fn silent_note(policy: &str) -> &'static str {
+    match policy {
+        "polled_power_of_d" | "weighted_round_robin" => {
+            "answers no probes: the policy does without its reports"
+        }
+        _ => "answers no probes: balanced by what this proxy sees itself",
+    }
 }
 
 fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {

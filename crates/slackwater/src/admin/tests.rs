@@ -3,13 +3,15 @@
 
 mod exposition;
 
-use super::status::Status;
+use super::status::{Status, silent_note};
 use super::*;
 use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
-use slackwater_core::policy::{Decision, Outcome, PolicySettings, Query, policy_named};
+use slackwater_core::policy::{
+    Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, policy_named,
+};
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -198,6 +200,49 @@ fn a_silent_replica_is_told_in_words() {
     );
     assert_eq!(status.replicas[1].note, None);
     assert!(status.replicas[3].draining);
+
+    facts.policy = "weighted_round_robin";
+    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+    let note = status.replicas[2].note.as_deref();
+    assert_eq!(
+        note,
+        Some("answers no probes: the policy does without its reports")
+    );
+}
+
+/// What a policy does about a fleet of which nobody answers: whether it calls them silent, and whether it answers probes
+/// from its own counts.
+fn when_nobody_answers(entry: &PolicyEntry) -> (bool, bool) {
+    let mut policy = (entry.build)(&PolicySettings::default());
+    let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));
+    let mut now = Instant::EPOCH;
+    for _ in 0..3 {
+        policy.add_replica(now, ids.allocate().expect("room"));
+    }
+    for _ in 0..1_000 {
+        now += Duration::from_millis(10);
+        if let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) {
+            policy.handle_query_done(now, pick.ticket, Outcome::Success);
+        }
+        while policy.poll_probe(now, &mut draw).is_some() {}
+        policy.handle_timeout(now, &mut draw);
+    }
+    let silent = policy.snapshot(now).replicas.iter().all(|r| r.silent);
+    (silent, policy.counters().probes_local > 0)
+}
+
+#[test]
+fn what_is_said_of_silent_replicas_is_what_the_policy_does() {
+    let mut told = 0;
+    for entry in POLICIES {
+        let (silent, local) = when_nobody_answers(entry);
+        if silent {
+            let note = silent_note(entry.name);
+            assert_eq!(note.contains("sees itself"), local, "{}", entry.name);
+            told += 1;
+        }
+    }
+    assert!(told >= 6, "four that probe, two that poll");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::load`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
+//! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
 //! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
 
@@ -48,21 +48,20 @@ pub(crate) enum LoadedFile {
 }
 
 impl LoadedFile {
-    /// Reads a file that says by its keys whose it is: only an agent's has `to`.
+    /// Reads a file's text, which says by its keys whose it is: only an agent's has `to`.
     ///
     /// # Errors
     ///
     /// Every mistake found, in the order of the file.
-    pub(crate) fn load(file: &Path) -> Result<Self, Mistakes> {
-        let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        let is_agents = Reader::new(Some(&source), Vec::new())?
+    pub(crate) fn of(source: &Source) -> Result<Self, Mistakes> {
+        let is_agents = Reader::new(Some(source), Vec::new())?
             .said_section("to")
             .is_some();
         if is_agents {
-            AgentConfig::load_source(Some(&source), &AgentOverrides::default())
+            AgentConfig::load_source(Some(source), &AgentOverrides::default())
                 .map(|loaded| Self::Agent(Box::new(loaded)))
         } else {
-            Config::load_source(Some(&source), &Overrides::default())
+            Config::load_source(Some(source), &Overrides::default())
                 .map(|loaded| Self::Serve(Box::new(loaded)))
         }
     }

@@ -1,9 +1,10 @@
-//! Says in the log, once, that a replica answers no probes and is balanced by what this proxy sees itself. `[A13]`
+//! Says in the log, once, that a replica answers no probes, and what it is balanced by instead. `[A13]`
 //!
 //! A replica counts as silent here while it is so for any worker; when it is heard again, that is said, too. Policies that
 //! send no probes have nothing to say.
 
 use super::status::Workers;
+use crate::admin::silent_note;
 use core::time::Duration;
 use std::sync::Weak;
 
@@ -26,7 +27,8 @@ pub(super) async fn watch(workers: Weak<Workers>) {
                 (false, true) => tracing::warn!(
                     replica = replica.name,
                     probes_to = %replica.probe_address,
-                    "answers no probes: balanced by what this proxy sees itself"
+                    "{}",
+                    silent_note(workers.config.policy.name)
                 ),
                 (true, false) => tracing::info!(replica = replica.name, "answers probes"),
                 _ => (),

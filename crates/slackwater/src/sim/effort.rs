@@ -1,6 +1,9 @@
 //! How much is played and on how many threads: the arguments that every sub-command of `sim` has.
 
+use super::summary::counted;
 use crate::fault::Fault;
+use core::fmt::Display;
+use core::str::FromStr;
 use core::time::Duration;
 use slackwater_sim::{Measured, Scenario, Seeds};
 
@@ -17,7 +20,8 @@ pub(super) struct EffortArgs {
         long,
         value_name = "N",
         default_value_t = 3,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = seeds
     )]
     seeds: u64,
     /// The first of the seeds, which follow each other, 1 to 1000000000; what was tuned on one set is checked on another
@@ -25,21 +29,22 @@ pub(super) struct EffortArgs {
         long,
         value_name = "N",
         default_value_t = 1,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = first_seed
     )]
     first_seed: u64,
     /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the file's]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
+    seconds: Option<Duration>,
     /// Play so many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    warmup: Option<f64>,
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = warmup)]
+    warmup: Option<Duration>,
     /// Threads that play, 1 to 1024 [default: one for each core]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = threads)]
     threads: Option<usize>,
 }
 
-/// The same, in their ranges.
+/// The same, with defaults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     pub(super) seeds: Seeds,
@@ -49,49 +54,63 @@ pub(super) struct Effort {
 }
 
 impl EffortArgs {
-    pub(super) fn effort(&self) -> Result<Effort, Fault> {
+    pub(super) fn effort(&self) -> Effort {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let (seeds, threads) = (self.seeds, self.threads.unwrap_or_else(cores));
-        if !(1..=SEEDS_MAX).contains(&seeds) {
-            return Err(Fault::usage(format!(
-                "--seeds {seeds}: must be from 1 to {SEEDS_MAX}"
-            )));
+        Effort {
+            seeds: Seeds::new(self.first_seed, self.seeds),
+            span: self.seconds,
+            warmup: self.warmup,
+            threads: self.threads.unwrap_or_else(cores),
         }
-        if !(1..=FIRST_SEED_MAX).contains(&self.first_seed) {
-            return Err(Fault::usage(format!(
-                "--first-seed {}: must be from 1 to {FIRST_SEED_MAX}",
-                self.first_seed
-            )));
-        }
-        if !(1..=THREADS_MAX).contains(&threads) {
-            return Err(Fault::usage(format!(
-                "--threads {threads}: must be from 1 to {THREADS_MAX}"
-            )));
-        }
-        let span = |name, value: Option<f64>| value.map(|value| seconds(name, value)).transpose();
-        let effort = Effort {
-            seeds: Seeds::new(self.first_seed, seeds),
-            span: span("--seconds", self.seconds)?,
-            warmup: span("--warmup", self.warmup)?,
-            threads,
-        };
-        if effort.span.is_some_and(|span| span.is_zero()) {
-            return Err(Fault::usage("--seconds 0: must be above 0"));
-        }
-        Ok(effort)
     }
 }
 
-fn seconds(name: &str, value: f64) -> Result<Duration, Fault> {
-    let span = Duration::try_from_secs_f64(value).ok();
-    span.filter(|_| value <= SECONDS_MAX).ok_or_else(|| {
-        Fault::usage(format!(
-            "{name} {value}: must be from 0 to {SECONDS_MAX} seconds"
-        ))
-    })
+fn seeds(text: &str) -> Result<u64, String> {
+    whole(text, SEEDS_MAX)
+}
+
+fn first_seed(text: &str) -> Result<u64, String> {
+    whole(text, FIRST_SEED_MAX)
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    whole(text, THREADS_MAX)
+}
+
+/// A whole number from 1 to `most`.
+pub(super) fn whole<T>(text: &str, most: T) -> Result<T, String>
+where
+    T: Copy + FromStr + PartialOrd + From<u8> + Display,
+{
+    let number = text.parse().ok();
+    number
+        .filter(|number| (&T::from(1)..=&most).contains(&number))
+        .ok_or_else(|| format!("expected a whole number from 1 to {most}"))
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = seconds(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| format!("expected a number of seconds above 0 and at most {SECONDS_MAX}"))
+}
+
+fn warmup(text: &str) -> Result<Duration, String> {
+    seconds(text).ok_or_else(|| format!("expected a number of seconds from 0 to {SECONDS_MAX}"))
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let value = text
+        .parse()
+        .ok()
+        .filter(|&value: &f64| value <= SECONDS_MAX)?;
+    Duration::try_from_secs_f64(value).ok()
 }
 
 impl Effort {
+    /// How many of so many runs are under way at once.
+    pub(super) fn at_once(&self, runs: usize) -> usize {
+        self.threads.min(runs)
+    }
+
     /// Puts what was asked for in place of what the scenario says.
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), Fault> {
         scenario.span = self.span.unwrap_or(scenario.span);
@@ -116,7 +135,8 @@ pub(super) fn summary<'r>(runs: impl Iterator<Item = &'r Measured>, elapsed: Dur
     }
     let rate = events as f64 / cpu.as_secs_f64().max(f64::MIN_POSITIVE);
     format!(
-        "{count} runs, {:.1} s; {:.1} million events, {:.2} million a second of CPU time",
+        "{}, {:.1} s; {:.1} million events, {:.2} million a second of CPU time",
+        counted(count, "run"),
         elapsed.as_secs_f64(),
         events as f64 / 1e6,
         rate / 1e6

@@ -1,6 +1,7 @@
 //! The papers' figures: played, held against their claims, written.
 
 use super::effort::{self, Effort, EffortArgs};
+use super::out;
 use super::progress::Meter;
 use super::stop::Stop;
 use super::written;
@@ -60,7 +61,8 @@ pub(super) fn list() -> Result<(), Fault> {
 
 /// Runs the figures one after another; each is written before the next one begins.
 pub(super) fn run(figures: &[&'static dyn Figure], args: &Args) -> Result<(), Fault> {
-    let effort = args.effort.effort()?;
+    let effort = args.effort.effort();
+    out::check(&args.out)?;
     let stop = Stop::on_signals()?;
     let start = Instant::now();
     let mut done: Vec<(&dyn Figure, Findings)> = Vec::new();

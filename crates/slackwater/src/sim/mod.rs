@@ -6,7 +6,9 @@
 //! | `sim run`: a scenario under several policies | `play` |
 //! | `sim size`: how many replicas they need | `size` |
 //! | `sim fig6` and the other figures, `sim all`, `sim list` | `figures` |
+//! | a scenario in a line | `summary` |
 //! | seeds, seconds, threads | `effort` |
+//! | what is checked before anything is played | `out`, `memory` |
 //! | policies by name | `policies` |
 //! | how far it has come, and how it is stopped | `progress`, `stop` |
 //! | what a page says of where it came from | `written` |
@@ -14,14 +16,18 @@
 mod effort;
 mod figures;
 mod file;
+mod memory;
+mod out;
 mod play;
 mod policies;
 mod progress;
 mod size;
 mod stop;
+mod summary;
 mod written;
 
 use crate::fault::Fault;
+use crate::toml_reader::{Mistakes, Source};
 use clap::{ArgMatches, Command as Parser, FromArgMatches, Subcommand};
 use slackwater_sim::figure::{FIGURES, Figure, named};
 
@@ -90,11 +96,24 @@ impl FromArgMatches for Command {
     }
 }
 
+/// What `slackwater check` says of a file that is a scenario: a few lines, or its mistakes; `None` if it is none.
+pub(crate) fn check(source: &Source) -> Option<Result<String, Mistakes>> {
+    file::is_one(source).then(|| {
+        let file::ScenarioFile { scenario, .. } = file::ScenarioFile::of(source)?;
+        let queries = summary::thousands(&format!("{:.0}", summary::queries(&scenario)));
+        Ok(format!(
+            "  {}\n  {}: some {queries} queries with each seed\n",
+            summary::fleet_and_load(&scenario),
+            summary::times(&scenario),
+        ))
+    })
+}
+
 /// Runs `slackwater sim`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     match args.command {
         Command::Fixed(Fixed::Run(args)) => play::run(&args),
-        Command::Fixed(Fixed::Size(args)) => size::run(args),
+        Command::Fixed(Fixed::Size(args)) => size::run(&args),
         Command::Fixed(Fixed::List) => figures::list(),
         Command::Fixed(Fixed::All(args)) => figures::run(FIGURES, &args),
         Command::Figure(name, args) => {

@@ -2,31 +2,36 @@
 
 use super::effort::{self, EffortArgs};
 use super::file::ScenarioFile;
+use super::memory;
+use super::out;
 use super::policies;
 use super::progress::Meter;
 use super::stop::Stop;
+use super::summary;
 use super::written;
 use crate::fault::Fault;
 use crate::output::print;
-use core::fmt::Write;
+use slackwater_core::policy::PolicySettings;
 use slackwater_sim::figure::{Cell, Played};
 use slackwater_sim::runner::{Job, run_all};
 use slackwater_sim::{Measured, PolicyChoice, Scenario, Seeds, report};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
   slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
-  slackwater sim run my-fleet.toml --versus least_loaded,round_robin --seeds 10 --seconds 120 --out results
+  slackwater sim run my-fleet.toml --versus least_loaded --versus round_robin --seeds 10
+  slackwater sim run my-fleet.toml --versus all --seconds 120 --out results
 
-All policies meet the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals; ratios are
-paired, each seed with itself. The file's keys are in docs/scenario.md.
+All policies meet the same arrivals, costs and neighbours, seed by seed. Means over seeds have 95 % intervals;
+ratios are paired, each seed with itself. Six lines of TOML are a scenario; its keys are in docs/scenario.md.
 Exit codes: 0 it was played; 1 failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim run`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}{}", policies::help()))]
 pub(super) struct Args {
     /// The scenario, a TOML file
     #[arg(value_name = "FILE")]
@@ -34,7 +39,7 @@ pub(super) struct Args {
     /// The policy that the others are compared with
     #[arg(long, value_name = "NAME", default_value = "prequal")]
     policy: String,
-    /// More policies, separated by commas
+    /// More policies, separated by commas, or "all"; may be given several times
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     versus: Vec<String>,
     #[command(flatten)]
@@ -46,21 +51,19 @@ pub(super) struct Args {
 
 /// Runs `slackwater sim run`.
 pub(super) fn run(args: &Args) -> Result<(), Fault> {
-    let effort = args.effort.effort()?;
+    let effort = args.effort.effort();
     let ScenarioFile {
         mut scenario,
         settings,
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
-    let mut chosen = policies::choose("--policy", core::slice::from_ref(&args.policy), &settings)?;
-    let versus = policies::choose("--versus", &args.versus, &settings)?;
-    if versus.iter().any(|policy| policy.name == args.policy) {
-        return Err(Fault::usage(format!(
-            "--versus {}: is --policy already",
-            args.policy
-        )));
-    }
-    chosen.extend(versus);
+    let chosen = chosen(args, &settings)?;
+    args.out.as_deref().map_or(Ok(()), out::check)?;
+    memory::check(
+        &scenario,
+        effort.at_once(chosen.len() * effort.seeds.count()),
+    )?;
+    warn_of_luck(&scenario);
     let name = name_of(&args.file);
     let title = title(&name, &scenario, effort.seeds);
     let scenario = Arc::new(scenario);
@@ -117,7 +120,7 @@ fn play(
             runs: own,
             cell: Cell {
                 step: name.to_owned(),
-                load: load_of(scenario),
+                load: summary::load_of(scenario),
                 policy: policy.clone(),
                 param: String::new(),
                 scenario: Arc::clone(scenario),
@@ -127,32 +130,46 @@ fn play(
     played.collect()
 }
 
-/// The load as a share of what the fleet can do; 0 where it takes any load.
-fn load_of(scenario: &Scenario) -> f64 {
-    let whole = slackwater_sim::presets::rate_at(1.0, &scenario.fleet, &scenario.cost);
-    if whole > 0.0 {
-        scenario.load.rate / whole
-    } else {
-        0.0
+/// `--policy`, then those of `--versus`.
+fn chosen(args: &Args, settings: &PolicySettings) -> Result<Vec<PolicyChoice>, Fault> {
+    if args.policy.contains(',') {
+        return Err(Fault::usage(format!(
+            "--policy {}: takes one policy here, give the others with --versus",
+            args.policy
+        )));
     }
+    let base = policies::choice("--policy", &args.policy, settings)?;
+    let mut versus = policies::choose("--versus", &args.versus, settings)?;
+    if policies::is_all(&args.versus) {
+        versus.retain(|policy| policy.name != base.name);
+    }
+    if versus.iter().any(|policy| policy.name == base.name) {
+        return Err(Fault::usage(format!(
+            "--versus {}: is --policy already",
+            base.name
+        )));
+    }
+    Ok(core::iter::once(base).chain(versus).collect())
+}
+
+/// A tail that a handful of queries decide is not worth reading.
+fn warn_of_luck(scenario: &Scenario) {
+    let queries = summary::queries(scenario);
+    let name = match queries {
+        _ if queries < 1_000.0 => "p99 and p99.9 are",
+        _ if queries < 10_000.0 => "p99.9 is",
+        _ => return,
+    };
+    let queries = summary::thousands(&format!("{queries:.0}"));
+    let _ = writeln!(
+        std::io::stderr(),
+        "warning: {name} decided by fewer than ten of some {queries} queries a seed; raise --seconds"
+    );
 }
 
 fn title(name: &str, scenario: &Scenario, seeds: Seeds) -> String {
-    let mut title = name.to_owned();
-    let (replicas, clients) = (scenario.replicas(), scenario.load.clients.len());
-    // Writing to a string does not fail.
-    let _ = write!(
-        title,
-        ": {replicas} replicas, {clients} clients, {:.1} queries/s",
-        scenario.load.rate
-    );
-    let load = load_of(scenario);
-    if load > 0.0 {
-        let _ = write!(title, " ({:.0} % of what the fleet can do)", load * 100.0);
-    }
-    let (warmup, span) = (scenario.warmup.as_secs_f64(), scenario.span.as_secs_f64());
-    let _ = write!(title, ", {span} s after {warmup} s of warm-up, {seeds}");
-    title
+    let (what, times) = (summary::fleet_and_load(scenario), summary::times(scenario));
+    format!("{name}: {what}, {times}, {seeds}")
 }
 
 /// The file's name without `.toml` and `.sim`, for what is written.

@@ -5,31 +5,67 @@ use crate::toml_reader::nearest;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::PolicyChoice;
 
-/// Every name that can be given, for help.
-pub(super) fn names() -> String {
+/// Every name that can be given.
+fn names() -> String {
     PolicyChoice::names().collect::<Vec<_>>().join(", ")
 }
 
-/// The policies named, each with its settings; `option` is what they were given by.
+/// What stands for every name.
+const ALL: &str = "all";
+
+/// The policies named, each with its settings; `option` is what they were given by. The only name `all` stands for all.
 pub(super) fn choose(
     option: &str,
     names: &[String],
     settings: &PolicySettings,
 ) -> Result<Vec<PolicyChoice>, Fault> {
+    if is_all(names) {
+        let all = PolicyChoice::names().map(|name| choice(option, name, settings));
+        return all.collect();
+    }
     let mut chosen = Vec::<PolicyChoice>::new();
     for name in names {
         if chosen.iter().any(|other| other.name == *name) {
             return Err(Fault::usage(format!("{option} {name}: is given twice")));
         }
-        let choice = PolicyChoice::with_settings(name, settings.clone())
-            .or_else(|| PolicyChoice::named(name));
-        chosen.push(choice.ok_or_else(|| {
-            let known = match nearest(name, PolicyChoice::names()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("expected one of {}", self::names()),
-            };
-            Fault::usage(format!("{option} {name}: there is no such policy, {known}"))
-        })?);
+        if name == ALL {
+            return Err(Fault::usage(format!(
+                "{option} {name}: stands for every policy, so no other name goes with it"
+            )));
+        }
+        chosen.push(choice(option, name, settings)?);
     }
     Ok(chosen)
+}
+
+/// Whether the names are the one that stands for every policy.
+pub(super) fn is_all(names: &[String]) -> bool {
+    matches!(names, [only] if only == ALL)
+}
+
+/// The one policy that is named.
+pub(super) fn choice(
+    option: &str,
+    name: &str,
+    settings: &PolicySettings,
+) -> Result<PolicyChoice, Fault> {
+    let choice =
+        PolicyChoice::with_settings(name, settings.clone()).or_else(|| PolicyChoice::named(name));
+    choice.ok_or_else(|| {
+        let known = match nearest(name, PolicyChoice::names()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("expected one of {}", names()),
+        };
+        let what = if name.is_empty() {
+            "a name is empty".to_owned()
+        } else {
+            format!("{name}: there is no such policy")
+        };
+        Fault::usage(format!("{option} {what}, {known}"))
+    })
+}
+
+/// What help says of the names.
+pub(super) fn help() -> String {
+    format!("\nPolicies: {}.\n", names())
 }

@@ -46,12 +46,7 @@ impl Meter {
         let left = time_left(self.elapsed(), share);
         match &self.bar {
             Some(bar) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a share of the steps, and a float's conversion saturates"
-                )]
-                bar.set_position((share * STEPS) as u64);
+                bar.set_position(steps(share));
                 bar.set_message(format!("{}: {done} of {total} runs, {left}", self.name));
             }
             None => self.line(&format!(
@@ -62,11 +57,16 @@ impl Meter {
         }
     }
 
-    /// Shows what is being done, where nobody can say how much there is to do.
-    pub(super) fn tell(&self, what: &str) {
+    /// Shows how far a try has come, where nobody can say how many tries there will be.
+    pub(super) fn try_out(&self, what: &str, progress: Progress) {
+        let Progress { done, total, share } = progress;
+        let text = format!("{}: {what}: {done} of {total} runs", self.name);
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {what}", self.name)),
-            None => self.line(&format!("{}: {what}", self.name)),
+            Some(bar) => {
+                bar.set_position(steps(share));
+                bar.set_message(text);
+            }
+            None => self.line(&text),
         }
     }
 
@@ -85,6 +85,15 @@ impl Drop for Meter {
             bar.finish_and_clear();
         }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of the steps, and a float's conversion saturates"
+)]
+fn steps(share: f64) -> u64 {
+    (share * STEPS) as u64
 }
 
 fn bar() -> ProgressBar {

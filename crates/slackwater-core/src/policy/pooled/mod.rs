@@ -194,13 +194,24 @@ impl<R: PoolRule> Keep for Pooled<R> {
         let rif_limit = self.rule.rif_limit(client);
         let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
+        Some(choice)
+    }
+
+    /// Removes by rate, which is last: a rule that looks at queries in flight has to see this one when it says which
+    /// report is the worst. `[A10]`
+    fn handle_sent(
+        &mut self,
+        query: Query<'_>,
+        choice: &Choice,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
         if query.attempt == Attempt::First {
-            self.remove_by_rate(rif_limit, client, draw);
+            self.remove_by_rate(choice.rif_limit, client, draw);
             if self.report_yield.query() {
                 self.balance_reuse(client);
             }
         }
-        Some(choice)
     }
 
     fn handle_report(

@@ -54,6 +54,17 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
 
+    /// What follows a choice: by now its query is in flight.
+    fn handle_sent(
+        &mut self,
+        query: Query<'_>,
+        choice: &Choice,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        let _ = (query, choice, client, draw);
+    }
+
     /// A report of an available replica's; `local` if it is the client's own, in place of a silent one's. `[A13]`
     fn handle_report(
         &mut self,

@@ -9,7 +9,7 @@ mod table;
 
 use super::markup::Markup;
 use super::svg::Styles;
-use super::{RunInfo, number, tables, text};
+use super::{RunInfo, compared, number, tables, text};
 use crate::figure::{Axis, Chart, Claim, Figure, Findings, Line, Played, Plot, Verdict};
 use crate::report::quantity::LATENCIES;
 use core::fmt::Write;
@@ -55,6 +55,14 @@ pub(super) fn comparison_page(
         markup.line("p", &[("class", &"kind")], "Slackwater testbed: comparison");
         markup.line("h1", &[], title);
         made_by(markup, played, about, Some(name));
+        let sentences = compared::sentences(played);
+        if !sentences.is_empty() {
+            section(markup, "In words", |markup| {
+                for sentence in sentences {
+                    markup.line("p", &[], sentence);
+                }
+            });
+        }
         charts(markup, &[latency_chart(played)]);
         if let Some(against) = tables::against_first(played) {
             section(markup, "Policy against policy", |markup| {

@@ -50,7 +50,7 @@ impl Checks {
     }
 
     pub(super) fn number(&mut self, field: &str, value: f64, range: impl RangeBounds<f64>) {
-        self.value(field, &value, &range, f64::to_string);
+        self.value(field, &value, &range, |&number| shown(number));
     }
 
     pub(super) fn count(&mut self, field: &str, value: usize, range: impl RangeBounds<usize>) {
@@ -83,5 +83,14 @@ impl Checks {
             let bounds: Vec<String> = lower.into_iter().chain(upper).collect();
             format!("is {}, and must be {}", show(value), bounds.join(" and "))
         });
+    }
+}
+
+/// A number as its writer would recognise it: one that is enormous or tiny with an exponent, not with hundreds of digits.
+fn shown(number: f64) -> String {
+    if number == 0.0 || (1e-9..1e15).contains(&number.abs()) || !number.is_finite() {
+        number.to_string()
+    } else {
+        format!("{number:e}")
     }
 }

@@ -11,6 +11,7 @@ use super::{
     Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
     Service, Sharing, Stall,
 };
+use crate::report::number::significant as count;
 use checks::{Checks, above, below};
 use core::ops::Bound;
 use core::time::Duration;
@@ -32,6 +33,8 @@ const DEADLINE_MAX: Duration = Duration::from_secs(1_000);
 const RATE_MAX: f64 = 1e7;
 /// The most queries in a run, warm-up included.
 const QUERIES_MAX: f64 = 2e9;
+/// The most queries under way at once.
+const UNDER_WAY_MAX: f64 = 1e8;
 /// The most samples of utilization: replicas times seconds.
 const SAMPLES_MAX: f64 = 1e8;
 /// The most cores of a machine, also as a multiple of an allocation.
@@ -113,12 +116,27 @@ impl Scenario {
     fn check_size(&self, checks: &mut Checks) {
         let queries = self.load.rate * (self.warmup.as_secs_f64() + self.span.as_secs_f64());
         checks.that("load.rate", queries <= QUERIES_MAX, || {
-            format!("comes to {queries:.0} queries within warm-up and span, but at most {QUERIES_MAX} can be played")
+            format!(
+                "comes to {} queries within warm-up and span, but at most {} can be played: lower it, or shorten them",
+                count(queries),
+                count(QUERIES_MAX)
+            )
+        });
+        let under_way = self.under_way();
+        checks.that("load.rate", queries > QUERIES_MAX || under_way <= UNDER_WAY_MAX, || {
+            format!(
+                "comes to {} queries under way at once, but at most {} can be played: lower it, give the fleet more capacity, \
+                 or let expired queries be dropped with cancel_expired = true",
+                count(under_way),
+                count(UNDER_WAY_MAX)
+            )
         });
         let samples = self.replicas() as f64 * self.span.as_secs_f64();
         checks.that("span", samples <= SAMPLES_MAX, || {
             format!(
-                "comes to {samples:.0} replica-seconds, but at most {SAMPLES_MAX} can be measured"
+                "comes to {} replica-seconds, but at most {} can be measured: shorten it, or take fewer replicas",
+                count(samples),
+                count(SAMPLES_MAX)
             )
         });
     }

@@ -150,7 +150,7 @@ fn antagonists(scenario: &mut Scenario) -> &mut Antagonists {
 #[test]
 fn a_good_scenario_has_no_mistakes_and_neither_has_too_much_load() {
     assert_eq!(good().mistakes(), []);
-    assert_eq!(found(|it| it.load.rate = 1e6), [""; 0]);
+    assert_eq!(found(|it| it.load.rate = 1e4), [""; 0]);
 }
 
 #[test]
@@ -520,5 +520,27 @@ fn no_run_is_larger_than_can_be_played() {
             it.span = 20_000 * SECOND;
         }),
         ["span"]
+    );
+}
+
+#[test]
+fn what_piles_up_has_a_limit_which_dropping_what_expired_keeps() {
+    let overload = |cancel_expired| {
+        move |it: &mut Scenario| {
+            it.load.rate = 1e6;
+            it.cancel_expired = cancel_expired;
+        }
+    };
+    assert_eq!(found(overload(false)), ["load.rate"]);
+    assert_eq!(found(overload(true)), [""; 0]);
+}
+
+#[test]
+fn enormous_numbers_are_told_with_an_exponent() {
+    let mut scenario = good();
+    sharing(&mut scenario).cores = 1e300;
+    assert_eq!(
+        scenario.mistakes()[0].message,
+        "is 1e300, and must be above 0 and at most 100000"
     );
 }

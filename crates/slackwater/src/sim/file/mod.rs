@@ -50,11 +50,28 @@ impl ScenarioFile {
     pub(super) fn load(file: &Path) -> Result<Self, Fault> {
         let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]));
         source
-            .and_then(|source| read(Reader::new(Some(&source), Vec::new())?).1)
+            .and_then(|source| Self::of(&source))
             .map_err(|mistakes| mistakes.fault_in("scenario"))
+    }
+
+    /// As [`Self::load`], of a file that has been read.
+    pub(super) fn of(source: &Source) -> Result<Self, Mistakes> {
+        read(Reader::new(Some(source), Vec::new())?).1
     }
 }
 
+/// Whether a file is a scenario, going by its name or by sections that no configuration has.
+pub(super) fn is_one(source: &Source) -> bool {
+    let is_named = source.file().to_string_lossy().ends_with(".sim.toml");
+    is_named
+        || Reader::new(Some(source), Vec::new())
+            .is_ok_and(|reader| SECTIONS.iter().any(|section| reader.has(section)))
+}
+
+/// Sections that every scenario has, and no other file.
+const SECTIONS: [&str; 3] = ["load", "cost", "fleet"];
+/// Far beyond any overload that says something.
+const UTILIZATION_MAX: f64 = 1_000.0;
 /// Stands for a rate that is not known, after a mistake.
 const PLACEHOLDER_RATE: f64 = 1.0;
 
@@ -90,17 +107,26 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     };
     scenario.load.rate = match load.rate {
         Some(Rate::Absolute(rate)) => rate,
-        Some(Rate::Utilization(share, said)) => {
+        Some(Rate::Utilization(share, ref said)) => {
             let rate = rate_of(share, &scenario).map_err(|message| said.mistake(message));
             reader_ref.note(rate).unwrap_or(PLACEHOLDER_RATE)
         }
         None => PLACEHOLDER_RATE,
     };
-    let found = scenario.mistakes().into_iter().map(|mistake| Mistake {
-        place: reader.place_near(&mistake.field),
-        field: mistake.field,
-        message: mistake.message,
-    });
+    let found = scenario
+        .mistakes()
+        .into_iter()
+        .map(|mistake| match &load.rate {
+            // The rate was never said as such.
+            Some(Rate::Utilization(_, said)) if mistake.field == "load.rate" => {
+                said.mistake(format!("gives a rate that {}", mistake.message))
+            }
+            _ => Mistake {
+                place: reader.place_near(&mistake.field),
+                field: mistake.field,
+                message: mistake.message,
+            },
+        });
     let found: Vec<_> = found.collect();
     let (fields, mut mistakes) = reader.finish();
     for mistake in found {
@@ -117,9 +143,9 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
 
 /// Queries a second that use `share` of what the fleet can do when nothing is wrong with it.
 fn rate_of(share: f64, scenario: &Scenario) -> Result<f64, String> {
-    if share <= 0.0 {
+    if share <= 0.0 || share > UTILIZATION_MAX {
         return Err(format!(
-            "found {share}, expected above 0, where 1 is all that the fleet can do"
+            "found {share:?}, expected above 0 and at most {UTILIZATION_MAX}, where 1 is all that the fleet can do"
         ));
     }
     let replays =

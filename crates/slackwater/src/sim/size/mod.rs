@@ -8,11 +8,13 @@ mod search;
 mod slo;
 mod table;
 
-use super::effort::{Effort, EffortArgs};
+use super::effort::{self, Effort, EffortArgs};
 use super::file::ScenarioFile;
+use super::memory;
 use super::policies;
 use super::progress::Meter;
 use super::stop::Stop;
+use super::summary;
 use crate::fault::Fault;
 use crate::output::print;
 use scale::scaled;
@@ -25,8 +27,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What `--policy all` stands for.
-const ALL: &str = "all";
 /// Times the file's number of replicas, where `--most` is not given.
 const MOST_TIMES: usize = 16;
 
@@ -42,7 +42,7 @@ Exit codes: 0 all policies were sized, also if none is enough; 1 failed; 2 bad a
 
 /// Arguments of `slackwater sim size`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}{}", policies::help()))]
 pub(super) struct Args {
     /// The scenario, a TOML file
     #[arg(value_name = "FILE")]
@@ -59,7 +59,7 @@ pub(super) struct Args {
     )]
     policies: Vec<String>,
     /// Give up beyond N replicas [default: 16 times the file's, at most 10000]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = most_asked)]
     most: Option<usize>,
     #[command(flatten)]
     effort: EffortArgs,
@@ -82,24 +82,16 @@ struct Question {
 }
 
 /// Runs `slackwater sim size`.
-pub(super) fn run(args: Args) -> Result<(), Fault> {
-    let effort = args.effort.effort()?;
-    let slos = args
-        .slos
-        .iter()
-        .map(|text| Slo::parse(text).map_err(|why| Fault::usage(format!("--slo {text:?}: {why}"))));
-    let slos = slos.collect::<Result<Vec<_>, _>>()?;
+pub(super) fn run(args: &Args) -> Result<(), Fault> {
+    let effort = args.effort.effort();
+    let slos = slo::all(&args.slos)?;
     let ScenarioFile {
         mut scenario,
         settings,
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
     let most = most(args.most, &scenario)?;
-    let names = match args.policies.as_slice() {
-        [only] if only == ALL => PolicyChoice::names().map(str::to_owned).collect(),
-        _ => args.policies,
-    };
-    let policies = policies::choose("--policy", &names, &settings)?;
+    let policies = policies::choose("--policy", &args.policies, &settings)?;
     let question = Question {
         scenario,
         slos,
@@ -115,17 +107,28 @@ pub(super) fn run(args: Args) -> Result<(), Fault> {
     print(&format!("{text}{}\n", table::effort(&sized, elapsed)))
 }
 
+fn most_asked(text: &str) -> Result<usize, String> {
+    effort::whole(text, Scenario::REPLICAS_MAX)
+}
+
+/// Beyond how many replicas to give up. So many can be played.
 fn most(asked: Option<usize>, scenario: &Scenario) -> Result<usize, Fault> {
-    let limit = Scenario::REPLICAS_MAX;
-    let Some(most) = asked else {
-        return Ok((scenario.replicas() * MOST_TIMES).min(limit));
-    };
-    if (1..=limit).contains(&most) {
-        Ok(most)
-    } else {
-        Err(Fault::usage(format!(
-            "--most {most}: must be from 1 to {limit}"
-        )))
+    let times = scenario.replicas().saturating_mul(MOST_TIMES);
+    let most = asked.unwrap_or(times.min(Scenario::REPLICAS_MAX));
+    let scaled = scaled(scenario, most);
+    let mistakes = scaled.map(|scaled| scaled.mistakes()).unwrap_or_default();
+    match mistakes.first() {
+        None => Ok(most),
+        Some(mistake) if asked.is_none() && scenario.replicas() < most => {
+            Err(Fault::usage(format!(
+                "with {most} replicas, as far as is searched, {}: {}; or give --most",
+                mistake.field, mistake.message
+            )))
+        }
+        Some(mistake) => Err(Fault::usage(format!(
+            "--most {most}: {}: {}",
+            mistake.field, mistake.message
+        ))),
     }
 }
 
@@ -173,7 +176,7 @@ impl Question {
         let mut jobs = Vec::new();
         let mut tries = Vec::new();
         for (index, sizing) in sizings.iter_mut().enumerate() {
-            let Some((replicas, scenario)) = sizing.next_try(&self.scenario) else {
+            let Some((replicas, scenario)) = sizing.next_try(&self.scenario, &self.effort) else {
                 continue;
             };
             tries.push((index, replicas));
@@ -190,8 +193,9 @@ impl Question {
             .iter()
             .map(|&(index, replicas)| format!("{} {replicas}", sizings[index].policy.name))
             .collect();
-        meter.tell(&format!("trying {}", told.join(", ")));
-        let mut runs = run_all(&jobs, self.effort.threads, &|_| (), stop.flag()).into_iter();
+        let what = format!("trying {}", told.join(", "));
+        let progress = |progress| meter.try_out(&what, progress);
+        let mut runs = run_all(&jobs, self.effort.threads, &progress, stop.flag()).into_iter();
         for (index, replicas) in tries {
             let seeds = self.effort.seeds.count();
             let played: Vec<_> = runs.by_ref().take(seeds).collect();
@@ -204,7 +208,7 @@ impl Question {
 
     /// Quantiles that a handful of queries decide are not worth what they take.
     fn warn_of_luck(&self) {
-        let expected = self.scenario.load.rate * self.scenario.span.as_secs_f64();
+        let expected = summary::queries(&self.scenario);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -214,19 +218,24 @@ impl Question {
         for slo in self.slos.iter().filter(|slo| slo.is_luck(queries)) {
             let _ = writeln!(
                 std::io::stderr(),
-                "warning: {} of some {queries} queries a seed is decided by fewer than ten of them; raise --seconds",
-                slo.name()
+                "warning: {} is decided by fewer than ten of some {} queries a seed; raise --seconds",
+                slo.name(),
+                summary::thousands(&queries.to_string())
             );
         }
     }
 }
 
 impl Sizing {
-    /// The next number to try, and the scenario with so many replicas. A number that events do not go with is not enough.
-    fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
+    /// The next number to try, and the scenario with so many replicas. A number that events do not go with is not enough, and
+    /// neither is one where so many queries would pile up that they cannot be held.
+    fn next_try(&mut self, scenario: &Scenario, effort: &Effort) -> Option<(usize, Arc<Scenario>)> {
+        let fits = |scaled: &Scenario| {
+            scaled.mistakes().is_empty() && memory::check(scaled, effort.threads).is_ok()
+        };
         loop {
             let replicas = self.search.next()?;
-            match scaled(scenario, replicas) {
+            match scaled(scenario, replicas).filter(fits) {
                 Some(scaled) => return Some((replicas, Arc::new(scaled))),
                 None => self.search.record(replicas, false),
             }
@@ -234,8 +243,12 @@ impl Sizing {
     }
 
     fn record(&mut self, replicas: usize, runs: Vec<Measured>, slos: &[Slo]) {
-        let is_enough = runs.iter().all(|run| slos.iter().all(|slo| slo.holds(run)));
-        self.search.record(replicas, is_enough);
+        self.search.record(replicas, is_enough(&runs, slos));
         self.tried.insert(replicas, runs);
     }
+}
+
+/// Whether every objective holds on every seed.
+fn is_enough(runs: &[Measured], slos: &[Slo]) -> bool {
+    runs.iter().all(|run| slos.iter().all(|slo| slo.holds(run)))
 }

@@ -1,5 +1,6 @@
 //! Service level objectives: `p99.9=300ms`, `mean=20ms`, `errors=0.1%`.
 
+use crate::fault::Fault;
 use crate::toml_reader::values::{duration, show_duration};
 use core::fmt;
 use core::time::Duration;
@@ -29,6 +30,22 @@ pub(super) enum Reached {
     ErrorShare(f64),
 }
 
+/// Reads all that were given as `--slo`; one of each kind.
+pub(super) fn all(texts: &[String]) -> Result<Vec<Slo>, Fault> {
+    let mut slos = Vec::<Slo>::new();
+    for text in texts {
+        let slo = Slo::parse(text).map_err(|why| Fault::usage(format!("--slo {text:?}: {why}")))?;
+        if slos.iter().any(|other| other.name() == slo.name()) {
+            return Err(Fault::usage(format!(
+                "--slo {text:?}: {} has a bound already",
+                slo.name()
+            )));
+        }
+        slos.push(slo);
+    }
+    Ok(slos)
+}
+
 impl Slo {
     /// Reads what was given as `--slo`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -40,8 +57,7 @@ impl Slo {
         if what == "errors" {
             let percent: f64 = bound.strip_suffix('%')?.trim().parse().ok()?;
             let share = percent / 100.0;
-            return (0.0..1.0)
-                .contains(&share)
+            return ((0.0..1.0).contains(&share) && share.is_sign_positive())
                 .then_some(Self::Errors { share });
         }
         let bound = duration(&DeValue::String(bound.into())).ok()?;
@@ -66,12 +82,14 @@ impl Slo {
             _ if run.latency.count() == 0 => Reached::Never,
             Self::Mean { .. } => Reached::Latency(run.latency.mean()),
             Self::Quantile { percent, .. } => {
-                // Of all queries, those that failed early being the slowest.
-                let share = percent / 100.0 * run.queries as f64 / run.latency.count() as f64;
-                if share > 1.0 {
+                // Of all queries, those that failed being the slowest: early, or at their deadline, with which they count among
+                // the latencies.
+                let needed = percent / 100.0 * run.queries as f64;
+                let answered = run.latency.count().saturating_sub(run.timeouts);
+                if needed > answered as f64 {
                     Reached::Never
                 } else {
-                    Reached::Latency(run.latency.quantile(share))
+                    Reached::Latency(run.latency.quantile(needed / run.latency.count() as f64))
                 }
             }
         }
@@ -188,6 +206,7 @@ mod tests {
             "errors=1",
             "errors=100%",
             "errors=-1%",
+            "errors=-0%",
             "errors=x%",
             "median=1s",
         ] {
@@ -223,6 +242,42 @@ mod tests {
             !Slo::Mean { bound: 1000 * MS }.holds(&run(&[], 0)),
             "nothing was shown"
         );
+    }
+
+    #[test]
+    fn a_query_at_its_deadline_was_not_answered() {
+        let mut poor = run(&[1, 2, 3, 5_000, 5_000], 0);
+        (poor.errors, poor.timeouts) = (2, 2);
+        let slo = |percent| Slo::Quantile {
+            percent,
+            bound: 6_000 * MS,
+        };
+        assert!(slo(60.0).holds(&poor));
+        assert_eq!(
+            slo(61.0).reached(&poor),
+            Reached::Never,
+            "however long the bound"
+        );
+    }
+
+    #[test]
+    fn each_objective_is_given_once() {
+        let texts = |texts: &[&str]| {
+            all(&texts
+                .iter()
+                .map(|&text| text.to_owned())
+                .collect::<Vec<_>>())
+        };
+        assert_eq!(
+            texts(&["p99=1s", "p99.9=2s", "errors=1%"])
+                .map(|slos| slos.len())
+                .ok(),
+            Some(3)
+        );
+        let told = texts(&["p99=1s", "p99.0=2s"])
+            .expect_err("twice")
+            .to_string();
+        assert_eq!(told, "--slo \"p99.0=2s\": p99 has a bound already");
     }
 
     #[test]

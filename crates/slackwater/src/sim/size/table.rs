@@ -1,7 +1,8 @@
 //! The answer of `slackwater sim size` as a table.
 
+use super::super::summary::{counted, thousands};
 use super::slo::{Reached, Slo};
-use super::{Question, Sizing};
+use super::{Question, Sizing, is_enough};
 use core::fmt::Write;
 use core::time::Duration;
 use slackwater_sim::Measured;
@@ -21,8 +22,9 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "Replicas needed at {rate:.1} queries/s from {} clients for {}, {each}{seeds}; worst seed shown\n",
-        clients.len(),
+        "Replicas needed at {} queries/s from {} for {}, {each}{seeds}; worst seed shown\n",
+        thousands(&format!("{rate:.1}")),
+        counted(clients.len(), "client"),
         slos.join(" and "),
     );
     let mut head = vec!["policy".to_owned(), "replicas".to_owned()];
@@ -45,7 +47,34 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
+    let remarks: Vec<_> = sizings
+        .iter()
+        .filter_map(|sizing| remark(question, sizing, most))
+        .collect();
+    if !remarks.is_empty() {
+        let _ = writeln!(text, "\n{}", remarks.join("\n"));
+    }
     text
+}
+
+/// What the row does not say: that nothing was enough, or that more replicas are not always better.
+fn remark(question: &Question, sizing: &Sizing, most: usize) -> Option<String> {
+    let name = &sizing.policy.name;
+    let Some(answer) = sizing.search.answer() else {
+        return Some(format!("{name}: no number up to {most} is enough"));
+    };
+    let lucky = sizing
+        .tried
+        .range(..answer)
+        .filter(|(_, runs)| is_enough(runs, &question.slos));
+    let lucky: Vec<_> = lucky.map(|(replicas, _)| replicas.to_string()).collect();
+    (!lucky.is_empty()).then(|| {
+        format!(
+            "{name}: {} would be enough, but a larger number below {answer} was not: luck, or a tail that does not get better \
+             with each replica",
+            lucky.join(", ")
+        )
+    })
 }
 
 fn row(question: &Question, sizing: &Sizing, most: usize) -> Vec<String> {
