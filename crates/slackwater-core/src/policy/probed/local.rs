@@ -2,8 +2,8 @@
 //!
 //! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent*. Its probes are answered here,
 //! from a tracker of the client's own queries to it. The client's own RIF is lower than the replica's true one by what
-//! other clients have in flight there; that part is estimated from the replicas that do answer, as the mean of what each
-//! of them reported last beyond the client's own. If other clients spread their load evenly, the sum is the mean of the
+//! other clients have in flight there; that part is estimated from the replicas that do answer, as the mean of what they
+//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean of the
 //! true RIF given one's own: silent replicas are then neither starved nor flooded.
 //!
 //! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
@@ -46,8 +46,6 @@ struct Hearing {
     unreachable_until: Instant,
     /// When a probe of it was last answered here.
     answered_here_at: Option<Instant>,
-    /// What its last report says that others have in flight there.
-    others: Option<u32>,
 }
 
 /// What this client knows itself of a replica.
@@ -68,7 +66,7 @@ pub(super) struct LocalLoads {
     /// How many replicas are silent; while none is, queries are none of this module's business.
     silent_now: usize,
     watches: u32,
-    others: Others,
+    others: OthersEstimate,
     /// No silent replica is out of reach from then on; looked at before searching.
     out_of_reach_until: Instant,
 }
@@ -81,7 +79,7 @@ impl LocalLoads {
             watches_all,
             silent_now: 0,
             watches: 0,
-            others: Others::default(),
+            others: OthersEstimate::default(),
             out_of_reach_until: Instant::EPOCH,
         }
     }
@@ -96,7 +94,6 @@ impl LocalLoads {
     pub(super) fn remove(&mut self, replica: ReplicaId) {
         self.end_silence(replica);
         self.own.remove(replica);
-        self.forget_others(replica);
         self.hearings.remove(replica);
     }
 
@@ -130,7 +127,6 @@ impl LocalLoads {
             Some(hearing) if !hearing.silent => hearing.silent = true,
             _ => return false,
         }
-        self.forget_others(replica);
         self.silent_now += 1;
         if self.watches_all && self.silent_now == 1 {
             for &replica in known {
@@ -180,21 +176,16 @@ impl LocalLoads {
         }
     }
 
-    /// What the replica has just reported, of which `own_in_flight` is this client's. `rif` is at most the RIF limit: one
-    /// replica that is overloaded, or lies, shall not stand for all.
-    pub(super) fn heard_of_others(&mut self, replica: ReplicaId, rif: Rif, own_in_flight: u32) {
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            let others = rif.count().saturating_sub(own_in_flight);
-            self.others
-                .replace(hearing.others.replace(others), Some(others));
-        }
+    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is at most the RIF limit: one replica
+    /// that is overloaded, or lies, shall not stand for all.
+    pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
+        self.others
+            .record(rif.count().saturating_sub(own_in_flight));
     }
 
-    /// What the replica has reported of other clients tells nothing any more.
-    pub(super) fn forget_others(&mut self, replica: ReplicaId) {
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            self.others.replace(hearing.others.take(), None);
-        }
+    /// What was heard of other clients tells nothing any more.
+    pub(super) fn forget_others(&mut self) {
+        self.others = OthersEstimate::default();
     }
 
     /// A probe was lost; `true` if that makes the replica, one of `known`, silent.
@@ -306,25 +297,39 @@ fn end_of(outcome: Outcome) -> End {
     }
 }
 
-/// What other clients have in flight at a replica, on average over the last reports of those that answer.
-#[derive(Clone, Copy, Debug, Default)]
-struct Others {
+/// What other clients have in flight at a replica, on average over recent reports.
+#[derive(Clone, Debug)]
+struct OthersEstimate {
+    ring: [u32; Self::REMEMBERED],
     sum: u64,
-    replicas: u64,
+    next: usize,
+    len: usize,
 }
 
-impl Others {
-    /// A replica's last report is another one, or none any more.
-    fn replace(&mut self, before: Option<u32>, after: Option<u32>) {
-        self.sum -= u64::from(before.unwrap_or(0));
-        self.sum += u64::from(after.unwrap_or(0));
-        self.replicas -= u64::from(before.is_some());
-        self.replicas += u64::from(after.is_some());
+impl Default for OthersEstimate {
+    fn default() -> Self {
+        Self {
+            ring: [0; Self::REMEMBERED],
+            sum: 0,
+            next: 0,
+            len: 0,
+        }
+    }
+}
+
+impl OthersEstimate {
+    const REMEMBERED: usize = 64;
+
+    fn record(&mut self, others: u32) {
+        self.sum += u64::from(others);
+        self.sum -= u64::from(core::mem::replace(&mut self.ring[self.next], others));
+        self.next = (self.next + 1) % Self::REMEMBERED;
+        self.len = (self.len + 1).min(Self::REMEMBERED);
     }
 
     /// Rounded to the nearest; 0 as long as nobody has reported.
-    fn mean(self) -> u32 {
-        let replicas = self.replicas.max(1);
-        u32::try_from((self.sum + replicas / 2) / replicas).unwrap_or(u32::MAX)
+    fn mean(&self) -> u32 {
+        let len = self.len.max(1) as u64;
+        u32::try_from((self.sum + len / 2) / len).unwrap_or(u32::MAX)
     }
 }

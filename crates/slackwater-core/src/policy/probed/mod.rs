@@ -255,7 +255,6 @@ impl<K: Keep> Probed<K> {
     fn fleet_changed(&mut self, replica: ReplicaId) {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
-            self.client.locals.forget_others(replica);
         }
         self.kept.fleet_changed(&self.client);
         self.forget_if_deaf();

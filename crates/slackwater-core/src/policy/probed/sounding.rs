@@ -41,7 +41,7 @@ impl<K: Keep> Probed<K> {
         if client.fleet.is_available(replica) {
             // Whoever runs empty tells nothing of how busy the others are.
             let own_in_flight = client.fleet.in_flight(replica);
-            (client.locals).heard_of_others(replica, ordinary, own_in_flight);
+            client.locals.heard_of_others(ordinary, own_in_flight);
         }
         if !report.draining {
             client.reported.record(report.rif);
@@ -89,6 +89,7 @@ impl<K: Keep> Probed<K> {
         if !client.reported.is_empty() && client.locals.all_silent(client.fleet.known().len()) {
             client.reported.clear();
             client.estimated.clear();
+            client.locals.forget_others();
         }
     }
 

@@ -46,8 +46,6 @@ struct Replica {
     unreachable_until: Instant,
     /// When a probe of it was last answered locally.
     answered_here_at: Option<Instant>,
-    /// What other clients have there, by its last report; none while it is silent, or not available.
-    others: Option<u32>,
     /// There while it is silent.
     tracker: Option<LoadTracker>,
     silences: u32,
@@ -94,6 +92,8 @@ pub(crate) struct SlowPrequal {
     responses: Vec<u32>,
     /// Every local estimate's RIF, ever.
     estimates: Vec<u32>,
+    /// RIF beyond the client's own in every response of an available replica, ever.
+    others: Vec<u32>,
     /// First tries so far, and removals by rate so far.
     queries: u64,
     removals: u64,
@@ -133,6 +133,7 @@ impl SlowPrequal {
             pool: Vec::new(),
             responses: Vec::new(),
             estimates: Vec::new(),
+            others: Vec::new(),
             queries: 0,
             removals: 0,
             window: (0, 0),
@@ -180,11 +181,10 @@ impl SlowPrequal {
 
     /// Who may be chosen: not ejected, not draining. Whoever may not has no pooled report. `[A12]`
     fn settle_availability(&mut self, replica: ReplicaId) {
-        let Some(it) = self.replicas.get_mut(&replica) else {
+        let Some(it) = self.replicas.get(&replica) else {
             return;
         };
         if it.ejected || it.draining {
-            it.others = None;
             swap_out(&mut self.available, replica);
             self.pool.retain(|entry| entry.replica != replica);
         } else if !self.available.contains(&replica) {
@@ -270,6 +270,7 @@ impl SlowPrequal {
         {
             if !self.responses.is_empty() {
                 self.estimates.clear();
+                self.others.clear();
             }
             self.responses.clear();
         }

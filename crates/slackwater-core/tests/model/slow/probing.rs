@@ -88,9 +88,8 @@ impl SlowPrequal {
 
     /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
-        let others: Vec<u64> = (self.replicas.values())
-            .filter_map(|it| it.others.map(u64::from))
-            .collect();
+        let others = self.others.iter().rev().take(64);
+        let others: Vec<u64> = others.map(|&others| u64::from(others)).collect();
         let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
             return;
@@ -147,7 +146,6 @@ impl SlowPrequal {
             .is_none_or(|at| now.saturating_since(at) >= Duration::from_secs(10));
         if it.lost_in_a_row >= 3 && unheard && it.tracker.is_none() {
             it.tracker = Some(local_tracker());
-            it.others = None;
             it.draining = false;
             self.settle_availability(replica);
             self.forget_if_deaf();
@@ -178,11 +176,14 @@ impl SlowPrequal {
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
         let ordinary = limit.map_or(report.rif, |limit| report.rif.min(limit));
-        it.others = Some(ordinary.count().saturating_sub(it.in_flight));
+        let others = ordinary.count().saturating_sub(it.in_flight);
         if !report.draining {
             self.responses.push(report.rif.count());
         }
         self.settle_availability(replica);
+        if self.available.contains(&replica) {
+            self.others.push(others);
+        }
         self.pool_report(now, replica, report, false, draw);
     }
 
