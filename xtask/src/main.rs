@@ -1,6 +1,9 @@
 //! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
 
+mod command;
 mod peers;
+mod provenance;
+mod results;
 mod run;
 mod tidy;
 
@@ -14,6 +17,8 @@ cargo xtask CHORE
   tidy    checks of the tree that no other tool does (seconds)
   peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
           [--keep] [--size-mib N] [--seconds N] [--report FILE]
+  results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
+          [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +27,7 @@ fn main() -> ExitCode {
         ["test"] => run::test(),
         ["tidy"] => tidy::check(),
         ["peers", ref options @ ..] => peers::run(options),
+        ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -1,6 +1,6 @@
 //! The core without a runtime: a dozen queries, time fed by hand, each decision with its reason.
 //!
-//! Five replicas. Each query asks one of them how it is (`probe_rate` 1); the answer comes 0.3 ms later and goes into
+//! Five replicas, the paper's settings. Each query asks one of them how it is (`probe_rate` 1); the answer comes 0.3 ms later and goes into
 //! the pool, from which later queries choose: cold reports (RIF below the limit) by latency, hot ones by RIF.
 //!
 //! ```text
@@ -112,7 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) fn config() -> Result<PrequalConfig, ConfigError> {
     let settings = PrequalSettings {
         probe_rate: Rate::per_query(1).unwrap_or(Rate::ZERO),
-        ..PrequalSettings::default()
+        ..PrequalSettings::paper()
     };
     settings.validate()
 }

@@ -30,6 +30,7 @@ fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
         sample_window: Duration::from_hours(1_000_000),
         sample_age_max: Duration::from_hours(1_000_000),
         sample_capacity: 2,
+        ..TrackerConfig::default()
     };
     let tracker = LoadTracker::new(&config);
     let running = AtomicBool::new(true);

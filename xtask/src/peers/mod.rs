@@ -12,6 +12,7 @@ mod site;
 mod steps;
 mod tools;
 
+use crate::command::build_slackwater;
 use options::Options;
 use processes::Processes;
 use report::Report;
@@ -25,7 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tools = Tools::find()?;
     report::say("building slackwater with the profile quick");
-    let slackwater = tools::build()?;
+    let slackwater = build_slackwater("quick", &[])?;
     let folder = Folder::new(options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

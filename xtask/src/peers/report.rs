@@ -1,12 +1,11 @@
 //! What was found: a line for each check as it is made, and all of them as a table in the end.
 
-use super::tools::{Tools, root};
+use super::tools::Tools;
+use crate::provenance::{commit, date, machine};
 use core::fmt::Write as _;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 #[derive(Debug)]
@@ -96,7 +95,7 @@ impl Report {
              `deploy/examples/`. What each number means is said in `xtask/src/peers/steps/`.\n\n\
              - Command: `cargo xtask {}`\n\
              - Outcome: {passed} of {} checks passed, in {} s\n\
-             - Commit: {}\n- Date: {}\n- Machine: {}, {} cores, Linux {}\n- Peers: {}\n",
+             - Commit: {}\n- Date: {}\n- Machine: {}\n- Peers: {}\n",
             ["peers"]
                 .iter()
                 .chain(arguments)
@@ -106,53 +105,11 @@ impl Report {
             self.rows.len(),
             self.began.elapsed().as_secs(),
             commit(),
-            first_line("date", &["-u", "+%Y-%m-%d"]),
-            processor(),
-            std::thread::available_parallelism().map_or(1, usize::from),
-            fs::read_to_string("/proc/sys/kernel/osrelease")
-                .unwrap_or_default()
-                .trim(),
+            date(),
+            machine(),
             tools.versions(),
         )
     }
-}
-
-fn commit() -> String {
-    let commit = first_line("git", &["rev-parse", "--short=12", "HEAD"]);
-    let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
-    let note = if changed.is_empty() {
-        ""
-    } else {
-        ", with changes"
-    };
-    format!("{commit}{note}")
-}
-
-fn processor() -> String {
-    let facts = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    model.and_then(|model| model.split_once(':')).map_or_else(
-        || std::env::consts::ARCH.to_owned(),
-        |(_, name)| name.trim().to_owned(),
-    )
-}
-
-/// The first line that a command writes, wherever to; nothing if it cannot be run.
-pub(super) fn first_line(command: impl AsRef<OsStr>, arguments: &[&str]) -> String {
-    let output = Command::new(command)
-        .args(arguments)
-        .current_dir(root())
-        .output();
-    output.map_or_else(
-        |_| String::new(),
-        |output| {
-            let text = [output.stdout, output.stderr].concat();
-            let text = String::from_utf8_lossy(&text);
-            text.lines().next().unwrap_or_default().to_owned()
-        },
-    )
 }
 
 /// Prints a line.

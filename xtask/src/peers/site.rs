@@ -3,7 +3,8 @@
 
 use super::http::{self, Answer};
 use super::processes::{Process, Processes, wait_for};
-use super::tools::{Tools, root};
+use super::tools::Tools;
+use crate::command::root;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use serde_json::Value;

@@ -1,8 +1,7 @@
-//! What has to be there before anything starts: other people's tools, and our own binary.
+//! What has to be there before anything starts: other people's tools.
 
-use super::report::first_line;
+use crate::command::first_line;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Each tool, and the Debian package that brings it.
 const TOOLS: [(&str, &str); 5] = [
@@ -74,29 +73,4 @@ impl Tools {
         ]
         .join(", ")
     }
-}
-
-/// Builds the command and says where it is.
-pub(super) fn build() -> Result<PathBuf, String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["build", "--profile", "quick", "--package", "slackwater"])
-        .args(["--quiet", "--message-format", "json"])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cargo did not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo build: {}", output.status));
-    }
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "slackwater")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| "cargo build named no executable slackwater".to_owned())
-}
-
-/// The root of the workspace.
-pub(super) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

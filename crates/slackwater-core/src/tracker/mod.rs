@@ -19,12 +19,20 @@ use core::time::Duration;
 use samples::Samples;
 
 /// Settings of a [`LoadTracker`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackerConfig {
-    /// Completions as old as this or newer make up the estimate. Default 20 ms, the paper's "O(1–10) milliseconds" with
-    /// room for slower services; 0 leaves only the two newest. `[T3]`
+    /// Completions as old as this or newer make up the estimate by themselves if there are enough of them. Default 20 ms,
+    /// the paper's "O(1–10) milliseconds" with room for slower services; 0 leaves those of this very instant.
+    /// `[T3]` `[Decision 0004]`
     pub sample_window: Duration,
-    /// No sample is believed beyond this age. Default 10 s; 0 makes latency always unknown. `[T3]`
+    /// So many completions within the window are enough. Default 5; at 0, as at 1, a single one is. `[T3]`
+    /// `[Decision 0004]`
+    pub window_samples_min: usize,
+    /// Where there are fewer, so many of the newest completions are asked instead, whatever their age up to
+    /// `sample_age_max`. Default 16; 0 makes latency unknown then. `[T3]` `[Decision 0004]`
+    pub remembered_samples_max: usize,
+    /// No sample is believed at this age or beyond: a replica that gets no queries becomes unknown, which ranks as the
+    /// median of the others, and so is tried again. Default 3 s; 0 makes latency always unknown. `[T3]` `[Decision 0004]`
     pub sample_age_max: Duration,
     /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier replica bases its
     /// estimate on fewer milliseconds.
@@ -35,7 +43,9 @@ impl Default for TrackerConfig {
     fn default() -> Self {
         Self {
             sample_window: Duration::from_millis(20),
-            sample_age_max: Duration::from_secs(10),
+            window_samples_min: 5,
+            remembered_samples_max: 16,
+            sample_age_max: Duration::from_secs(3),
             sample_capacity: 256,
         }
     }
@@ -94,11 +104,7 @@ impl LoadTracker {
             progress_at_ns: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
             stalled_at_ns: AtomicU64::new(0),
-            samples: Samples::new(
-                config.sample_capacity,
-                span_ns(config.sample_window),
-                sample_age_max_ns,
-            ),
+            samples: Samples::new(config),
             sample_age_max_ns,
         }
     }
@@ -291,26 +297,26 @@ mod tests {
         let tracker = LoadTracker::default();
         serve(&tracker, 0, 5, End::Success);
         assert_eq!(
-            tracker.report(at_ms(4_000)).latency,
+            tracker.report(at_ms(2_000)).latency,
             Some(5 * MS),
             "idle is not stopped"
         );
-        let stuck = tracker.arrive(at_ms(4_000));
+        let stuck = tracker.arrive(at_ms(2_000));
         assert_eq!(
-            tracker.report(at_ms(4_003)).latency,
+            tracker.report(at_ms(2_003)).latency,
             Some(5 * MS),
             "the median is higher"
         );
-        assert_eq!(tracker.report(at_ms(4_300)).latency, Some(300 * MS));
-        tracker.finish(at_ms(5_000), stuck, End::Cancelled);
+        assert_eq!(tracker.report(at_ms(2_300)).latency, Some(300 * MS));
+        tracker.finish(at_ms(2_900), stuck, End::Cancelled);
         assert_eq!(
-            tracker.report(at_ms(5_001)).latency,
-            Some(1_000 * MS),
+            tracker.report(at_ms(2_901)).latency,
+            Some(900 * MS),
             "its client gave up"
         );
-        serve(&tracker, 5_001, 5_007, End::Success);
+        serve(&tracker, 2_901, 2_907, End::Success);
         assert_eq!(
-            tracker.report(at_ms(5_007)).latency,
+            tracker.report(at_ms(2_907)).latency,
             Some(5 * MS),
             "it lives: of 5 and 6, the lower"
         );
@@ -321,11 +327,11 @@ mod tests {
         let tracker = LoadTracker::default();
         let mut stream = tracker.arrive(at_ms(0));
         tracker.head_ready(at_ms(2), &mut stream, End::Success);
-        assert_eq!(tracker.report(at_ms(5_000)).latency, Some(2 * MS));
-        assert_eq!(tracker.report(at_ms(5_000)).rif, Rif::new(1));
-        tracker.finish(at_ms(6_000), stream, End::Cancelled);
+        assert_eq!(tracker.report(at_ms(2_000)).latency, Some(2 * MS));
+        assert_eq!(tracker.report(at_ms(2_000)).rif, Rif::new(1));
+        tracker.finish(at_ms(3_000), stream, End::Cancelled);
         assert_eq!(
-            tracker.report(at_ms(6_000)).latency,
+            tracker.report(at_ms(3_000)).latency,
             Some(2 * MS),
             "the reader left, not the replica"
         );
@@ -336,9 +342,9 @@ mod tests {
         let tracker = LoadTracker::default();
         let stuck = tracker.arrive(at_ms(0));
         assert_eq!(tracker.report(at_ms(1)).latency, None);
-        assert_eq!(tracker.report(at_ms(9_999)).latency, None);
-        assert_eq!(tracker.report(at_ms(10_000)).latency, Some(10_000 * MS));
-        tracker.finish(at_ms(10_000), stuck, End::Cancelled);
+        assert_eq!(tracker.report(at_ms(2_999)).latency, None);
+        assert_eq!(tracker.report(at_ms(3_000)).latency, Some(3_000 * MS));
+        tracker.finish(at_ms(3_000), stuck, End::Cancelled);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! being written; a reader that sees it change ignores the slot, and a writer that finds a slot taken (it would have to
 //! be a whole ring behind) gives up its sample. Nobody ever waits.
 
+use super::TrackerConfig;
 use crate::report::Rif;
 use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
@@ -14,10 +15,11 @@ use core::sync::atomic::{
 };
 use core::time::Duration;
 
-/// Of the recent samples, at most so many, those nearest in RIF, make up the median. `[T3]`
-const NEAREST: usize = 9;
-/// So many of the newest samples count even when they are older than the window. `[T3]`
-const NEWEST: usize = 2;
+/// Of the samples within the window, at most so many, those nearest in RIF, make up the median. `[T3]`
+const NEAREST_IN_WINDOW: usize = 9;
+/// And of those remembered, where the window has too few: fewer, so that one's RIF says more. `[T3]` `[Decision 0004]`
+const NEAREST_REMEMBERED: usize = 5;
+const CAPACITY_MIN: usize = 2;
 
 /// The ring is nearly in order of time, but not quite: a thread may be held up between reading the clock and recording, or
 /// between taking a place and filling it. So many old samples in all do not hide newer ones behind them.
@@ -83,17 +85,23 @@ pub(super) struct Samples {
     /// How many samples were ever recorded, wrapping; the next one goes into this slot.
     next: AtomicUsize,
     window_ns: u64,
+    window_min: usize,
+    remembered_max: usize,
     age_max_ns: u64,
 }
 
 impl Samples {
-    pub(super) fn new(capacity: usize, window_ns: u64, age_max_ns: u64) -> Self {
-        let capacity = capacity.clamp(NEWEST, 4096).next_power_of_two();
+    pub(super) fn new(config: &TrackerConfig) -> Self {
+        let capacity = config.sample_capacity.clamp(CAPACITY_MIN, 4096);
         Self {
-            slots: (0..capacity).map(|_| Slot::default()).collect(),
+            slots: (0..capacity.next_power_of_two())
+                .map(|_| Slot::default())
+                .collect(),
             next: AtomicUsize::new(0),
-            window_ns,
-            age_max_ns,
+            window_ns: span_ns(config.sample_window),
+            window_min: config.window_samples_min.max(1),
+            remembered_max: config.remembered_samples_max,
+            age_max_ns: span_ns(config.sample_age_max),
         }
     }
 
@@ -107,26 +115,41 @@ impl Samples {
     }
 
     /// The median of recent latencies at or near `rif`: the element ⌈k/2⌉ of the k that count; `None` if none does.
+    ///
+    /// Those within the window count if there are enough of them, for they tell of now. If not, the newest ones do, and
+    /// of a longer time it is those at this RIF that tell of the next query. `[Decision 0004]`
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
-        let mut nearest = Nearest::default();
-        let (mut counted, mut passed_over) = (0, 0);
+        let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
+        let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
+        let mut passed_over = 0;
         for sample in self.newest_first() {
             let age_ns = now.as_nanos().saturating_sub(sample.finished_at_ns);
-            let recent = age_ns <= self.window_ns || counted < NEWEST;
-            if !recent || age_ns >= self.age_max_ns {
+            let recent = age_ns <= self.window_ns;
+            let memory_open =
+                in_window.offered < self.window_min && remembered.offered < self.remembered_max;
+            if age_ns >= self.age_max_ns || !(recent || memory_open) {
                 passed_over += 1;
                 if passed_over > PASSED_OVER_MAX {
                     break;
                 }
                 continue;
             }
-            counted += 1;
-            nearest.offer(sample.others.abs_diff(rif.count()), sample.latency_ns);
-            if nearest.is_settled() {
-                break;
+            let distance = sample.others.abs_diff(rif.count());
+            if memory_open {
+                remembered.offer(distance, sample.latency_ns);
+            }
+            if recent {
+                in_window.offer(distance, sample.latency_ns);
+                if in_window.is_settled() && in_window.offered >= self.window_min {
+                    break;
+                }
             }
         }
-        nearest.median_ns()
+        if in_window.offered >= self.window_min {
+            in_window.median_ns()
+        } else {
+            remembered.median_ns()
+        }
     }
 
     fn newest_first(&self) -> impl Iterator<Item = Sample> + '_ {
@@ -137,28 +160,41 @@ impl Samples {
     }
 }
 
-/// The samples nearest in RIF so far, nearest first; among equally near ones those that came first stay.
-#[derive(Debug, Default)]
-struct Nearest {
+/// The `N` samples nearest in RIF so far, nearest first; among equally near ones those that came first stay.
+#[derive(Debug)]
+struct Nearest<const N: usize> {
     /// (distance in RIF, latency in nanoseconds)
-    found: [(u32, u64); NEAREST],
+    found: [(u32, u64); N],
     len: usize,
+    /// How many there were to choose from.
+    offered: usize,
 }
 
-impl Nearest {
+impl<const N: usize> Default for Nearest<N> {
+    fn default() -> Self {
+        Self {
+            found: [(0, 0); N],
+            len: 0,
+            offered: 0,
+        }
+    }
+}
+
+impl<const N: usize> Nearest<N> {
     fn offer(&mut self, distance: u32, latency_ns: u64) {
+        self.offered += 1;
         let place = self.found[..self.len].partition_point(|&(other, _)| other <= distance);
-        if place == NEAREST {
+        if place == N {
             return;
         }
-        self.len = (self.len + 1).min(NEAREST);
+        self.len = (self.len + 1).min(N);
         self.found[place..self.len].rotate_right(1);
         self.found[place] = (distance, latency_ns);
     }
 
     /// No later sample can be nearer than those found.
     fn is_settled(&self) -> bool {
-        self.len == NEAREST && self.found[NEAREST - 1].0 == 0
+        self.len == N && self.found[N - 1].0 == 0
     }
 
     fn median_ns(mut self) -> Option<u64> {
@@ -178,7 +214,21 @@ mod tests {
     }
 
     fn samples() -> Samples {
-        Samples::new(256, 20_000_000, 10_000_000_000)
+        Samples::new(&TrackerConfig::default())
+    }
+
+    fn of_capacity(sample_capacity: usize) -> Samples {
+        Samples::new(&TrackerConfig {
+            sample_capacity,
+            ..TrackerConfig::default()
+        })
+    }
+
+    /// So many samples at one time and RIF, all of one latency.
+    fn record_many(samples: &Samples, count: u32, at: u64, others: u32, latency_ms: u64) {
+        for _ in 0..count {
+            record(samples, at, others, latency_ms);
+        }
     }
 
     fn record(samples: &Samples, at: u64, others: u32, latency_ms: u64) {
@@ -207,33 +257,49 @@ mod tests {
     }
 
     #[test]
-    fn outside_the_window_the_two_newest_count_until_they_are_too_old() {
+    fn five_within_the_window_count_alone_and_four_do_not() {
         let samples = samples();
-        for (at, latency_ms) in [(100, 90), (101, 70), (102, 80)] {
-            record(&samples, at, 0, latency_ms);
-        }
+        record_many(&samples, 5, 50, 0, 90);
+        record_many(&samples, 1, 100, 3, 10);
+        record_many(&samples, 4, 101, 3, 10);
         assert_eq!(
             median_ms(&samples, 120, 0),
-            Some(80),
-            "all three are 20 ms old or newer"
+            Some(10),
+            "all five are 20 ms old or newer, whatever RIF they met"
         );
         assert_eq!(
             median_ms(&samples, 121, 0),
-            Some(70),
-            "two are in the window"
+            Some(90),
+            "four are: those remembered count, too, and these are nearer in RIF"
         );
+    }
+
+    #[test]
+    fn the_sixteen_newest_are_remembered_and_of_these_the_five_nearest_count() {
+        let samples = samples();
+        record_many(&samples, 3, 0, 0, 90);
+        record_many(&samples, 13, 0, 7, 10);
+        assert_eq!(median_ms(&samples, 1_000, 0), Some(90), "three of five");
+        record(&samples, 0, 7, 10);
         assert_eq!(
-            median_ms(&samples, 500, 0),
-            Some(70),
-            "none is: the two newest"
+            median_ms(&samples, 1_000, 0),
+            Some(10),
+            "one of the three is the 17th now"
         );
+        record_many(&samples, 2, 0, 1, 20);
+        record_many(&samples, 9, 0, 7, 30);
+        assert_eq!(median_ms(&samples, 1_000, 1), Some(30), "two of five");
+    }
+
+    #[test]
+    fn what_is_three_seconds_old_is_not_believed() {
+        let samples = samples();
+        record_many(&samples, 2, 100, 0, 90);
+        record(&samples, 101, 0, 70);
+        assert_eq!(median_ms(&samples, 3_099, 0), Some(90));
+        assert_eq!(median_ms(&samples, 3_100, 0), Some(70), "only the newest");
         assert_eq!(
-            median_ms(&samples, 10_101, 0),
-            Some(80),
-            "one is as old as any may get"
-        );
-        assert_eq!(
-            median_ms(&samples, 10_102, 0),
+            median_ms(&samples, 3_101, 0),
             None,
             "stale is worse than unknown"
         );
@@ -270,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_ring_forgets_the_oldest() {
-        let samples = Samples::new(4, 20_000_000, 10_000_000_000);
+        let samples = of_capacity(4);
         for latency_ms in 1..=6 {
             record(&samples, 100, 0, latency_ms);
         }
@@ -279,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_slot_being_written_is_neither_read_nor_written() {
-        let samples = Samples::new(2, 20_000_000, 10_000_000_000);
+        let samples = of_capacity(2);
         record(&samples, 100, 0, 7);
         samples.slots[0].sequence.fetch_add(1, Relaxed);
         assert_eq!(median_ms(&samples, 100, 0), None);
@@ -301,12 +367,9 @@ mod tests {
     #[test]
     fn a_late_sample_does_not_hide_those_behind_it() {
         let samples = samples();
-        for _ in 0..50 {
-            record(&samples, 100, 0, 10);
-        }
+        record_many(&samples, 50, 100, 0, 10);
         record(&samples, 50, 0, 90); // held up before it was recorded
-        record(&samples, 100, 0, 100);
-        record(&samples, 100, 0, 100);
+        record_many(&samples, 5, 100, 1, 100);
         assert_eq!(median_ms(&samples, 100, 0), Some(10));
     }
 }

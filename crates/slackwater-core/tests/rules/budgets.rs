@@ -91,20 +91,47 @@ fn a9_the_limit_follows_the_fleet_that_may_be_chosen() {
         world.report(world.replicas[0], &load(1, 1));
         world.pool().last().expect("just put in").uses_left
     };
-    // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25, capped. n = 24: no answer; two entries say 1.
+    // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25. n = 24: no answer; two entries say 1.
     assert_eq!(uses(&mut world), 13);
     world
         .policy
         .set_available(world.now, world.replicas[25], false);
-    assert_eq!(uses(&mut world), 16);
+    assert_eq!(uses(&mut world), 25);
     world.policy.remove_replica(world.now, world.replicas[24]);
     assert_eq!(uses(&mut world), 1);
     world
         .policy
         .set_available(world.now, world.replicas[25], true);
-    assert_eq!(uses(&mut world), 16);
+    assert_eq!(uses(&mut world), 25);
     world.join();
     assert_eq!(uses(&mut world), 13);
+}
+
+/// The uses that reports get in a fleet of `replicas`.
+fn uses_of_a_report(replicas: usize, settings: PrequalSettings) -> u32 {
+    let mut world = World::new(replicas, settings);
+    world.report(world.replicas[0], &load(1, 1));
+    world.pool().last().expect("just put in").uses_left
+}
+
+#[test]
+fn a9_by_default_a_report_is_used_once_unless_the_pool_would_run_dry() {
+    let capped = |reuse_max, probe_rate| PrequalSettings {
+        probe_rate: rate(probe_rate),
+        remove_rate: rate(1_000_000),
+        reuse_max,
+        ..quiet()
+    };
+    let default = PrequalSettings::default().reuse_max;
+    for replicas in [6, 24, 25, 26, 100] {
+        assert_eq!(uses_of_a_report(replicas, capped(default, 3_000_000)), 1);
+    }
+    // n = 26: 13 by equation (1).
+    assert_eq!(uses_of_a_report(26, capped(4, 3_000_000)), 4);
+    assert_eq!(uses_of_a_report(26, capped(13, 3_000_000)), 13);
+    assert_eq!(uses_of_a_report(26, capped(14, 3_000_000)), 13);
+    // At half a probe a query two entries need 2 / (24/26 · 0.5) = 4.33 uses, and no cap takes them.
+    assert!((4..=5).contains(&uses_of_a_report(26, capped(1, 500_000))));
 }
 
 #[test]

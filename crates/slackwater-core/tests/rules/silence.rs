@@ -34,7 +34,7 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
             .policy
             .handle_head(world.now, &mut pick.ticket, Outcome::Success);
         if stays_open {
-            world.now += 5_000 * MS;
+            world.now += 2_000 * MS;
             world.refresh();
             assert_eq!(world.pool()[0].latency, Some(5 * MS));
             assert_eq!(world.pool()[0].rif.count(), 1, "it still counts");

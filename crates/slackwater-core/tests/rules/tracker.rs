@@ -93,21 +93,44 @@ fn t3_at_an_age_limit_of_zero_latency_is_always_unknown() {
     tracker.finish(at_ms(900), stuck, End::Cancelled);
 }
 
-#[test]
-fn t3_a_window_of_zero_leaves_the_two_newest() {
-    let config = TrackerConfig {
-        sample_window: Duration::ZERO,
-        ..TrackerConfig::default()
-    };
-    let tracker = LoadTracker::new(&config);
+/// Samples of 1, 7 and 12 ms, at 1, 8 and 20 ms.
+fn three_samples(config: &TrackerConfig) -> LoadTracker {
+    let tracker = LoadTracker::new(config);
     for (from, to) in [(0, 1), (1, 8), (8, 20)] {
         serve(&tracker, from, to);
     }
-    assert_eq!(
-        latency_ms(&tracker, 21),
-        Some(7),
-        "of 7 and 12, the lower; 1 ms is history"
-    );
+    tracker
+}
+
+#[test]
+fn t3_a_window_of_zero_leaves_what_is_remembered() {
+    let of = |remembered_samples_max| TrackerConfig {
+        sample_window: Duration::ZERO,
+        remembered_samples_max,
+        ..TrackerConfig::default()
+    };
+    let tracker = three_samples(&of(3));
+    assert_eq!(latency_ms(&tracker, 21), Some(7), "of 1, 7 and 12");
+    let tracker = three_samples(&of(1));
+    assert_eq!(latency_ms(&tracker, 21), Some(12), "the newest");
+    let tracker = three_samples(&of(0));
+    assert_eq!(latency_ms(&tracker, 21), None, "nothing is remembered");
+}
+
+#[test]
+fn t3_how_many_within_the_window_are_enough_is_a_setting() {
+    let of = |window_samples_min| TrackerConfig {
+        window_samples_min,
+        remembered_samples_max: 0,
+        ..TrackerConfig::default()
+    };
+    for (window_samples_min, latency) in [(0, Some(12)), (1, Some(12)), (2, None)] {
+        let tracker = three_samples(&of(window_samples_min));
+        // The last one alone is 20 ms old or newer.
+        assert_eq!(latency_ms(&tracker, 40), latency, "{window_samples_min}");
+    }
+    let none = three_samples(&of(0));
+    assert_eq!(latency_ms(&none, 41), None, "none is still too few");
 }
 
 #[test]
@@ -154,11 +177,11 @@ fn t4_a_stall_that_emptied_the_replica_is_forgotten_with_the_samples() {
     tracker.finish(at_ms(1_500), stuck, End::Cancelled);
     assert_eq!(latency_ms(&tracker, 1_501), Some(500));
     assert_eq!(
-        latency_ms(&tracker, 10_519),
+        latency_ms(&tracker, 3_519),
         Some(500),
         "as long as the samples that it outweighs"
     );
-    assert_eq!(latency_ms(&tracker, 11_501), None);
+    assert_eq!(latency_ms(&tracker, 4_500), None);
 
     let impatient = tracker.arrive(at_ms(20_000));
     tracker.finish(at_ms(20_002), impatient, End::Cancelled);

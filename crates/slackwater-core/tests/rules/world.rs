@@ -30,12 +30,11 @@ pub(crate) fn quiet() -> PrequalSettings {
     PrequalSettings {
         probe_rate: Rate::ZERO,
         remove_rate: Rate::ZERO,
-        probe_interval_min: Duration::ZERO,
         probe_idle_max: MS,
         idle_probes: 16,
         probe_deadline: Duration::from_mins(1),
         probes_outstanding_max: 4096,
-        ..PrequalSettings::default()
+        ..PrequalSettings::paper()
     }
 }
 

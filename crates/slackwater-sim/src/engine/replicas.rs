@@ -4,7 +4,7 @@ use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
 use crate::scenario::{Change, Failure, Scenario, Service};
 use core::time::Duration;
-use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals};
+use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
 /// A query that a replica serves.
@@ -26,6 +26,7 @@ pub(super) enum Agent {
 pub(super) struct Replica {
     pub(super) machine: Machine,
     tracker: LoadTracker,
+    tracker_config: TrackerConfig,
     /// The name by which clients know it; `None` while they don't.
     pub(super) id: Option<ReplicaId>,
     /// It takes queries, and answers probes if it is one that does.
@@ -51,10 +52,12 @@ impl Replica {
     fn new(scenario: &Scenario, number: usize, seed: u64) -> Self {
         let machine = Machine::new(scenario, number, seed);
         let group = scenario.fleet.get(scenario.group_of(number));
+        let tracker_config = group.map(|group| group.tracker.clone()).unwrap_or_default();
         Self {
             rates: rates(&machine),
             machine,
-            tracker: LoadTracker::default(),
+            tracker: LoadTracker::new(&tracker_config),
+            tracker_config,
             id: None,
             is_up: false,
             agent: match group {
@@ -139,7 +142,7 @@ impl Replica {
     /// The process is gone, with all that it knew and did.
     pub(super) fn stop(&mut self, now: Time) {
         self.machine.clear(now);
-        self.tracker = LoadTracker::default();
+        self.tracker = LoadTracker::new(&self.tracker_config);
         self.rates = rates(&self.machine);
         self.rates_said = LoadReport::new(Rif::ZERO, None);
         self.incarnation += 1;

@@ -4,7 +4,7 @@ use super::{Cell, Effort, Played};
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{C3Settings, PolicySettings, Settings};
+use slackwater_core::policy::{C3Settings, LinearSettings, PolicySettings, Settings};
 use slackwater_core::{Quantile, Rate};
 use std::sync::Arc;
 
@@ -55,11 +55,28 @@ impl Cell {
     }
 }
 
-/// Settings with Prequal's changed; `None` if they are out of range.
-pub(super) fn prequal_settings(
+/// Prequal with the paper's settings, for the paper's figures. `None` if there is no such policy.
+pub(super) fn prequal_of_the_paper() -> Option<PolicyChoice> {
+    PolicyChoice::with_settings("prequal", paper_settings(|_| {})?)
+}
+
+/// The paper's settings of Prequal, and of what else goes by its probes, but for what the experiment changes; `None` if they
+/// are out of range.
+pub(super) fn paper_settings(change: impl FnOnce(&mut PrequalSettings)) -> Option<PolicySettings> {
+    prequal_settings(PrequalSettings::paper(), change)
+}
+
+/// Our defaults with Prequal's changed; `None` if they are out of range.
+pub(super) fn default_settings(
     change: impl FnOnce(&mut PrequalSettings),
 ) -> Option<PolicySettings> {
-    let mut prequal = PrequalSettings::default();
+    prequal_settings(PrequalSettings::default(), change)
+}
+
+fn prequal_settings(
+    mut prequal: PrequalSettings,
+    change: impl FnOnce(&mut PrequalSettings),
+) -> Option<PolicySettings> {
     change(&mut prequal);
     let mut settings = PolicySettings::default();
     settings.prequal = prequal.validate().ok()?;
@@ -74,6 +91,18 @@ pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     };
     let mut settings = PolicySettings::default();
     settings.c3 = c3.validate().ok()?;
+    Some(settings)
+}
+
+/// The paper's settings, with the linear rule weighing RIF so much and one request in flight being worth `rif_scale`; `None` if
+/// they are out of range.
+pub(super) fn linear_settings(rif_weight: f64, rif_scale: Duration) -> Option<PolicySettings> {
+    let linear = LinearSettings {
+        rif_weight: quantile(rif_weight),
+        rif_scale,
+    };
+    let mut settings = paper_settings(|_| {})?;
+    settings.linear = linear.validate().ok()?;
     Some(settings)
 }
 
@@ -111,9 +140,10 @@ pub(super) fn whole(value: f64) -> u64 {
 pub(super) struct Plays<'a>(Vec<&'a Played>);
 
 impl<'a> Plays<'a> {
-    /// All of it.
+    /// All of it in which there was a query: of nothing, every latency is low.
     pub(super) fn new(played: &'a [Played]) -> Self {
-        Self(played.iter().collect())
+        let plays = played.iter();
+        Self(plays.filter(|played| played.all.queries > 0).collect())
     }
 
     /// All of these, in their order.
@@ -184,11 +214,11 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_none() {
-        let settings = prequal_settings(|prequal| prequal.probe_rate = rate(2.0));
+        let settings = default_settings(|prequal| prequal.probe_rate = rate(2.0));
         assert_eq!(
             settings.map(|settings| settings.prequal.probe_rate.millionths()),
             Some(2_000_000)
         );
-        assert!(prequal_settings(|prequal| prequal.pool_capacity = 0).is_none());
+        assert!(paper_settings(|prequal| prequal.pool_capacity = 0).is_none());
     }
 }

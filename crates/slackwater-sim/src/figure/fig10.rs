@@ -1,13 +1,12 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
-use super::cells::{Plays, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
-use slackwater_core::policy::{LinearSettings, PolicySettings, Settings};
 
 /// The linear combinations of Appendix A.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ impl Figure for Fig10 {
     fn about(&self) -> &'static str {
         "The score (1 - λ) · latency + λ · 75 ms · RIF on Prequal's probes and pool, at 94 % of the allocation, half of the replicas \
          burning twice the CPU for each query [Prequal Appendix A, Fig. 10]. Among the antagonists of Fig. 7 (tight), and once more \
-         where 60 of 100 machines are full (packed). Prequal with its defaults is the row `prequal`."
+         where 60 of 100 machines are full (packed). Prequal with the paper's baseline settings is the row `prequal`."
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
@@ -62,12 +61,15 @@ impl Figure for Fig10 {
                 let linear = steps().filter_map({
                     let scenario = scenario.clone();
                     move |(step, weight)| {
-                        let policy = PolicyChoice::with_settings(LINEAR, linear_settings(weight)?)?;
+                        let policy = PolicyChoice::with_settings(
+                            LINEAR,
+                            linear_settings(weight, RIF_SCALE)?,
+                        )?;
                         let param = format!("neighbours={neighbours} rif_weight={step}");
                         Some(Cell::of(step, LOAD, policy, &scenario).with_param(param))
                     }
                 });
-                let prequal = PolicyChoice::named(PREQUAL).map(|policy| {
+                let prequal = prequal_of_the_paper().map(|policy| {
                     let cell = Cell::of(PREQUAL, LOAD, policy, &scenario);
                     cell.with_param(format!("neighbours={neighbours}"))
                 });
@@ -95,17 +97,6 @@ fn steps() -> impl Iterator<Item = (String, f64)> {
         let weight = f64::from(hundredths) / 100.0;
         (weight.to_string(), weight)
     })
-}
-
-fn linear_settings(rif_weight: f64) -> Option<PolicySettings> {
-    let linear = LinearSettings {
-        rif_weight: quantile(rif_weight),
-        rif_scale: RIF_SCALE,
-    };
-    // Probes and pool as in Prequal's row.
-    let mut settings = prequal_settings(|_| {})?;
-    settings.linear = linear.validate().ok()?;
-    Some(settings)
 }
 
 fn is_among(cell: &Cell, neighbours: &str) -> bool {

@@ -63,6 +63,9 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
         return Vec::new();
     };
     let (minutes, seconds) = (windows(peak, MINUTE), windows(peak, SECOND));
+    if seconds.is_empty() {
+        return Vec::new(); // of a run of less than a second
+    }
     let over = share_over_allocation(&seconds);
     vec![
         Bounds::at_most(1.0, " of the allocation").judge(
@@ -127,6 +130,7 @@ mod tests {
     fn verdicts(bursts: &[f32]) -> Vec<Verdict> {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
+            run.queries = 1;
             run.utilization.by_second = bursts.to_vec();
             run.utilization.by_second.resize(120, 0.8);
             run
@@ -153,9 +157,20 @@ mod tests {
     }
 
     #[test]
+    fn of_less_than_a_second_nothing_is_claimed() {
+        let played = trial::played(&Fig3, |_| {
+            let mut run = Measured::nothing(1);
+            run.queries = 1;
+            run
+        });
+        assert!(Fig3.findings(&played).claims.is_empty());
+    }
+
+    #[test]
     fn both_time_scales_are_drawn() {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
+            run.queries = 1;
             run.utilization.by_second = [[0.55; 60], [1.55; 60]].concat();
             run.utilization.by_second[0] = 2.05;
             run

@@ -1,6 +1,6 @@
 //! Fig. 6: the load is raised from 0.75 to 1.74 times the allocation, under weighted round robin and under Prequal.
 
-use super::cells::{Plays, TIMED_OUT_MS, latency_ms};
+use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_of_the_paper};
 use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
@@ -79,7 +79,7 @@ impl Figure for Fig6 {
         "100 clients, 100 replicas among antagonists; the load rises in steps of 10/9 from 0.75 to 1.74 times the allocation \
          [Prequal §5.1, Fig. 6]. Ours differs in that both policies meet the same arrivals, costs and antagonists (common random \
          numbers), where the paper's take turns, and in that its antagonists are a model, fitted to the paper's shares of \
-         overloaded replicas."
+         overloaded replicas. Prequal has the paper's settings, not our defaults."
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
@@ -88,7 +88,7 @@ impl Figure for Fig6 {
                 let scenario = effort.spend_on(at_load(load, testbed()), 60, 60);
                 POLICIES
                     .into_iter()
-                    .filter_map(PolicyChoice::named)
+                    .filter_map(choice)
                     .map(move |policy| Cell::of(step.clone(), load, policy, &scenario))
             })
             .collect()
@@ -110,6 +110,15 @@ fn loads() -> impl Iterator<Item = (String, f64)> {
         let load = LOAD * (10.0_f64 / 9.0).powi(step);
         (format!("{load:.2}"), load)
     })
+}
+
+/// The policy as the paper set it.
+fn choice(policy: &str) -> Option<PolicyChoice> {
+    if policy == PREQUAL {
+        prequal_of_the_paper()
+    } else {
+        PolicyChoice::named(policy)
+    }
 }
 
 fn claims(plays: &Plays<'_>) -> Vec<Claim> {
@@ -241,9 +250,8 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
         .into_iter()
         .filter_map(|step| {
             let spread = |policy| {
-                plays
-                    .measured(&step, policy)
-                    .map(|run| deviation(&run.utilization.by_second))
+                let run = plays.measured(&step, policy)?;
+                deviation(&run.utilization.by_second)
             };
             let (wrr, prequal) = (spread(WRR)?, spread(PREQUAL)?);
             Some((step, wrr, prequal))
@@ -263,14 +271,18 @@ fn cpu_spread(plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
-fn deviation(samples: &[f32]) -> f64 {
-    let n = samples.len().max(1) as f64;
+/// The standard deviation; `None` of nothing.
+fn deviation(samples: &[f32]) -> Option<f64> {
+    if samples.is_empty() {
+        return None;
+    }
+    let n = samples.len() as f64;
     let mean = samples.iter().map(|&sample| f64::from(sample)).sum::<f64>() / n;
     let squares: f64 = samples
         .iter()
         .map(|&sample| (f64::from(sample) - mean).powi(2))
         .sum();
-    (squares / n).sqrt()
+    Some((squares / n).sqrt())
 }
 
 fn none(says: impl Into<String>, errors: u64) -> Claim {
@@ -326,6 +338,8 @@ mod tests {
     use super::*;
     use crate::figure::Verdict::{self, NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
+    use crate::policy::PolicyKind;
+    use slackwater_core::policy::prequal::PrequalSettings;
 
     /// The paper's own numbers, with a spread of CPU: 0.1 under WRR, 0.3 under Prequal.
     fn paper(cell: &Cell) -> Measured {
@@ -371,6 +385,13 @@ mod tests {
             "{rates:?}"
         );
         assert_eq!(cells[0].scenario.replicas(), 100);
+        let played = cells.iter().find_map(|cell| match &cell.policy.kind {
+            PolicyKind::Shipped { entry, settings } if entry.name == PREQUAL => {
+                Some(settings.prequal.clone())
+            }
+            _ => None,
+        });
+        assert_eq!(played, PrequalSettings::paper().validate().ok());
     }
 
     #[test]

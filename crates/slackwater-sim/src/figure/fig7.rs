@@ -1,11 +1,14 @@
 //! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the fleet is half as fast.
 
-use super::cells::{Plays, TIMED_OUT_MS, c3_settings, latency_ms, prequal_settings, quantile};
+use super::cells::{
+    Plays, TIMED_OUT_MS, c3_settings, latency_ms, linear_settings, paper_settings, quantile,
+};
 use super::charts::axis;
 use super::judge::{Bounds, claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::PolicyChoice;
 use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
+use core::time::Duration;
 
 /// The comparison of §5.2.
 #[derive(Debug)]
@@ -54,6 +57,11 @@ const HIGH: &str = "0.9";
 /// Prequal's RIF limit quantile in this experiment.
 const RIF_LIMIT_QUANTILE: f64 = 0.75;
 
+/// What linear takes one request in flight for: the median run time on replicas that have no other, of which one half takes
+/// 79.7 ms at the median and the other twice as long; the median of both together is 4/3 of the faster.
+const RIF_SCALE: Duration = Duration::from_micros(106_267);
+const RIF_WEIGHT: f64 = 0.5;
+
 /// The paper cuts its bars off here, in milliseconds.
 const CHART_LIMIT_MS: f64 = 1_250.0;
 
@@ -69,7 +77,9 @@ impl Figure for Fig7 {
     fn about(&self) -> &'static str {
         "100 clients, 100 replicas, of which half burn twice the CPU for each query; more antagonist load than in Fig. 6, as the \
          paper itself suspects [Prequal §5.2, Fig. 7]. The load is the CPU utilization if every replica had the same. C3 knows \
-         that there are 100 clients; Prequal's Q is 0.75; polls are 500 ms apart. Rules that the paper does not have follow its \
+         that there are 100 clients; linear takes one request in flight for 106 ms, the median run time; Prequal's Q is 0.75, and the \
+         rest of its settings, on which linear and C3 go, too, are the paper's; polls are 500 ms apart. Rules that the paper does \
+         not have follow its \
          nine; jsq, jsq_weighted and greedy are clairvoyant: bounds, not policies."
     }
 
@@ -105,13 +115,21 @@ fn rules() -> impl Iterator<Item = &'static str> {
     RULES.into_iter().map(|(rule, _)| rule).chain(OTHERS)
 }
 
-/// The policy as the experiment has it, and the parameter that it sets.
+/// The policy as the experiment has it, and the parameter that it sets. What goes by probes does so as in the paper.
 fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
     let (settings, param) = match rule {
-        "c3" => (c3_settings(CLIENTS)?, format!("clients={CLIENTS}")),
+        "c3" => {
+            let mut settings = paper_settings(|_| {})?;
+            settings.c3 = c3_settings(CLIENTS)?.c3;
+            (settings, format!("clients={CLIENTS}"))
+        }
+        "linear" => {
+            let settings = linear_settings(RIF_WEIGHT, RIF_SCALE)?;
+            (settings, format!("rif_weight={RIF_WEIGHT} rif_scale=106ms"))
+        }
         "prequal" | "prequal_sync" => {
             let q = quantile(RIF_LIMIT_QUANTILE);
-            let settings = prequal_settings(|prequal| prequal.rif_limit_quantile = q)?;
+            let settings = paper_settings(|prequal| prequal.rif_limit_quantile = q)?;
             (settings, format!("rif_limit_quantile={RIF_LIMIT_QUANTILE}"))
         }
         _ => return Some((PolicyChoice::named(rule)?, String::new())),
@@ -293,6 +311,8 @@ mod tests {
     use crate::figure::Verdict::{NotReproduced, Reproduced};
     use crate::figure::trial::{self, verdicts};
     use crate::policy::PolicyKind;
+    use crate::presets::COST;
+    use slackwater_core::policy::prequal::PrequalSettings;
 
     /// The paper's order, with Prequal 5 % ahead of C3.
     fn paper(cell: &Cell) -> Measured {
@@ -323,6 +343,16 @@ mod tests {
             }
         };
         assert_eq!(settings("c3").c3.clients, 100);
+        for rule in ["linear", "c3", "prequal"] {
+            let reuse_max = settings(rule).prequal.reuse_max;
+            assert_eq!(reuse_max, PrequalSettings::paper().reuse_max, "{rule}");
+        }
+        // The median of the costs of both halves: as many of N(m, m) are above 4/3 m as of N(2m, 2m) are below it.
+        let scale = settings("linear").linear.rif_scale.as_secs_f64();
+        assert!(
+            (scale - COST.as_secs_f64() * 4.0 / 3.0).abs() < 1e-6,
+            "{scale}"
+        );
         assert_eq!(
             settings("prequal").prequal.rif_limit_quantile,
             quantile(0.75)

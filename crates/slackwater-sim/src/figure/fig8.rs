@@ -1,6 +1,6 @@
 //! Fig. 8: the probing rate is lowered from four probes a query to half a probe, at one and a half times the allocation.
 
-use super::cells::{Plays, latency_ms, prequal_settings, rate};
+use super::cells::{Plays, latency_ms, paper_settings, rate};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::Bounds;
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
@@ -33,7 +33,7 @@ impl Figure for Fig8 {
 
     fn about(&self) -> &'static str {
         "Prequal on the testbed of Fig. 6 at 1.5 times the allocation, 0.25 reports removed for each query; the reuse limit \
-         compensates by equation (1) [Prequal §5.3 \"Probing Rate\", Fig. 8]. The paper gives no numbers but the rates: it says \
+         compensates by equation (1), uncapped [Prequal §5.3 \"Probing Rate\", Fig. 8]. The paper gives no numbers but the rates: it says \
          that Prequal hardly minds until there is less than one probe a query, and that tail RIF and latency jump below that."
     }
 
@@ -41,7 +41,7 @@ impl Figure for Fig8 {
         let scenario = effort.spend_on(at_load(LOAD, testbed()), 30, 60);
         steps()
             .filter_map(|(step, probe_rate)| {
-                let settings = prequal_settings(|prequal| {
+                let settings = paper_settings(|prequal| {
                     prequal.probe_rate = rate(probe_rate);
                     prequal.remove_rate = rate(REMOVE_RATE);
                 })?;

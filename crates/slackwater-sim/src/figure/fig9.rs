@@ -1,6 +1,6 @@
 //! Fig. 9: the RIF limit quantile is raised from RIF alone to latency alone, where half of the fleet is half as fast.
 
-use super::cells::{Plays, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, latency_ms, paper_settings, quantile};
 use super::charts::{QUANTILES, axis, line, log_axis, reference, rif_lines};
 use super::judge::{Bounds, claim, number};
 use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
@@ -63,8 +63,7 @@ impl Figure for Fig9 {
         let scenario = effort.spend_on(scenario, 30, 60);
         steps()
             .filter_map(|(step, q)| {
-                let settings =
-                    prequal_settings(|prequal| prequal.rif_limit_quantile = quantile(q))?;
+                let settings = paper_settings(|prequal| prequal.rif_limit_quantile = quantile(q))?;
                 let policy = PolicyChoice::with_settings(PREQUAL, settings)?;
                 let param = format!("rif_limit_quantile={step}");
                 Some(Cell::of(step, LOAD, policy, &scenario).with_param(param))
@@ -171,7 +170,11 @@ fn used_by_halves(run: &Measured) -> (f64, f64) {
 }
 
 fn bands_cross(plays: &Plays<'_>) -> Option<Claim> {
-    let at = |step| plays.measured(step, PREQUAL).map(used_by_halves);
+    let at = |step| {
+        let run = plays.measured(step, PREQUAL);
+        let run = run.filter(|run| run.utilization.seconds() > 0);
+        run.map(used_by_halves)
+    };
     let ((fast_first, slow_first), (fast_last, slow_last)) = at(RIF_ONLY).zip(at("0.99"))?;
     let shown = |fast, slow| format!("{} and {}", number(fast), number(slow));
     Some(claim(

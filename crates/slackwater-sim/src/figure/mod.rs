@@ -288,4 +288,15 @@ mod tests {
             assert!(figure.findings(&[]).claims.is_empty(), "{}", figure.name());
         }
     }
+
+    /// Of no queries every latency is zero, and no error is one: a bound from above would always hold.
+    #[test]
+    fn runs_without_queries_reproduce_nothing() {
+        for figure in FIGURES {
+            let played = trial::played(*figure, |cell| Measured::nothing(cell.scenario.replicas()));
+            assert!(!played.is_empty());
+            let claims = figure.findings(&played).claims;
+            assert!(claims.is_empty(), "{}: {claims:?}", figure.name());
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! The slow pod: single-threaded pods, one of them four times as slow, behind one balancer and behind six.
 
-use super::cells::{Plays, latency_ms, prequal_settings, quantile};
+use super::cells::{Plays, default_settings, latency_ms, quantile};
 use super::charts::{QUANTILES, axis};
-use super::judge::{Bounds, claim, number};
+use super::judge::{claim, number};
 use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::PolicyChoice;
 use crate::presets::slow_pod;
@@ -58,7 +58,7 @@ impl Figure for SlowPod {
          The chapter's own numbers cannot be reproduced, by anybody: its simulator lowers a pod's count of queries in flight before \
          the next pick, so every pick sees zeros and all three of its pickers choose at random; and at random the slow pod is \
          offered three times what it can do, so its queue grows as long as the run lasts, and p99 with it: more than a minute, not \
-         815 ms. What can be held against ours is what the chapter concludes. There is no deadline to speak of: 1,000 s."
+         815 ms. So its numbers are shown beside ours, but are no claims; what is held against ours is what the chapter concludes. There is no deadline to speak of: 1,000 s."
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
@@ -88,7 +88,7 @@ impl Figure for SlowPod {
 }
 
 fn choices() -> impl Iterator<Item = PolicyChoice> {
-    let rif_only = prequal_settings(|prequal| prequal.rif_limit_quantile = quantile(0.0))
+    let rif_only = default_settings(|prequal| prequal.rif_limit_quantile = quantile(0.0))
         .and_then(|settings| PolicyChoice::with_settings("prequal", settings))
         .map(|policy| policy.called(RIF_ONLY));
     POLICIES
@@ -100,17 +100,9 @@ fn choices() -> impl Iterator<Item = PolicyChoice> {
 fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     let p99 = |step, policy| Some(latency_ms(plays.measured(step, policy)?, 0.99));
     let mut claims = Vec::new();
-    for (policy, [_, printed, _]) in PRINTED {
-        claims.extend(p99(ONE, policy).map(|found| {
-            let says = format!(
-                "16 pods: {policy}'s p99 is {printed} ms, as printed (cannot be: see above)"
-            );
-            Bounds::about(printed, printed / 5.0, " ms").judge(says, found)
-        }));
-    }
     if let (Some(random), Some(two), Some(all)) = (p99(ONE, RANDOM), p99(ONE, TWO), p99(ONE, ALL)) {
         claims.push(claim(
-            "16 pods: two choices and all choices are both about four times better than random, by p99",
+            "16 pods: two choices and all choices are both far better than random, by p99 (asked: at least 3 times)",
             format!("{} and {} times better", number(random / two), number(random / all)),
             random >= 3.0 * two.max(all),
         ));
@@ -272,7 +264,7 @@ mod tests {
     #[test]
     fn the_chapters_own_numbers_reproduce_every_claim() {
         let findings = SlowPod.findings(&trial::played(&SlowPod, chapter));
-        assert_eq!(findings.claims.len(), 7);
+        assert_eq!(findings.claims.len(), 4);
         for claim in &findings.claims {
             assert_eq!(claim.verdict, Reproduced, "{claim:?}");
         }
@@ -284,10 +276,8 @@ mod tests {
 
     #[test]
     fn each_claim_can_fail() {
-        let cases: [(&[&str], &str, &str, f64); 6] = [
-            (&["random's p99 is"], ONE, RANDOM, 990.0),
-            (&["least_loaded's p99 is"], ONE, ALL, 160.0),
-            (&["four times better"], ONE, TWO, 280.0),
+        let cases: [(&[&str], &str, &str, f64); 4] = [
+            (&["far better"], ONE, TWO, 280.0),
             (&["within 7 %"], ONE, TWO, 221.0),
             (&["two choices beat"], SIX, TWO, 2_410.0),
             (&["tell less"], SIX, ALL, 290.0),

@@ -1,6 +1,7 @@
 //! The replicas: how they serve queries, what they run on, and in which ways they are bad.
 
 use core::time::Duration;
+use slackwater_core::tracker::TrackerConfig;
 use std::sync::Arc;
 
 /// Replicas of one kind.
@@ -22,6 +23,8 @@ pub struct Group {
     pub io_wait: Duration,
     /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
     pub answers_probes: bool,
+    /// How they estimate the latency that they report.
+    pub tracker: TrackerConfig,
 }
 
 /// How a replica serves queries.
@@ -129,6 +132,7 @@ impl Group {
             hobble: None,
             io_wait: Duration::ZERO,
             answers_probes: true,
+            tracker: TrackerConfig::default(),
         }
     }
 }

@@ -13,10 +13,19 @@ pub(super) fn run_info(threads: usize, wall: Duration) -> RunInfo {
     let command = core::iter::once("slackwater".to_owned()).chain(words);
     RunInfo {
         command: command.collect::<Vec<_>>().join(" "),
-        version: format!("slackwater {}", env!("CARGO_PKG_VERSION")),
+        version: version(),
         threads,
         wall,
     }
+}
+
+/// The version, and the commit where whoever built it has said which.
+fn version() -> String {
+    let version = concat!("slackwater ", env!("CARGO_PKG_VERSION"));
+    option_env!("SLACKWATER_COMMIT").map_or_else(
+        || version.to_owned(),
+        |commit| format!("{version}, commit {commit}"),
+    )
 }
 
 /// The argument as a shell takes it.

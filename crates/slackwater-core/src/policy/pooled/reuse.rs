@@ -5,6 +5,10 @@
 use crate::draw::{Draw, below};
 use crate::fixed::{ONE, Rate};
 
+/// The floor under the reuse limit ends here, in millionths of a use: with one or two replicas, or next to no reports,
+/// the balance at two entries knows no end. `[Decision 0001]`
+const FLOOR_MAX: i128 = 16 * ONE as i128;
+
 /// What the reuse limit depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Balance {
@@ -22,38 +26,38 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    /// The reuse limit in millionths of a use, from one use to `reuse_max`.
+    /// The reuse limit in millionths of a use.
     ///
     /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports a query (the others replace an entry of
     /// their replica) and loses `r_remove` and one for each report that is used up, so
     ///
     /// > b = max{1, (1 + δ) / ((1 − m/n) · `r_probe` − `r_remove`)}
     ///
-    /// lets it grow by a margin of δ. Where the denominator is not positive the pool cannot grow to m, however often
-    /// its reports are used: it shrinks until removal by rate stops `[A10]`. From there on the pool must not fall below
-    /// the two entries that a choice needs `[A8]`, so the same balance is taken at two, with nothing removed:
+    /// lets it grow by a margin of δ: equation (1). Clients that go by the same full pool, used again and again, herd, so
+    /// this is capped by `reuse_max`. What no cap may take is the use without which the pool runs dry: it must not fall
+    /// below the two entries that a choice needs `[A8]`. The same balance at two entries, with nothing removed `[A10]`, is
     ///
-    /// > b = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
+    /// > floor = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
     ///
-    /// which at three probes a query is the literal 1 of equation (1), and at fewer keeps the pool from running dry.
+    /// which is never above equation (1), and at three probes a query is its literal 1. It stands alone where equation (1)
+    /// has no answer: where its denominator is not positive the pool cannot grow to m, however often its reports are used.
+    /// `[Decision 0001]` `[Decision 0005]`
     pub(super) fn reuse_limit(&self) -> u32 {
         let n = i128::from(self.replicas);
         let probe_rate = i128::from(self.probe_rate.millionths());
         let gain = |occupied: i128| (n - occupied) * probe_rate;
-        let grown =
-            gain(i128::from(self.pool_capacity)) - n * i128::from(self.remove_rate.millionths());
-        let denominator = if grown > 0 { grown } else { gain(2) };
-
-        let (least, most) = (
+        let uses = |gain: i128| {
+            let margin = i128::from(ONE) + i128::from(self.pool_drift.millionths());
+            (gain > 0).then(|| margin * n * i128::from(ONE) / gain)
+        };
+        let (once, cap) = (
             i128::from(ONE),
             i128::from(self.reuse_max) * i128::from(ONE),
         );
-        let reuse_limit = if denominator > 0 {
-            let numerator = i128::from(ONE) + i128::from(self.pool_drift.millionths());
-            (numerator * n * i128::from(ONE) / denominator).clamp(least, most)
-        } else {
-            most
-        };
+        let floor = uses(gain(2)).map_or(FLOOR_MAX, |floor| floor.clamp(once, FLOOR_MAX));
+        let removed = n * i128::from(self.remove_rate.millionths());
+        let equation_1 = uses(gain(i128::from(self.pool_capacity)) - removed);
+        let reuse_limit = equation_1.map_or(floor, |uses| uses.min(cap).max(floor));
         u32::try_from(reuse_limit).unwrap_or(u32::MAX)
     }
 }
@@ -138,8 +142,16 @@ mod tests {
             probe_rate: rate(probe_millionths),
             remove_rate: rate(remove_millionths),
             pool_drift: rate(ONE),
-            reuse_max: 16,
+            reuse_max: 1024,
         }
+    }
+
+    fn capped(reuse_max: u16, balance: Balance) -> u32 {
+        Balance {
+            reuse_max,
+            ..balance
+        }
+        .reuse_limit()
     }
 
     #[test]
@@ -178,20 +190,41 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_capped_and_never_below_one() {
-        assert_eq!(
-            balance(25, 3_000_000, 1_000_000).reuse_limit(),
-            16 * ONE,
-            "25 by equation (1)"
-        );
-        assert_eq!(balance(1, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
-        assert_eq!(balance(2, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
-        assert_eq!(balance(0, 3_000_000, 1_000_000).reuse_limit(), 16 * ONE);
-        assert_eq!(
-            balance(100, 0, 0).reuse_limit(),
-            16 * ONE,
-            "nothing ever comes in"
-        );
+    fn equation_1_is_capped() {
+        let herding = balance(25, 3_000_000, 1_000_000);
+        assert_eq!(herding.reuse_limit(), 25 * ONE);
+        for reuse_max in [1, 2, 24] {
+            assert_eq!(capped(reuse_max, herding), u32::from(reuse_max) * ONE);
+        }
+        assert_eq!(capped(26, herding), 25 * ONE);
+        assert_eq!(capped(1, balance(100, 3_000_000, 1_000_000)), ONE);
+    }
+
+    #[test]
+    fn no_cap_takes_the_uses_that_keep_the_pool_from_running_dry() {
+        // Half a probe a query: equation (1) says 11.76, two entries need 2 / (0.98 · 0.5).
+        let sparse = balance(100, 500_000, 250_000);
+        assert_eq!(capped(1, sparse), 4_081_632);
+        assert_eq!(capped(5, sparse), 5 * ONE);
+        // And where equation (1) has no answer.
+        assert_eq!(capped(1, balance(5, 500_000, 1_000_000)), 6_666_666);
+    }
+
+    #[test]
+    fn what_keeps_the_pool_from_running_dry_ends_at_sixteen_uses() {
+        for replicas in 0..=2 {
+            assert_eq!(
+                balance(replicas, 3_000_000, 1_000_000).reuse_limit(),
+                16 * ONE,
+                "{replicas}"
+            );
+        }
+        let nothing_ever_comes_in = balance(100, 0, 0);
+        assert_eq!(nothing_ever_comes_in.reuse_limit(), 16 * ONE);
+        assert_eq!(capped(1, nothing_ever_comes_in), 16 * ONE);
+        // 2 / (0.98 · 0.128) = 15.94; a little less comes in, and it would be more than sixteen.
+        assert_eq!(balance(100, 128_000, 1_000_000).reuse_limit(), 15_943_877);
+        assert_eq!(balance(100, 127_000, 1_000_000).reuse_limit(), 16 * ONE);
         assert_eq!(balance(1 << 20, 16_000_000, 0).reuse_limit(), ONE);
     }
 

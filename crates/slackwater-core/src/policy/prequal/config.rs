@@ -7,6 +7,9 @@ use crate::fixed::{Quantile, Rate};
 use crate::policy::settings::{ConfigError, Settings, Valid, require};
 use core::time::Duration;
 
+/// The highest `reuse_max`.
+const REUSE_MAX: u16 = 1024;
+
 /// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a [`PrequalConfig`] of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrequalSettings {
@@ -19,13 +22,14 @@ pub struct PrequalSettings {
     pub pool_capacity: u16,
     /// A report this old is removed: above 0 to 1 hour, default 1 s. `[A5]`
     pub report_age_max: Duration,
-    /// The quantile of the RIF distribution from which a report counts as hot (`Q_RIF`): 0 to 1, default 2^−0.25 ≈
-    /// 0.840896. At 0 everything is hot (RIF alone decides), at 1 nothing is (latency alone does). `[A6]` `[A7]`
+    /// The quantile of the RIF distribution from which a report counts as hot (`Q_RIF`): 0 to 1, default 0.7; the paper's
+    /// is 2^−0.25 ≈ 0.840896. At 0 everything is hot (RIF alone decides), at 1 nothing is (latency alone does). `[A6]`
+    /// `[A7]` `[Decision 0005]`
     pub rif_limit_quantile: Quantile,
     /// The net rate at which reports would pile up in the pool (δ of equation 1): above 0 to 16, default 1. `[A9]`
     pub pool_drift: Rate,
-    /// The most queries that one report may decide: 1 to 1,024, default 16. Equation (1) has no finite answer for some
-    /// fleets. `[A9]`
+    /// The most queries that one report may decide by equation (1): 1 to 1,024, default 1; the paper has no such limit.
+    /// Whatever it is, a report may decide as many as it takes for the pool not to run dry. `[A9]` `[Decision 0005]`
     pub reuse_max: u16,
     /// When no probe has been sent for so long, some are: 1 ms to 1 hour, default 100 ms. `[A3]`
     pub probe_idle_max: Duration,
@@ -54,9 +58,9 @@ impl Default for PrequalSettings {
             remove_rate: rate(ONE),
             pool_capacity: 16,
             report_age_max: Duration::from_secs(1),
-            rif_limit_quantile: Quantile::from_millionths(840_896).unwrap_or(Quantile::ONE),
+            rif_limit_quantile: Quantile::from_millionths(700_000).unwrap_or(Quantile::ONE),
             pool_drift: rate(ONE),
-            reuse_max: 16,
+            reuse_max: 1,
             probe_idle_max: Duration::from_millis(100),
             idle_probes: 2,
             probe_interval_min: Duration::from_millis(1),
@@ -73,6 +77,18 @@ impl Default for PrequalSettings {
 pub type PrequalConfig = Valid<PrequalSettings>;
 
 impl PrequalSettings {
+    /// The paper's own settings, where the defaults depart from them: reports are used as often as equation (1) says, the
+    /// RIF limit is at the 2^−0.25 quantile, and a replica may be probed again at once. `[Prequal §4, §5 "Baseline"]`
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            rif_limit_quantile: Quantile::from_millionths(840_896).unwrap_or(Quantile::ONE),
+            reuse_max: REUSE_MAX,
+            probe_interval_min: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+
     /// As [`Settings::validate`], for those who have no other policy's settings to do with.
     ///
     /// # Errors
@@ -116,7 +132,7 @@ impl Settings for PrequalSettings {
                 "above 0 and at most 16",
             ),
             (
-                (1..=1024).contains(&self.reuse_max),
+                (1..=REUSE_MAX).contains(&self.reuse_max),
                 "reuse_max",
                 "from 1 to 1,024",
             ),
@@ -176,18 +192,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_valid_and_the_papers() {
-        let config = PrequalSettings::default()
-            .validate()
-            .expect("the defaults are valid");
+    fn defaults_are_valid_and_depart_from_the_paper_where_they_say() {
+        let default = PrequalSettings::default();
+        let config = default.clone().validate().expect("the defaults are valid");
         assert_eq!(config, PrequalConfig::default());
+        assert_eq!(config.rif_limit_quantile.millionths(), 700_000);
+        assert_eq!(config.reuse_max, 1);
+        let departing = PrequalSettings {
+            rif_limit_quantile: default.rif_limit_quantile,
+            reuse_max: default.reuse_max,
+            probe_interval_min: default.probe_interval_min,
+            ..PrequalSettings::paper()
+        };
+        assert_eq!(departing, default, "and nowhere else");
+    }
+
+    #[test]
+    fn the_papers_settings_are_valid_and_the_papers() {
+        let config = PrequalSettings::paper().validate().expect("valid");
         assert_eq!(config.probe_rate.millionths(), 3_000_000);
         assert_eq!(config.remove_rate.millionths(), 1_000_000);
         assert_eq!(config.pool_drift.millionths(), 1_000_000);
+        assert_eq!(config.pool_capacity, 16);
+        assert_eq!(config.report_age_max, Duration::from_secs(1));
+        assert_eq!(config.probe_interval_min, Duration::ZERO);
         // 2^-0.25 to six digits: its fourth power is one half.
         let q = u128::from(config.rif_limit_quantile.millionths());
         assert!(q.pow(4) < 10_u128.pow(24) / 2 + 10_u128.pow(18) * 3);
         assert!(q.pow(4) > 10_u128.pow(24) / 2 - 10_u128.pow(18) * 3);
+        // Of its own worked values the highest, half a probe a query at 100 replicas.
+        assert!(config.reuse_max >= 12, "equation (1) is not capped");
     }
 
     #[test]

@@ -240,26 +240,29 @@ impl SlowPrequal {
         });
     }
 
-    /// Equation (1) `[A9]`, with Decision 0001 where it has no answer: as a fraction, in millionths.
+    /// Equation (1) `[A9]`, capped `[Decision 0005]`, but never so few that the pool runs dry `[Decision 0001]`: as a
+    /// fraction, in millionths.
     fn draw_uses(&self, draw: &mut dyn Draw) -> u32 {
         let (n, m) = (
             self.available.len() as i128,
             i128::from(self.settings.pool_capacity),
         );
         let remove = i128::from(self.settings.remove_rate.millionths());
-        let cap = i128::from(self.settings.reuse_max) * MILLION;
         // n times the gain of reports a query, with the pool at so many entries.
         let gain = |entries: i128| (n - entries) * self.measured;
         let drift = i128::from(self.settings.pool_drift.millionths());
         let uses = |gain: i128| (MILLION + drift) * n * MILLION / gain;
-        let limit = if gain(m) > n * remove {
-            uses(gain(m) - n * remove)
-        } else if gain(2) > 0 {
-            uses(gain(2))
+        let mut limit = MILLION;
+        if gain(m) > n * remove {
+            let cap = i128::from(self.settings.reuse_max) * MILLION;
+            limit = limit.max(uses(gain(m) - n * remove).min(cap));
+        }
+        let not_run_dry = if gain(2) > 0 {
+            uses(gain(2)).min(16 * MILLION)
         } else {
-            cap
+            16 * MILLION
         };
-        let limit = u32::try_from(limit.max(MILLION).min(cap)).expect("capped");
+        let limit = u32::try_from(limit.max(not_run_dry)).expect("capped");
         let (floor, fraction) = (limit / 1_000_000, limit % 1_000_000);
         floor + u32::from(fraction > 0 && below(draw, 1_000_000) < fraction)
     }

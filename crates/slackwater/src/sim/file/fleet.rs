@@ -38,14 +38,13 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let hobble = read_hobble(reader, &key("hobble"));
     // What could not be read is a mistake already; something valid in its place lets the others be found as well.
     Group {
-        count: count.unwrap_or(1),
-        service: service.unwrap_or(Service::Latency),
         slowness,
         failure,
         stall,
         hobble,
         io_wait,
         answers_probes: answers_probes.value,
+        ..Group::healthy(count.unwrap_or(1), service.unwrap_or(Service::Latency))
     }
 }
 

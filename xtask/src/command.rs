@@ -1,0 +1,50 @@
+//! Other programs, and our own command as cargo builds it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds the command with a profile and says where it is.
+pub(crate) fn build_slackwater(
+    profile: &str,
+    variables: &[(&str, &str)],
+) -> Result<PathBuf, String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--profile", profile, "--package", "slackwater"])
+        .args(["--quiet", "--message-format", "json"])
+        .envs(variables.iter().copied())
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build: {}", output.status));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "slackwater")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| "cargo build named no executable slackwater".to_owned())
+}
+
+/// The first line that a command writes, wherever to; nothing if it cannot be run.
+pub(crate) fn first_line(command: impl AsRef<OsStr>, arguments: &[&str]) -> String {
+    let output = Command::new(command)
+        .args(arguments)
+        .current_dir(root())
+        .output();
+    output.map_or_else(
+        |_| String::new(),
+        |output| {
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            text.lines().next().unwrap_or_default().to_owned()
+        },
+    )
+}

@@ -1,0 +1,49 @@
+//! Where a number comes from: commit, date and machine, as `results/` says them.
+
+use crate::command::first_line;
+use std::fs;
+
+/// The commit, and whether anything has changed since.
+pub(crate) fn commit() -> String {
+    let commit = head();
+    let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let note = if changed.is_empty() {
+        ""
+    } else {
+        ", with changes"
+    };
+    format!("{commit}{note}")
+}
+
+/// The commit alone.
+pub(crate) fn head() -> String {
+    first_line("git", &["rev-parse", "--short=12", "HEAD"])
+}
+
+/// Today.
+pub(crate) fn date() -> String {
+    first_line("date", &["-u", "+%Y-%m-%d"])
+}
+
+/// Processor, cores and kernel.
+pub(crate) fn machine() -> String {
+    format!(
+        "{}, {} cores, Linux {}",
+        processor(),
+        std::thread::available_parallelism().map_or(1, usize::from),
+        fs::read_to_string("/proc/sys/kernel/osrelease")
+            .unwrap_or_default()
+            .trim(),
+    )
+}
+
+fn processor() -> String {
+    let facts = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = facts
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    model.and_then(|model| model.split_once(':')).map_or_else(
+        || std::env::consts::ARCH.to_owned(),
+        |(_, name)| name.trim().to_owned(),
+    )
+}

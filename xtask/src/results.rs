@@ -1,0 +1,257 @@
+//! `cargo xtask results`: the simulator's figures as they are published, each with what it takes to make it again.
+//!
+//! The tree has to be committed, so that the commit says what was played; but for `results/sim/` itself, which this writes. A
+//! figure's pages and CSV are the command's own; beside them lies `NAME.md`: command, commit, date, machine, and what the
+//! command said of each claim.
+
+use crate::command::{build_slackwater, root};
+use crate::provenance::{date, head, machine};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where results go, from the root.
+const FOLDER: &str = "results/sim";
+/// The figure whose numbers are shown first, and which is played with more seeds than the others.
+const MAIN_FIGURE: &str = "fig6";
+const MAIN_SEEDS: u64 = 3;
+/// What the terminal shows of every cell begins here; the CSV has it all.
+const CELLS: &str = "Latencies and errors";
+/// Read by the command when it is built, to say on its pages which commit it is.
+const COMMIT: &str = "SLACKWATER_COMMIT";
+
+/// What to play.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    /// Figures by name; none: all.
+    figures: Vec<String>,
+    /// As the command's, where it is given.
+    seeds: Option<u64>,
+    first_seed: Option<u64>,
+    threads: Option<u64>,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            match argument {
+                "--seeds" => options.seeds = Some(number(argument, rest.next())?),
+                "--first-seed" => options.first_seed = Some(number(argument, rest.next())?),
+                "--threads" => options.threads = Some(number(argument, rest.next())?),
+                _ if argument.starts_with('-') => {
+                    return Err(format!(
+                        "{argument:?} is not an option of results; expected names of figures, --seeds N, --first-seed N or \
+                         --threads N"
+                    ));
+                }
+                figure => options.figures.push(figure.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The command's arguments that make a figure.
+    fn arguments(&self, figure: &str) -> Vec<String> {
+        let seeds = self
+            .seeds
+            .unwrap_or(if figure == MAIN_FIGURE { MAIN_SEEDS } else { 1 });
+        let mut arguments = ["sim", figure, "--seeds"].map(str::to_owned).to_vec();
+        arguments.push(seeds.to_string());
+        for (name, value) in [
+            ("--first-seed", self.first_seed),
+            ("--threads", self.threads),
+        ] {
+            if let Some(value) = value {
+                arguments.extend([name.to_owned(), value.to_string()]);
+            }
+        }
+        arguments.extend(["--out", FOLDER].map(str::to_owned));
+        arguments
+    }
+}
+
+fn number(option: &str, value: Option<&str>) -> Result<u64, String> {
+    value
+        .and_then(|value| value.parse().ok())
+        .filter(|&number| number > 0)
+        .ok_or_else(|| {
+            let found = value.unwrap_or("nothing");
+            format!("{option}: found {found}, expected a number from 1 up")
+        })
+}
+
+/// Plays the figures and writes them down. The first that fails ends it; those before it are written.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    refuse_changes(&changes()?)?;
+    let commit = head();
+    say(&format!("building slackwater at {commit} for release"));
+    let slackwater = build_slackwater("release", &[(COMMIT, &commit)])?;
+    let known = known_figures(&slackwater)?;
+    let unknown = options.figures.iter().find(|name| !known.contains(name));
+    if let Some(unknown) = unknown {
+        return Err(format!(
+            "{unknown:?} is not a figure; expected {}",
+            known.join(", ")
+        ));
+    }
+    let figures = if options.figures.is_empty() {
+        &known
+    } else {
+        &options.figures
+    };
+    for figure in figures {
+        let arguments = options.arguments(figure);
+        let command = format!("slackwater {}", arguments.join(" "));
+        say(&command);
+        let said = play(&slackwater, &arguments)?;
+        let file = root().join(FOLDER).join(format!("{figure}.md"));
+        fs::write(&file, note(&command, &commit, &said))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// What is not committed, one file a line.
+fn changes() -> Result<String, String> {
+    let exclude = format!(":(exclude){FOLDER}");
+    let output = Command::new("git")
+        .args(["status", "--porcelain", "--", ".", &exclude])
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("git did not start: {error}"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("git status: {}", why.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn refuse_changes(changes: &str) -> Result<(), String> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "no commit says what would be played; commit or put away first:\n{}",
+        changes.trim_end()
+    ))
+}
+
+/// The names of all figures, in their order.
+fn known_figures(slackwater: &Path) -> Result<Vec<String>, String> {
+    let list = play(slackwater, &["sim", "list"].map(str::to_owned))?;
+    let names = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Runs the command at the root; what it says, while its progress goes to the terminal.
+fn play(slackwater: &Path, arguments: &[String]) -> Result<String, String> {
+    let output = Command::new(slackwater)
+        .args(arguments)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{} did not start: {error}", slackwater.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "slackwater {}: {}",
+            arguments.join(" "),
+            output.status
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What lies beside a figure's pages: where they come from, and what the command said but for the cells.
+fn note(command: &str, commit: &str, said: &str) -> String {
+    let mut lines = said.lines();
+    let title = lines.next().unwrap_or_default();
+    let claims: Vec<&str> = lines
+        .by_ref()
+        .take_while(|line| !line.starts_with(CELLS))
+        .collect();
+    // After the cells and an empty line it says what it took, and which files it wrote.
+    let took = lines.find(|line| line.contains(" runs, "));
+    format!(
+        "# {title}\n\n- Command: `{command}`\n- Commit: {commit}\n- Date: {}\n- Machine: {}\n- Took: {}\n\n```text\n{}\n```\n",
+        date(),
+        machine(),
+        took.unwrap_or("not said"),
+        claims.join("\n").trim_matches('\n'),
+    )
+}
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "xtask: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_played_with_seeds_of_their_own_unless_told() {
+        let all = Options::parse(&[]).unwrap();
+        assert_eq!(
+            all.arguments("fig6").join(" "),
+            "sim fig6 --seeds 3 --out results/sim"
+        );
+        assert_eq!(
+            all.arguments("fig7").join(" "),
+            "sim fig7 --seeds 1 --out results/sim"
+        );
+        let told = [
+            "fig6",
+            "--seeds",
+            "2",
+            "--first-seed",
+            "4",
+            "--threads",
+            "2",
+        ];
+        let told = Options::parse(&told).unwrap();
+        assert_eq!(told.figures, ["fig6"]);
+        assert_eq!(
+            told.arguments("fig6").join(" "),
+            "sim fig6 --seeds 2 --first-seed 4 --threads 2 --out results/sim"
+        );
+        for (arguments, expected) in [
+            (&["--seeds", "0"][..], "found 0, expected a number from 1"),
+            (&["--threads"], "found nothing"),
+            (&["--sead"], "\"--sead\" is not an option"),
+        ] {
+            let message = Options::parse(arguments).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_committed_is_refused_by_name() {
+        assert_eq!(refuse_changes(""), Ok(()));
+        let message = refuse_changes(" M Cargo.toml\n?? new.rs\n").unwrap_err();
+        assert!(message.ends_with(" M Cargo.toml\n?? new.rs"), "{message}");
+    }
+
+    #[test]
+    fn a_note_says_where_the_figure_comes_from_and_leaves_the_cells_out() {
+        let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
+                    18 runs, 9.1 s; 1.0 million events, 6.40 million a second of CPU time\nwrote results/sim/fig6.csv\n";
+        let note = note("slackwater sim fig6", "abc", said);
+        assert!(
+            note.starts_with(
+                "# fig6: Load ramp\n\n- Command: `slackwater sim fig6`\n- Commit: abc\n"
+            ),
+            "{note}"
+        );
+        assert!(note.contains("- Took: 18 runs, 9.1 s; "), "{note}");
+        assert!(
+            note.ends_with("```text\nall 2 claims are reproduced\n\n  reproduced  so\n```\n"),
+            "{note}"
+        );
+    }
+}
