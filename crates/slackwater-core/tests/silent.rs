@@ -194,13 +194,16 @@ impl Fleet {
         self.now = until;
     }
 
-    /// Each replica's share of the queries of 10 s, the silent ones first, after 2 s in which they are found out.
+    /// Each replica's share of the queries in the time of a thousand on one worker, the silent ones first, after 2 s in which
+    /// they are found out.
     fn shares(mut self) -> Vec<f64> {
-        self.run(Instant::from_nanos(2_000_000_000));
+        let found_out = Instant::from_nanos(2_000_000_000);
+        self.run(found_out);
         for replica in &mut self.replicas {
             replica.queries = 0;
         }
-        self.run(Instant::from_nanos(12_000_000_000));
+        let mean = Duration::from_nanos(self.service_mean_ns as u64);
+        self.run(found_out + 1_000 * mean);
         let total: u32 = self.replicas.iter().map(|replica| replica.queries).sum();
         for client in &self.clients {
             let views = client.snapshot(self.now).replicas;

@@ -85,8 +85,14 @@ fn levels(fleet: &[Neighbours]) -> Vec<f64> {
 
 /// The mean of the products of 5,000 pairs. A product of two normals has a variance of at most 2, so that the mean's error is at
 /// most 0.02.
-fn correlation(before: &[f64], after: &[f64]) -> f64 {
+fn covariance(before: &[f64], after: &[f64]) -> f64 {
     before.iter().zip(after).map(|(a, b)| a * b).sum::<f64>() / 5_000.0
+}
+
+/// How alike 5,000 pairs are, whatever their variances happen to be: for normals its error is (1 - r²) / √5,000, at most 0.006
+/// where r is 0.77 or more.
+fn correlation(before: &[f64], after: &[f64]) -> f64 {
+    covariance(before, after) / (covariance(before, before) * covariance(after, after)).sqrt()
 }
 
 #[test]
@@ -97,7 +103,8 @@ fn spare_capacity_remembers_on_three_time_scales() {
         play(&mut fleet, steps);
         let found = correlation(&before, &levels(&fleet));
         let expected = 0.7 + 0.2 * f64::exp(-seconds / 10.0) + 0.1 * f64::exp(-seconds / 0.3);
-        assert!((found - expected).abs() < 0.08, "{found}, not {expected}");
+        // Four errors; 0.06 would be the two processes with each other's weights.
+        assert!((found - expected).abs() < 0.024, "{found}, not {expected}");
     }
 }
 
@@ -113,7 +120,7 @@ fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
     for steps in [0, 50] {
         play(&mut fleet, steps);
         let levels = levels(&fleet);
-        let variance = correlation(&levels, &levels);
+        let variance = covariance(&levels, &levels);
         assert!((variance - 1.0).abs() < 0.08, "{variance}");
     }
 }
