@@ -129,6 +129,19 @@ fn only_who_is_far_below_the_others_is_excluded_and_it_comes_back() {
 }
 
 #[test]
+fn where_most_fail_nobody_is_far_below_the_others() {
+    let mut fleet = Fleet::els(4);
+    for place in 0..4 {
+        // 60 %, and 30 % three times: less than 0.4, and more than 0.4 of the mean, 0.375.
+        let good = if place == 0 { 600 } else { 300 };
+        fleet.serve(place, MS, Outcome::Success, good);
+        fleet.serve(place, MS, Outcome::Failed, 1_000 - good);
+    }
+    let counts = fleet.counts(2_000);
+    assert!(counts[1..].iter().all(|&count| count > 100), "{counts:?}");
+}
+
+#[test]
 fn few_samples_exclude_nobody() {
     let mut fleet = Fleet::els(2);
     fleet.serve(0, Duration::ZERO, Outcome::Success, 100);

@@ -1,7 +1,7 @@
 //! A13: replicas that answer no probes neither starve nor flood beside others that do.
 //!
-//! Five clients, ten equal replicas of four workers each, first come, first served, at 70 % of their capacity; three
-//! replicas answer no probes. Virtual time, one seed, the real tracker on the replicas' side.
+//! Some clients, ten equal replicas of four workers each, first come, first served, at 70 % of their capacity; some of the
+//! replicas answer no probes. Virtual time, a seed or two, the real tracker on the replicas' side.
 
 #![expect(
     clippy::expect_used,
@@ -15,7 +15,8 @@ use core::cmp::Reverse;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, Ticket,
+    Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, RifThenLatency,
+    RifThenLatencyConfig, Ticket,
 };
 use slackwater_core::tracker::{Arrival, End, LoadTracker};
 use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
@@ -25,7 +26,6 @@ const CLIENTS: usize = 5;
 const REPLICAS: usize = 10;
 const SILENT: usize = 3;
 const WORKERS: usize = 4;
-const SERVICE_MEAN_NS: f64 = 10e6;
 const BUSY: f64 = 0.7;
 const ROUND_TRIP: Duration = Duration::from_micros(300);
 
@@ -51,9 +51,13 @@ struct Replica {
     queries: u32,
 }
 
+/// Who balances.
+type NewPolicy = fn() -> Box<dyn Policy>;
+
 struct Fleet {
     now: Instant,
-    clients: Vec<Prequal>,
+    clients: Vec<Box<dyn Policy>>,
+    service_mean_ns: f64,
     replicas: Vec<Replica>,
     names: Vec<ReplicaId>,
     silent: usize,
@@ -64,7 +68,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(silent: usize, seed: u64) -> Self {
+    fn new(policy: NewPolicy, clients: usize, silent: usize, seed: u64) -> Self {
         let mut ids = ReplicaIds::new();
         let names: Vec<_> = (0..REPLICAS).filter_map(|_| ids.allocate()).collect();
         let replica = |_| Replica {
@@ -73,7 +77,7 @@ impl Fleet {
             queries: 0,
         };
         let client = |_| {
-            let mut policy = Prequal::new(PrequalConfig::default());
+            let mut policy = policy();
             for &name in &names {
                 policy.add_replica(Instant::EPOCH, name);
             }
@@ -81,7 +85,8 @@ impl Fleet {
         };
         let mut fleet = Self {
             now: Instant::EPOCH,
-            clients: (0..CLIENTS).map(client).collect(),
+            clients: (0..clients).map(client).collect(),
+            service_mean_ns: 10e6,
             replicas: (0..REPLICAS).map(replica).collect(),
             names,
             silent,
@@ -89,7 +94,7 @@ impl Fleet {
             due: BinaryHeap::new(),
             events: Vec::new(),
         };
-        for client in 0..CLIENTS {
+        for client in 0..clients {
             fleet.next_query(client);
         }
         fleet
@@ -107,7 +112,8 @@ impl Fleet {
     }
 
     fn next_query(&mut self, client: usize) {
-        let rate = BUSY * (REPLICAS * WORKERS) as f64 / SERVICE_MEAN_NS / CLIENTS as f64;
+        let capacity = (REPLICAS * WORKERS) as f64 / self.service_mean_ns;
+        let rate = BUSY * capacity / self.clients.len() as f64;
         let span = self.exponential(1.0 / rate);
         self.after(span, Event::Query { client });
     }
@@ -124,7 +130,7 @@ impl Fleet {
             .iter()
             .position(|&other| other == name)
             .expect("known");
-        let service = self.exponential(SERVICE_MEAN_NS);
+        let service = self.exponential(self.service_mean_ns);
         let replica = &mut self.replicas[index];
         replica.queries += 1;
         let arrival = replica.tracker.arrive(self.now);
@@ -188,13 +194,16 @@ impl Fleet {
         self.now = until;
     }
 
-    /// Each replica's share of the queries of 10 s, the silent ones first, after 2 s in which they are found out.
+    /// Each replica's share of the queries in the time of a thousand on one worker, the silent ones first, after 2 s in which
+    /// they are found out.
     fn shares(mut self) -> Vec<f64> {
-        self.run(Instant::from_nanos(2_000_000_000));
+        let found_out = Instant::from_nanos(2_000_000_000);
+        self.run(found_out);
         for replica in &mut self.replicas {
             replica.queries = 0;
         }
-        self.run(Instant::from_nanos(12_000_000_000));
+        let mean = Duration::from_nanos(self.service_mean_ns as u64);
+        self.run(found_out + 1_000 * mean);
         let total: u32 = self.replicas.iter().map(|replica| replica.queries).sum();
         for client in &self.clients {
             let views = client.snapshot(self.now).replicas;
@@ -214,21 +223,47 @@ fn in_band(shares: &[f64]) -> bool {
     shares.iter().all(|share| (0.08..0.12).contains(share))
 }
 
+fn prequal() -> Box<dyn Policy> {
+    Box::new(Prequal::new(PrequalConfig::default()))
+}
+
+fn rif_then_latency() -> Box<dyn Policy> {
+    let settings = RifThenLatencyConfig::default();
+    Box::new(RifThenLatency::new(PrequalConfig::default(), &settings))
+}
+
 #[test]
 fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
-    for seed in 1..=2 {
-        let shares = Fleet::new(SILENT, seed).shares();
-        let silent: f64 = shares[..SILENT].iter().sum();
-        assert!(
-            (0.28..0.32).contains(&silent),
-            "{silent} of the queries, not 0.3"
-        );
-        assert!(in_band(&shares), "{shares:?}");
+    for policy in [prequal, rif_then_latency] as [NewPolicy; 2] {
+        for seed in 1..=2 {
+            let shares = Fleet::new(policy, CLIENTS, SILENT, seed).shares();
+            let silent: f64 = shares[..SILENT].iter().sum();
+            assert!(
+                (0.28..0.32).contains(&silent),
+                "{silent} of the queries, not 0.3"
+            );
+            assert!(in_band(&shares), "{shares:?}");
+        }
     }
 }
 
 #[test]
 fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
-    let shares = Fleet::new(REPLICAS, 1).shares();
-    assert!(in_band(&shares), "{shares:?}");
+    for policy in [prequal, rif_then_latency] as [NewPolicy; 2] {
+        let shares = Fleet::new(policy, CLIENTS, REPLICAS, 1).shares();
+        assert!(in_band(&shares), "{shares:?}");
+    }
+}
+
+/// Whom a lone client asks answers at most once a millisecond, and so does whoever is answered for.
+#[test]
+fn a13_what_costs_no_round_trip_does_not_crowd_the_pool() {
+    let mut fleet = Fleet::new(prequal, 1, REPLICAS / 2, 1);
+    fleet.service_mean_ns = 2e6;
+    let shares = fleet.shares();
+    let silent: f64 = shares[..REPLICAS / 2].iter().sum();
+    assert!(
+        (0.47..0.53).contains(&silent),
+        "{silent} of the queries, not 0.5"
+    );
 }

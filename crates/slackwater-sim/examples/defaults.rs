@@ -136,12 +136,17 @@ fn estimators() -> Vec<Alternative> {
         window_samples_min: usize::MAX,
         ..TrackerConfig::default()
     };
+    let longer = TrackerConfig {
+        window_samples_min: TrackerConfig::default().remembered_samples_max,
+        ..TrackerConfig::default()
+    };
     let estimators = [
         ("samples up to 1 s old", aged(1)),
         ("up to 10 s", aged(10)),
         ("of any age", aged(u64::MAX)),
         ("20 ms, or the two newest of 10 s", two_newest()),
         ("20 ms, or unknown", no_memory),
+        ("20 ms only if they hold 16 or more", longer),
         ("the 16 newest of 3 s, no window", memory_alone),
     ];
     let alternative = |(name, tracker)| Alternative {

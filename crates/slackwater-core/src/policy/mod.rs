@@ -17,6 +17,7 @@ mod observe;
 mod peak_ewma;
 mod polled;
 mod polled_power_of_d;
+mod polling;
 mod pooled;
 mod power_of_d;
 pub mod prequal;

@@ -54,7 +54,7 @@ pub struct Counters {
     pub reports_late: u64,
     /// Answers from replicas that had left the fleet.
     pub reports_unknown: u64,
-    /// Probes not sent because the replica was probed less than `probe_interval_min` ago.
+    /// Probes not sent because the replica was probed less than `probe_interval_min` ago; or, if it is silent, answered for.
     pub probes_skipped_interval: u64,
     /// Probes not sent because one to the same replica was outstanding.
     pub probes_skipped_outstanding: u64,
@@ -98,7 +98,8 @@ pub struct PooledView {
     pub age: Duration,
     /// How many more queries it may decide; 2^32 − 1 where uses are not limited.
     pub uses_left: u32,
-    /// Made from this client's own counts, because the replica answers no probes. `[A13]`
+    /// Made from this client's own counts, because the replica answers no probes; for `rif_then_latency`, because one of the
+    /// fleet doesn't. `[A13]`
     pub local: bool,
     /// Whether its RIF has reached the limit.
     pub hot: bool,

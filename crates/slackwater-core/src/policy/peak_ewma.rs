@@ -12,8 +12,9 @@
 //!
 //! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has stopped keeps the average of
 //! its good days, which even decays, and takes queries as a good one would until the first of them ends. `ServiceTalk`
-//! and nginx (`least_time` with `inflight`) look at the age of what is in flight, too; here it is the time since the last
-//! progress, so that a replica that answers steadily is not held to be slow because it has many to answer.
+//! and nginx's `least_time` can look at the age of queries that are out, too; here it is the time since the last progress,
+//! so that a replica that answers steadily is not held to be slow because it has many to answer. One that has nothing but
+//! a query that is meant to wait (a long poll) looks slow until its head is here, and by the average then.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;

@@ -6,6 +6,10 @@
 //! this client has now, so that queries that have ended count no more, either. The hot-cold rule then decides `[A7]`, with
 //! a limit that follows the lowest RIF in sight and not a quantile: cold is whatever comes near the lowest.
 //!
+//! Replicas that answer no probes cannot be compared with others: one report is what a replica has at the moment, the other
+//! an estimate of what it has as a rule, and whoever looks for the lowest finds it among the former. While any replica is
+//! silent, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
+//!
 //! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
 //! about as good. A pick looks at every report: its time is in proportion to the fleet.
 
@@ -102,6 +106,8 @@ pub struct LatestReports {
     latest: ReplicaMap<Latest>,
     rif_slack_millionths: u64,
     report_age_max_ns: u64,
+    /// Some replica is silent, and so all count with what this client has in flight there. `[A13]`
+    own_only: bool,
     /// No report is older than one received then; looked at before searching.
     oldest_at: Option<Instant>,
     /// Room to find a median in.
@@ -114,6 +120,7 @@ impl LatestReports {
             latest: ReplicaMap::default(),
             rif_slack_millionths: settings.rif_slack_millionths.into(),
             report_age_max_ns: span_ns(config.report_age_max),
+            own_only: false,
             oldest_at: None,
             scratch_ns: Vec::new(),
         }
@@ -157,10 +164,16 @@ impl LatestReports {
                     .filter(|_| query.allows(replica))?;
                 Some(Candidate {
                     index,
-                    rif: latest.rif(fleet.in_flight(replica)),
+                    rif: self.rif(latest, fleet.in_flight(replica)),
                     latency_ns: latest.latency_ns,
                 })
             })
+    }
+
+    /// The RIF that a report counts with.
+    fn rif(&self, latest: &Latest, own_in_flight: u32) -> Rif {
+        let others = if self.own_only { 0 } else { latest.others };
+        Rif::new(others.saturating_add(own_in_flight))
     }
 
     /// From which RIF on a report is hot: the first that is not near the lowest.
@@ -233,7 +246,7 @@ impl LatestReports {
         fleet: &Fleet,
     ) -> Option<PooledView> {
         let latest = self.latest.find(replica)?;
-        let rif = latest.rif(fleet.in_flight(replica));
+        let rif = self.rif(latest, fleet.in_flight(replica));
         Some(PooledView {
             replica,
             rif,
@@ -246,22 +259,23 @@ impl LatestReports {
     }
 }
 
-impl Latest {
-    fn rif(&self, own_in_flight: u32) -> Rif {
-        Rif::new(self.others.saturating_add(own_in_flight))
-    }
-}
-
-/// Where no report helps: a replica at which this client has the fewest in flight, equals by chance.
-fn fewest_in_flight(fleet: &Fleet, query: Query<'_>, draw: &mut dyn Draw) -> Option<Choice> {
+/// Where no report helps: a replica at which this client has the fewest in flight, equals by chance; those that are silent
+/// and out of reach come last. `[A13]`
+fn fewest_in_flight(
+    now: Instant,
+    client: &Client,
+    query: Query<'_>,
+    draw: &mut dyn Draw,
+) -> Option<Choice> {
+    let fleet = &client.fleet;
     let mut fewest_of = |replicas: &[ReplicaId]| {
         let allowed = (0_u32..)
             .zip(replicas)
             .filter(|&(_, &replica)| query.allows(replica));
         let ranks = allowed.map(|(index, &replica)| {
             let place = Place {
-                first: fleet.in_flight(replica).into(),
-                second: 0,
+                first: client.is_out_of_reach(now, replica).into(),
+                second: fleet.in_flight(replica).into(),
             };
             FleetRank::new(index, place)
         });
@@ -280,6 +294,7 @@ fn fewest_in_flight(fleet: &Fleet, query: Query<'_>, draw: &mut dyn Draw) -> Opt
 
 impl Keep for LatestReports {
     const NAME: &'static str = "rif_then_latency";
+    const COMPARES_ALL: bool = true;
 
     fn choose(
         &mut self,
@@ -291,7 +306,7 @@ impl Keep for LatestReports {
         self.expire(now, client);
         let fleet = &client.fleet;
         self.best(now, query, fleet, draw)
-            .or_else(|| fewest_in_flight(fleet, query, draw))
+            .or_else(|| fewest_in_flight(now, client, query, draw))
     }
 
     fn handle_report(
@@ -319,6 +334,10 @@ impl Keep for LatestReports {
 
     fn forget(&mut self, replica: ReplicaId) {
         self.latest.remove(replica);
+    }
+
+    fn silence_changed(&mut self, any_silent: bool) {
+        self.own_only = any_silent;
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {

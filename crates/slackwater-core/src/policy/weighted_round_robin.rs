@@ -426,6 +426,20 @@ mod tests {
     }
 
     #[test]
+    fn weights_that_have_expired_are_turns_no_more() {
+        let mut trial = trial(3, at_once);
+        for (place, rate) in [(0, 300), (1, 100), (2, 100)] {
+            report(&mut trial, place, &load(rate, 100, 0));
+        }
+        let counts = trial.counts(500);
+        for (count, expected) in counts.iter().zip([300, 100, 100]) {
+            assert!((count - expected).abs() <= 2, "{counts:?}");
+        }
+        trial.after(Duration::from_mins(3));
+        assert_eq!(trial.counts(600), [200, 200, 200]);
+    }
+
+    #[test]
     fn however_small_a_weight_it_has_a_turn_now_and_then() {
         assert_eq!(scaled(1e-9, 1.0), 1);
         assert_eq!(scaled(0.5, 1.0), 32_768);

@@ -318,6 +318,15 @@ mod tests {
     }
 
     #[test]
+    fn of_the_window_neither_eight_nor_ten_count() {
+        let samples = samples();
+        record_many(&samples, 4, 100, 0, 10);
+        record_many(&samples, 5, 100, 1, 90);
+        record_many(&samples, 9, 100, 2, 10);
+        assert_eq!(median_ms(&samples, 100, 0), Some(90), "five of nine");
+    }
+
+    #[test]
     fn among_equally_near_ones_the_newer_count() {
         let samples = samples();
         for latency_ms in 1..=9 {

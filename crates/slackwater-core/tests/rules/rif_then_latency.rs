@@ -1,6 +1,7 @@
 //! RIF, then latency: the latest report of every replica, others' load and one's own, near-ties, and what stands in for
 //! reports.
 
+use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
 use slackwater_core::Rif;
@@ -288,4 +289,73 @@ fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
     );
     assert_eq!(world.policy.counters().probes_sent, 0);
     drop((third, fourth, fifth));
+}
+
+#[test]
+fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
+    let mut world = world(3);
+    let [first, second, third] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    world.reports(&[(9, 10), (3, 5)]);
+    assert_eq!(rifs(&world), [Some(9), Some(3), None]);
+    fall_silent(&mut world, 2);
+    for (avoid, ms) in [
+        ([second, third], 1),
+        ([first, third], 50),
+        ([first, second], 20),
+    ] {
+        let ticket = world.pick_for(Query::retry(&avoid)).ticket;
+        world.now += ms * MS;
+        done(&mut world, ticket, Outcome::Success);
+    }
+    world.reports(&[(9, 100), (0, 1)]);
+    world.refresh();
+    assert_eq!(rifs(&world), [Some(0); 3]);
+    assert!(world.pool().iter().all(|view| view.local));
+    // By its own round trips of 1, 20 and 50 ms, whatever two of them report.
+    let out = [0, 2, 1].map(|expected| pick(&mut world, expected));
+    assert_eq!(rifs(&world), [Some(1); 3]);
+    drop(out);
+
+    // One who joins is one of them; when all answer, reports count again.
+    let fourth = world.join();
+    world.report(fourth, &load(8, 7));
+    assert_eq!(world.rif_of(fourth), Some(0));
+    world.report(third, &load(6, 20));
+    world.reports(&[(9, 100), (4, 1)]);
+    assert_eq!(rifs(&world), [Some(9), Some(4), Some(6), Some(8)]);
+    assert!(
+        world
+            .pool()
+            .iter()
+            .all(|view| !view.local || view.replica == fourth)
+    );
+}
+
+#[test]
+fn a13_of_the_fewest_the_silent_that_were_not_reached_come_last() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = world_of(3, settings);
+    let [first, second, third] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    let unreached = world.pick_for(Query::retry(&[first, third])).ticket;
+    done(&mut world, unreached, Outcome::Unreachable);
+    let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
+    assert!(
+        out.iter().all(|pick| place(&world, pick) != 1),
+        "though it has none in flight"
+    );
+    let last = world.pick_for(Query::retry(&[first, third]));
+    assert_eq!(last.ticket.replica(), second);
+    world.now += 1_000 * MS;
+    assert_eq!(
+        world.pick().ticket.replica(),
+        second,
+        "it has had its second"
+    );
 }

@@ -4,10 +4,10 @@ use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
 use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Outcome, Policy};
+use slackwater_core::policy::{Outcome, Policy, Query};
 
 /// Every probe is lost until the replica is silent.
-fn fall_silent(world: &mut World, index: usize) {
+pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
     let replica = world.replicas[index];
     for _ in 0..100_000 {
         if world.policy.snapshot(world.now).replicas[index].silent {
@@ -100,6 +100,120 @@ fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_fligh
         world.refresh();
     }
     panic!("the silent replica is never offered");
+}
+
+/// The RIF that a silent replica counts with, once it is answered for again.
+fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
+    world.refresh();
+    world.rif_of(world.replicas[index])
+}
+
+#[test]
+fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
+    let mut world = World::new(3, quiet());
+    let [first, second, _] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    for _ in 0..63 {
+        world.report(first, &load(10, 10));
+    }
+    world.report(second, &load(9, 10));
+    fall_silent(&mut world, 2);
+    assert_eq!(rif_of_silent(&mut world, 2), Some(10), "639 / 64");
+    for _ in 0..32 {
+        world.report(second, &load(2, 10));
+    }
+    assert_eq!(rif_of_silent(&mut world, 2), Some(6), "383 / 64");
+    // What this client has there itself is not others'.
+    let avoid = [first, world.replicas[2]];
+    let own: Vec<_> = (0..9)
+        .map(|_| world.pick_for(Query::retry(&avoid)))
+        .collect();
+    for _ in 0..64 {
+        world.report(second, &load(10, 10));
+    }
+    assert_eq!(rif_of_silent(&mut world, 2), Some(1), "64 / 64");
+    drop(own);
+}
+
+#[test]
+fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
+    let mut world = World::new(3, quiet());
+    let [first, second, _] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    let mut draining = load(0, 10);
+    draining.draining = true;
+    world.reports(&[(8, 10), (8, 10)]);
+    fall_silent(&mut world, 2);
+    world.policy.set_available(world.now, first, false);
+    for _ in 0..10 {
+        world.report(first, &load(0, 10));
+        world.report(second, &draining);
+    }
+    assert_eq!(rif_of_silent(&mut world, 2), Some(8), "both run empty");
+    world.policy.set_available(world.now, first, true);
+    world.report(first, &load(0, 10));
+    world.report(second, &load(0, 10));
+    assert_eq!(rif_of_silent(&mut world, 2), Some(4), "both are back");
+}
+
+#[test]
+fn a13_a_silent_replica_is_answered_for_as_often_as_it_might_be_probed() {
+    let settings = PrequalSettings {
+        local_only: true,
+        probe_interval_min: 100 * MS,
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    for answers in 1..=3 {
+        for _ in 0..100 {
+            world.refresh();
+        }
+        let counters = world.policy.counters();
+        assert_eq!(counters.probes_local, answers);
+        assert_eq!(counters.probes_skipped_interval, 99 * answers);
+    }
+}
+
+#[test]
+fn a13_chance_takes_the_silent_that_were_not_reached_last() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = World::new(3, settings);
+    let [first, second, third] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    let lost = world.pick_for(Query::retry(&[first, third]));
+    assert_eq!(lost.ticket.replica(), second);
+    world
+        .policy
+        .handle_query_done(world.now, lost.ticket, Outcome::Unreachable);
+    let to_second = |world: &mut World, avoid: &[_]| {
+        let picks = (0..200).filter(|_| {
+            let ticket = world.pick_for(Query::retry(avoid)).ticket;
+            let replica = ticket.replica();
+            world
+                .policy
+                .handle_query_done(world.now, ticket, Outcome::Success);
+            replica == second
+        });
+        picks.count()
+    };
+    assert_eq!(to_second(&mut world, &[]), 0);
+    assert_eq!(
+        to_second(&mut world, &[first, third]),
+        200,
+        "the last to try"
+    );
+    world.now += 999 * MS;
+    assert_eq!(to_second(&mut world, &[first]), 0);
+    world.now += MS;
+    // Binomial: mean 100, standard deviation 7; six of them.
+    let count = to_second(&mut world, &[first]);
+    assert!((58..142).contains(&count), "{count}");
 }
 
 #[test]

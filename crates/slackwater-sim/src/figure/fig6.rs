@@ -3,7 +3,7 @@
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_of_the_paper};
 use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table};
 use crate::presets::{LOAD, at_load, testbed};
 use crate::{Measured, PolicyChoice};
 
@@ -13,8 +13,10 @@ pub(super) struct Fig6;
 
 const WRR: &str = "weighted_round_robin";
 const PREQUAL: &str = "prequal";
-/// What the ramp is played under.
+/// What the ramp is played under, and the claims are held against.
 const POLICIES: [&str; 2] = [WRR, PREQUAL];
+/// The parameter of the cells in which Prequal has our defaults, not the paper's settings. `[Decision 0005]`
+const OUR_DEFAULTS: &str = "settings=default";
 
 /// Steps of the ramp; each is 10/9 of the one before.
 const STEPS: i32 = 9;
@@ -79,27 +81,31 @@ impl Figure for Fig6 {
         "100 clients, 100 replicas among antagonists; the load rises in steps of 10/9 from 0.75 to 1.74 times the allocation \
          [Prequal §5.1, Fig. 6]. Ours differs in that both policies meet the same arrivals, costs and antagonists (common random \
          numbers), where the paper's take turns, and in that its antagonists are a model, fitted to the paper's shares of \
-         overloaded replicas. Prequal has the paper's settings, not our defaults."
+         overloaded replicas. In claims and charts Prequal has the paper's settings; a table has our defaults beside them."
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {
         loads()
             .flat_map(|(step, load)| {
                 let scenario = effort.spend_on(at_load(load, testbed()), 60, 60);
-                POLICIES
-                    .into_iter()
-                    .filter_map(choice)
-                    .map(move |policy| Cell::of(step.clone(), load, policy, &scenario))
+                let cell = move |policy| Cell::of(step.clone(), load, policy, &scenario);
+                let ours = PolicyChoice::named(PREQUAL)
+                    .map(&cell)
+                    .map(|cell| cell.with_param(OUR_DEFAULTS.to_owned()));
+                let papers = POLICIES.into_iter().filter_map(choice).map(cell);
+                papers.chain(ours)
             })
             .collect()
     }
 
     fn findings(&self, played: &[Played]) -> Findings {
-        let plays = Plays::new(played);
+        let all = Plays::new(played);
+        let plays = all.only(|cell| cell.param != OUR_DEFAULTS);
+        let ours = all.only(|cell| cell.param == OUR_DEFAULTS);
         Findings {
             claims: claims(&plays),
             charts: charts(&plays),
-            tables: Vec::new(),
+            tables: vec![defaults_beside(&plays, &ours)],
         }
     }
 }
@@ -285,6 +291,38 @@ fn deviation(samples: &[f32]) -> Option<f64> {
     Some((squares / n).sqrt())
 }
 
+/// What Prequal's users get, beside what the paper had.
+fn defaults_beside(papers: &Plays<'_>, ours: &Plays<'_>) -> Table {
+    let shown = |plays: &Plays<'_>, step: &str| {
+        let run = plays.measured(step, PREQUAL);
+        let latency = |q| run.map_or_else(String::new, |run| number(latency_ms(run, q)));
+        let errors = run.map_or_else(String::new, |run| run.errors.to_string());
+        [latency(0.5), latency(0.99), latency(0.999), errors]
+    };
+    let columns = [
+        "load",
+        "the paper's settings: p50, ms",
+        "p99",
+        "p99.9",
+        "errors",
+        "our defaults: p50, ms",
+        "p99",
+        "p99.9",
+        "errors",
+    ];
+    Table {
+        title: "Prequal with the paper's settings, and with our defaults".to_owned(),
+        columns: columns.map(str::to_owned).into(),
+        rows: loads()
+            .map(|(step, _)| {
+                let mut row = vec![step.clone()];
+                row.extend([shown(papers, &step), shown(ours, &step)].concat());
+                row
+            })
+            .collect(),
+    }
+}
+
 fn none(says: impl Into<String>, errors: u64) -> Claim {
     Bounds::at_most(0.0, " errors").judge(says, errors as f64)
 }
@@ -376,8 +414,8 @@ mod tests {
             ]
         );
         let cells = trial::cells(&Fig6);
-        assert_eq!(cells.len(), 18);
-        let rates: Vec<_> = [&cells[0], &cells[17]]
+        assert_eq!(cells.len(), 27);
+        let rates: Vec<_> = [&cells[0], &cells[26]]
             .map(|cell| cell.scenario.load.rate)
             .into();
         assert!(
@@ -385,13 +423,22 @@ mod tests {
             "{rates:?}"
         );
         assert_eq!(cells[0].scenario.replicas(), 100);
-        let played = cells.iter().find_map(|cell| match &cell.policy.kind {
-            PolicyKind::Shipped { entry, settings } if entry.name == PREQUAL => {
-                Some(settings.prequal.clone())
-            }
-            _ => None,
-        });
-        assert_eq!(played, PrequalSettings::paper().validate().ok());
+        let played = |param: &str| {
+            cells.iter().find_map(|cell| match &cell.policy.kind {
+                PolicyKind::Shipped { entry, settings }
+                    if entry.name == PREQUAL && cell.param == param =>
+                {
+                    Some(settings.prequal.clone())
+                }
+                _ => None,
+            })
+        };
+        assert_eq!(played(""), PrequalSettings::paper().validate().ok());
+        assert_eq!(
+            played(OUR_DEFAULTS),
+            PrequalSettings::default().validate().ok()
+        );
+        assert_ne!(played(""), played(OUR_DEFAULTS));
     }
 
     #[test]
@@ -401,6 +448,27 @@ mod tests {
         for claim in findings.claims {
             assert_eq!(claim.verdict, Reproduced, "{claim:?}");
         }
+    }
+
+    /// The paper is held against its own settings; ours stand beside it.
+    #[test]
+    fn our_defaults_are_shown_and_not_judged() {
+        let findings = Fig6.findings(&trial::played(&Fig6, |cell| {
+            if cell.param == OUR_DEFAULTS {
+                let mut run = trial::run([81.0, 190.0, 270.0, 900.0]);
+                run.errors = 3;
+                run
+            } else {
+                paper(cell)
+            }
+        }));
+        let reproduced = |claim: &Claim| claim.verdict == Reproduced;
+        assert!(findings.claims.iter().all(reproduced));
+        let rows = &findings.tables[0].rows;
+        assert_eq!(rows.len(), 9);
+        assert_eq!(rows[5][0], "1.27");
+        assert_eq!(rows[5][3..5], ["350", "0"], "the paper's");
+        assert_eq!(rows[5][5..], ["81.02", "270.1", "900", "3"], "ours");
     }
 
     /// The verdicts on the claims with these words if one cell is not the paper's.

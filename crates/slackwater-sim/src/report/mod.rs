@@ -19,6 +19,7 @@ mod example;
 mod tests;
 
 pub use csv::{COLUMNS, csv};
+pub use number::with_thousands;
 pub use svg::svg_document;
 pub use text::{comparison, summary};
 

@@ -73,7 +73,8 @@ pub(super) fn span(span: core::time::Duration) -> String {
     at_most(seconds, 3).map_or_else(|| NONE.to_owned(), |text| format!("{text} s"))
 }
 
-fn with_thousands(text: &str) -> String {
+/// Decimal digits with commas between thousands, for readers.
+pub fn with_thousands(text: &str) -> String {
     let (sign, digits) = text
         .strip_prefix('-')
         .map_or(("", text), |rest| ("−", rest));

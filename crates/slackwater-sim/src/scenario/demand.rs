@@ -13,6 +13,8 @@ const QUERY_BYTES: f64 = 320.0;
 const DEADLINE_BYTES: f64 = 48.0;
 /// What a second of a replica's utilization takes.
 const SAMPLE_BYTES: f64 = 8.0;
+/// What a client keeps of a replica under the policy that keeps most.
+const PAIR_BYTES: f64 = 200.0;
 
 impl Scenario {
     /// How many queries are under way at once when there are the most: at the replicas, answered or given up or not, and on
@@ -47,11 +49,15 @@ impl Scenario {
         held.sum::<f64>() + self.load.rate * travelling.min(seconds)
     }
 
-    /// The memory that one run takes for queries and samples, in bytes.
+    /// The memory that one run takes, in bytes: for queries, for what is measured, and for what clients keep of replicas.
     pub fn memory_bytes(&self) -> f64 {
         let deadlines = self.load.rate * self.deadline.as_secs_f64().min(self.seconds());
         let samples = self.replicas() as f64 * self.span.as_secs_f64();
-        QUERY_BYTES * self.under_way() + DEADLINE_BYTES * deadlines + SAMPLE_BYTES * samples
+        let pairs = self.replicas() as f64 * self.load.clients.len() as f64;
+        QUERY_BYTES * self.under_way()
+            + DEADLINE_BYTES * deadlines
+            + SAMPLE_BYTES * samples
+            + PAIR_BYTES * pairs
     }
 
     /// Queries a second that so many cores serve on a replica of the group, at its worst.
@@ -95,7 +101,8 @@ mod tests {
             scenario.memory_bytes(),
             320.0 * scenario.under_way()
                 + 48.0 * scenario.load.rate * scenario.deadline.as_secs_f64()
-                + 8.0 * 8.0 * scenario.span.as_secs_f64(),
+                + 8.0 * 8.0 * scenario.span.as_secs_f64()
+                + 200.0 * 8.0,
         );
     }
 

@@ -55,7 +55,10 @@ async fn probes_flow_end_to_end() {
         let found = found.expect("all are");
         assert_eq!((found.rif, found.local), (Rif::new(5), false));
         let lease = pick_ready(&balancer);
-        assert_eq!(lease.reason(), PickReason::Cold, "reports decide");
+        // Hot where of the few answers so far most were of nothing in flight: the limit is 0 then.
+        let by_reports = [PickReason::Cold, PickReason::Hot];
+        assert!(by_reports.contains(&lease.reason()), "reports decide");
+        assert_ne!(lease.addr(), replicas[1].http, "the busy one");
         assert!(lease.view().candidates >= 2);
         lease.finish(Outcome::Success);
         drop(busy);

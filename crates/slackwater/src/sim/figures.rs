@@ -4,6 +4,7 @@ use super::effort::{self, Effort, EffortArgs};
 use super::out;
 use super::progress::Meter;
 use super::stop::Stop;
+use super::summary;
 use super::written;
 use crate::fault::Fault;
 use crate::output::print;
@@ -122,6 +123,12 @@ fn run_one(
         }
     }
     let meter = Meter::new(name);
+    let seeds = effort.seeds.count();
+    let queries: f64 = cells
+        .iter()
+        .map(|cell| summary::queries_played(&cell.scenario))
+        .sum();
+    meter.begin(cells.len() * seeds, queries * seeds as f64, effort.threads);
     let progress = |progress| meter.show(progress);
     let played = figure::play(figure, &asked, effort.threads, &progress, stop.flag());
     let wall = meter.elapsed();

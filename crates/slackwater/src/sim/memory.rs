@@ -1,7 +1,9 @@
 //! The memory that the runs under way will take, held against what the machine has, before anything is played.
 
+use super::summary::counted;
 use crate::fault::Fault;
 use slackwater_sim::Scenario;
+use slackwater_sim::report::with_thousands;
 
 /// Says what to change if `at_once` runs of the scenario would not fit.
 pub(super) fn check(scenario: &Scenario, at_once: usize) -> Result<(), Fault> {
@@ -21,14 +23,17 @@ fn check_against(scenario: &Scenario, at_once: usize, available: Option<f64>) ->
             (available / one).floor().clamp(1.0, at_once as f64)
         )
     } else {
-        "lower load.rate, deadline or --seconds, or give the fleet more capacity".to_owned()
+        "lower load.rate, load.clients, deadline, --seconds or the number of replicas, or give the fleet more capacity".to_owned()
     };
     Err(Fault::usage(format!(
-        "{} at a time would take about {:.1} GiB of memory for {:.0} queries under way in each, and {:.1} GiB are free: {threads}",
-        super::summary::counted(at_once, "run"),
+        "{} at a time would take about {:.1} GiB of memory, and {:.1} GiB are free; in each there are up to {} queries under way, \
+         {} and {}: {threads}",
+        counted(at_once, "run"),
         needed / GIB,
-        scenario.under_way(),
         available / GIB,
+        with_thousands(&format!("{:.0}", scenario.under_way())),
+        counted(scenario.load.clients.len(), "client"),
+        counted(scenario.replicas(), "replica"),
     )))
 }
 
@@ -63,7 +68,7 @@ mod tests {
                 .to_string()
         };
         assert!(told(3.5 * one).ends_with(": use --threads 3"));
-        assert!(told(0.5 * one).contains(": lower load.rate, deadline or --seconds"));
+        assert!(told(0.5 * one).contains(": lower load.rate, load.clients, "));
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::fault::Fault;
 use crate::toml_reader::{Mistakes, Source};
 use clap::{ArgMatches, Command as Parser, FromArgMatches, Subcommand};
 use slackwater_sim::figure::{FIGURES, Figure, named};
+use slackwater_sim::report::with_thousands;
 
 /// Arguments of `slackwater sim`.
 #[derive(Debug, clap::Args)]
@@ -100,7 +101,7 @@ impl FromArgMatches for Command {
 pub(crate) fn check(source: &Source) -> Option<Result<String, Mistakes>> {
     file::is_one(source).then(|| {
         let file::ScenarioFile { scenario, .. } = file::ScenarioFile::of(source)?;
-        let queries = summary::thousands(&format!("{:.0}", summary::queries(&scenario)));
+        let queries = with_thousands(&format!("{:.0}", summary::queries(&scenario)));
         Ok(format!(
             "  {}\n  {}: some {queries} queries with each seed\n",
             summary::fleet_and_load(&scenario),

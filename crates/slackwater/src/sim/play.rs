@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::output::print;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::figure::{Cell, Played};
+use slackwater_sim::report::with_thousands;
 use slackwater_sim::runner::{Job, run_all};
 use slackwater_sim::{Measured, PolicyChoice, Scenario, Seeds, report};
 use std::io::Write;
@@ -107,6 +108,8 @@ fn play(
     let jobs: Vec<_> = (policies.iter())
         .flat_map(|policy| effort.seeds.iter().map(move |seed| job(policy, seed)))
         .collect();
+    let queries = summary::queries_played(scenario) * jobs.len() as f64;
+    meter.begin(jobs.len(), queries, effort.threads);
     let progress = |progress| meter.show(progress);
     let mut runs = run_all(&jobs, effort.threads, &progress, stop.flag());
     if runs.len() < jobs.len() {
@@ -160,7 +163,7 @@ fn warn_of_luck(scenario: &Scenario) {
         _ if queries < 10_000.0 => "p99.9 is",
         _ => return,
     };
-    let queries = summary::thousands(&format!("{queries:.0}"));
+    let queries = with_thousands(&format!("{queries:.0}"));
     let _ = writeln!(
         std::io::stderr(),
         "warning: {name} decided by fewer than ten of some {queries} queries a seed; raise --seconds"

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 use slackwater_sim::Scenario;
 use slackwater_sim::presets::rate_at;
+use slackwater_sim::report::with_thousands;
 
 /// The load as a share of what the fleet is allocated; 0 where it takes any load.
 pub(super) fn load_of(scenario: &Scenario) -> f64 {
@@ -27,7 +28,7 @@ pub(super) fn fleet_and_load(scenario: &Scenario) -> String {
         let percent = if percent < 1.0 {
             "less than 1".to_owned()
         } else {
-            thousands(&format!("{percent:.0}"))
+            with_thousands(&format!("{percent:.0}"))
         };
         // Writing to a string does not fail.
         let _ = write!(text, " ({percent} % of the fleet's allocation)");
@@ -46,10 +47,15 @@ pub(super) fn queries(scenario: &Scenario) -> f64 {
     scenario.load.rate * scenario.span.as_secs_f64()
 }
 
+/// How many queries a run plays, the warm-up included.
+pub(super) fn queries_played(scenario: &Scenario) -> f64 {
+    scenario.load.rate * (scenario.warmup + scenario.span).as_secs_f64()
+}
+
 /// `1 client`, `10,000 clients`.
 pub(super) fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", thousands(&count.to_string()))
+    format!("{} {what}{plural}", with_thousands(&count.to_string()))
 }
 
 /// A rate with a decimal; a very low one with as many as it takes.
@@ -57,21 +63,8 @@ fn tenths(rate: f64) -> String {
     if rate < 0.1 {
         format!("{rate:.2e}")
     } else {
-        thousands(&format!("{rate:.1}"))
+        with_thousands(&format!("{rate:.1}"))
     }
-}
-
-/// Decimal digits with commas between thousands.
-pub(super) fn thousands(digits: &str) -> String {
-    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    let mut text = String::with_capacity(digits.len() + 4);
-    for (index, digit) in whole.char_indices() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + fraction
 }
 
 #[cfg(test)]
@@ -98,17 +91,5 @@ mod tests {
             line.ends_with(" 1.00e-300 queries/s (less than 1 % of the fleet's allocation)"),
             "{line}"
         );
-    }
-
-    #[test]
-    fn thousands_are_told_apart() {
-        for (digits, expected) in [
-            ("0", "0"),
-            ("999.5", "999.5"),
-            ("1000", "1,000"),
-            ("1234567.25", "1,234,567.25"),
-        ] {
-            assert_eq!(thousands(digits), expected);
-        }
     }
 }

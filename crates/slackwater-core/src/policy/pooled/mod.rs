@@ -141,7 +141,7 @@ impl<R: PoolRule> Pooled<R> {
             return Some((choice, Some(best.index)));
         }
         let choice = Choice {
-            replica: client.fleet.random(query, draw)?,
+            replica: client.random(now, query, draw)?,
             reason: client.fleet.reason_or_panic(PickReason::Fallback),
             rif_limit,
             candidates,

@@ -21,11 +21,11 @@ impl<K: Keep> Policy for Probed<K> {
         if self.client.fleet.add(replica) {
             self.probing.add(replica);
             self.probing.begin_rest(now);
-            self.locals.add(replica);
-            if self.client.config.local_only {
-                self.locals.begin_silence(replica);
-            }
+            self.client.locals.add(replica);
             self.kept.add_replica(replica);
+            if self.client.config.local_only {
+                self.begin_silence(replica);
+            }
             self.fleet_changed(replica);
         }
     }
@@ -34,7 +34,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.tick(now);
         if self.client.fleet.remove(replica) {
             self.probing.remove(replica);
-            self.locals.remove(replica);
+            self.watch_silences(|client| client.locals.remove(replica));
             self.kept.remove_replica(replica);
             self.fleet_changed(replica);
         }
@@ -62,7 +62,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.kept
             .handle_sent(query, &choice, &mut self.client, draw);
         let mut ticket = Ticket::new(choice.replica, now);
-        self.locals.query_sent(now, &mut ticket);
+        self.client.locals.query_sent(now, &mut ticket);
         Decision::Pick(Pick {
             ticket,
             reason: choice.reason,
@@ -78,7 +78,7 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.tick(now);
         let replica = ticket.replica();
         self.client.fleet.query_done(replica);
-        self.locals.query_done(now, &mut ticket, outcome);
+        self.client.locals.query_done(now, &mut ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
             self.kept.handle_head(now, replica, head);
         }
@@ -89,7 +89,7 @@ impl<K: Keep> Policy for Probed<K> {
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
-        self.locals.head_ready(now, ticket, outcome);
+        self.client.locals.head_ready(now, ticket, outcome);
         if let Some(head) = ticket.end_latency(now, outcome) {
             self.kept.handle_head(now, ticket.replica(), head);
         }
@@ -120,7 +120,13 @@ impl<K: Keep> Policy for Probed<K> {
             return;
         }
         self.heard(now, replica, report);
-        self.keep_report(now, replica, report, false, draw);
+        match self.client.locals.own_load(now, replica) {
+            Some(own) if K::COMPARES_ALL => {
+                let report = LoadReport::new(report.rif, own.latency);
+                self.keep_report(now, replica, &report, true, draw);
+            }
+            _ => self.keep_report(now, replica, report, false, draw),
+        }
     }
 
     fn handle_probe_unsent(&mut self, probe: ProbeId) {
@@ -163,7 +169,7 @@ impl<K: Keep> Policy for Probed<K> {
     fn snapshot(&self, now: Instant) -> Snapshot {
         let now = self.latest.max(now);
         let fresh = |view: &PooledView| view.age < self.client.config.report_age_max;
-        let silent = |replica: ReplicaId| self.locals.is_silent(replica);
+        let silent = |replica: ReplicaId| self.client.locals.is_silent(replica);
         Snapshot {
             replicas: self.client.fleet.views(silent),
             pool: self

@@ -3,8 +3,11 @@
 //! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent*. Its probes are answered here,
 //! from a tracker of the client's own queries to it. The client's own RIF is lower than the replica's true one by what
 //! other clients have in flight there; that part is estimated from the replicas that do answer, as the mean of what they
-//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean of the true RIF given
-//! one's own: silent replicas are then neither starved nor flooded.
+//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean of the
+//! true RIF given one's own: silent replicas are then neither starved nor flooded.
+//!
+//! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
+//! watch its queries to all of them while any is silent.
 
 use crate::policy::query::{Outcome, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -26,10 +29,10 @@ pub(super) const SILENT_PROBE_INTERVAL_NS: u64 = 1_000_000_000;
 /// Latencies that a client remembers for each silent replica.
 const SAMPLE_CAPACITY: usize = 16;
 
-/// A query as the tracker of a silent replica saw it.
+/// A query as the tracker of its replica saw it.
 #[derive(Debug)]
 pub(in crate::policy) struct LocalArrival {
-    silence: u32,
+    watch: u32,
     arrival: Arrival,
 }
 
@@ -38,37 +41,60 @@ pub(in crate::policy) struct LocalArrival {
 struct Hearing {
     answered_at: Option<Instant>,
     lost_in_a_row: u8,
+    silent: bool,
     /// A silent replica is not offered before this.
     unreachable_until: Instant,
+    /// When a probe of it was last answered here.
+    answered_here_at: Option<Instant>,
 }
 
-/// What this client knows itself of a replica that is silent.
+/// What this client knows itself of a replica.
 #[derive(Debug)]
-struct Silent {
-    /// Which silence this is: queries sent during an earlier one do not belong to its tracker.
-    silence: u32,
+struct Own {
+    /// Which watch this is: queries sent during an earlier one do not belong to its tracker.
+    watch: u32,
     tracker: LoadTracker,
 }
 
-/// What this client hears, or does not hear, from each replica.
-#[derive(Debug, Default)]
+/// What this client hears, or does not hear, from each replica, and what it sees itself.
+#[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    silent: ReplicaMap<Box<Silent>>,
+    /// Of each silent replica; if `watches_all`, of all of them while any is silent.
+    own: ReplicaMap<Box<Own>>,
+    watches_all: bool,
     /// How many replicas are silent; while none is, queries are none of this module's business.
     silent_now: usize,
-    silences: u32,
+    watches: u32,
     others: OthersEstimate,
+    /// No silent replica is out of reach from then on; looked at before searching.
+    out_of_reach_until: Instant,
 }
 
 impl LocalLoads {
+    pub(super) fn new(watches_all: bool) -> Self {
+        Self {
+            hearings: ReplicaMap::default(),
+            own: ReplicaMap::default(),
+            watches_all,
+            silent_now: 0,
+            watches: 0,
+            others: OthersEstimate::default(),
+            out_of_reach_until: Instant::EPOCH,
+        }
+    }
+
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
+        if self.watches_all && self.silent_now > 0 {
+            self.watch(replica);
+        }
     }
 
     pub(super) fn remove(&mut self, replica: ReplicaId) {
-        self.hearings.remove(replica);
         self.end_silence(replica);
+        self.own.remove(replica);
+        self.hearings.remove(replica);
     }
 
     /// Of so many replicas, none is heard.
@@ -76,62 +102,94 @@ impl LocalLoads {
         self.silent_now == known
     }
 
+    pub(super) fn any_silent(&self) -> bool {
+        self.silent_now > 0
+    }
+
+    pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
+        self.silent_now > 0 && self.hearings.find(replica).is_some_and(|it| it.silent)
+    }
+
+    /// Whether any silent replica may be out of reach.
+    pub(super) fn any_out_of_reach(&self, now: Instant) -> bool {
+        self.silent_now > 0 && now < self.out_of_reach_until
+    }
+
+    /// The replica is silent, and could not be reached just now.
+    pub(super) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
+        let hearing = self.hearings.find(replica);
+        hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
+    }
+
+    /// The replica, one of `known`, counts as silent from now on; `false` if it did before.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId, known: &[ReplicaId]) -> bool {
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if !hearing.silent => hearing.silent = true,
+            _ => return false,
+        }
+        self.silent_now += 1;
+        if self.watches_all && self.silent_now == 1 {
+            for &replica in known {
+                self.watch(replica);
+            }
+        } else if !self.watches_all {
+            self.watch(replica);
+        }
+        true
+    }
+
+    /// The replica answers, or is gone.
+    fn end_silence(&mut self, replica: ReplicaId) {
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if hearing.silent => hearing.silent = false,
+            _ => return,
+        }
+        self.silent_now -= 1;
+        if !self.watches_all {
+            self.own.remove(replica);
+        } else if self.silent_now == 0 {
+            self.own = ReplicaMap::default();
+        }
+    }
+
+    /// From now on the client keeps track of its queries to the replica.
+    fn watch(&mut self, replica: ReplicaId) {
+        self.watches = self.watches.wrapping_add(1);
+        let config = TrackerConfig {
+            sample_capacity: SAMPLE_CAPACITY,
+            ..TrackerConfig::default()
+        };
+        let own = Own {
+            watch: self.watches,
+            tracker: LoadTracker::new(&config),
+        };
+        self.own.insert(replica, Box::new(own));
+    }
+
+    /// The replica has answered.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
+        self.end_silence(replica);
+        if let Some(hearing) = self.hearings.find_mut(replica) {
+            hearing.answered_at = Some(now);
+            hearing.lost_in_a_row = 0;
+            hearing.unreachable_until = Instant::EPOCH;
+        }
+    }
+
+    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is at most the RIF limit: one replica
+    /// that is overloaded, or lies, shall not stand for all.
+    pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
+        self.others
+            .record(rif.count().saturating_sub(own_in_flight));
+    }
+
     /// What was heard of other clients tells nothing any more.
     pub(super) fn forget_others(&mut self) {
         self.others = OthersEstimate::default();
     }
 
-    pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
-        self.silent_now > 0 && self.silent.find(replica).is_some()
-    }
-
-    /// The replica counts as silent from now on; `false` if it did before.
-    pub(super) fn begin_silence(&mut self, replica: ReplicaId) -> bool {
-        if self.is_silent(replica) {
-            return false;
-        }
-        self.silent_now += 1;
-        self.silences = self.silences.wrapping_add(1);
-        let config = TrackerConfig {
-            sample_capacity: SAMPLE_CAPACITY,
-            ..TrackerConfig::default()
-        };
-        let silent = Silent {
-            silence: self.silences,
-            tracker: LoadTracker::new(&config),
-        };
-        self.silent.insert(replica, Box::new(silent));
-        true
-    }
-
-    fn end_silence(&mut self, replica: ReplicaId) {
-        if self.silent_now > 0 && self.silent.remove(replica).is_some() {
-            self.silent_now -= 1;
-        }
-    }
-
-    /// The replica has answered; `own_in_flight` of what it reports is this client's. `rif` is at most the RIF limit: one
-    /// replica that is overloaded, or lies, shall not stand for all.
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        rif: Rif,
-        own_in_flight: u32,
-    ) {
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            *hearing = Hearing {
-                answered_at: Some(now),
-                ..Hearing::default()
-            };
-            self.others
-                .record(rif.count().saturating_sub(own_in_flight));
-            self.end_silence(replica);
-        }
-    }
-
-    /// A probe was lost; `true` if that makes the replica silent.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> bool {
+    /// A probe was lost; `true` if that makes the replica, one of `known`, silent.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, known: &[ReplicaId]) -> bool {
         let Some(hearing) = self.hearings.find_mut(replica) else {
             return false;
         };
@@ -139,17 +197,17 @@ impl LocalLoads {
         let long_silent = hearing
             .answered_at
             .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica)
+        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, known)
     }
 
     /// A query goes to the replica.
     pub(super) fn query_sent(&mut self, now: Instant, ticket: &mut Ticket) {
         if self.silent_now > 0
-            && let Some(silent) = self.silent.find(ticket.replica())
+            && let Some(own) = self.own.find(ticket.replica())
         {
-            let arrival = silent.tracker.arrive(now);
+            let arrival = own.tracker.arrive(now);
             ticket.local = Some(LocalArrival {
-                silence: silent.silence,
+                watch: own.watch,
                 arrival,
             });
         }
@@ -162,12 +220,13 @@ impl LocalLoads {
             && let Some(hearing) = self.hearings.find_mut(replica)
         {
             hearing.unreachable_until = now + UNREACHABLE_PAUSE;
+            self.out_of_reach_until = hearing.unreachable_until;
         }
         let Some(local) = ticket.local.take() else {
             return;
         };
-        if let Some(silent) = self.current(replica, &local) {
-            silent.tracker.finish(now, local.arrival, end_of(outcome));
+        if let Some(own) = self.current(replica, &local) {
+            own.tracker.finish(now, local.arrival, end_of(outcome));
         }
     }
 
@@ -175,31 +234,59 @@ impl LocalLoads {
     pub(super) fn head_ready(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local
-            && let Some(silent) = self.current(replica, local)
+            && let Some(own) = self.current(replica, local)
         {
             let end = end_of(outcome);
-            silent.tracker.head_ready(now, &mut local.arrival, end);
+            own.tracker.head_ready(now, &mut local.arrival, end);
         }
     }
 
-    /// The silence that a query was sent in, if it still lasts.
-    fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Silent> {
-        let silent = self.silent.find(replica)?;
-        (silent.silence == local.silence).then_some(silent)
+    /// The watch that a query was sent in, if it still lasts.
+    fn current(&self, replica: ReplicaId, local: &LocalArrival) -> Option<&Own> {
+        let own = self.own.find(replica)?;
+        (own.watch == local.watch).then_some(own)
     }
 
-    /// A silent replica's probe, answered from the client's own knowledge; `None` if it is not silent, or could not be
-    /// reached just now.
-    pub(super) fn report(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
-        let silent = self.silent.find(replica)?;
-        let hearing = self.hearings.find(replica)?;
+    /// What this client knows itself of a replica that it watches; its RIF is the client's own.
+    pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
+        Some(self.own.find(replica)?.tracker.report(now))
+    }
+
+    /// A silent replica's probe, answered from the client's own knowledge, or why it is not.
+    ///
+    /// Not more often than a replica that answers would be asked: local reports cost no round trip, and would otherwise
+    /// crowd the others out of a pool.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        interval_ns: u64,
+    ) -> Result<LoadReport, Unanswered> {
+        let hearing = self
+            .hearings
+            .find_mut(replica)
+            .ok_or(Unanswered::OutOfReach)?;
         if now < hearing.unreachable_until {
-            return None;
+            return Err(Unanswered::OutOfReach);
         }
-        let mut report = silent.tracker.report(now);
+        let last = hearing.answered_here_at;
+        if last.is_some_and(|last| now.ns_since(last) < interval_ns) {
+            return Err(Unanswered::Interval);
+        }
+        hearing.answered_here_at = Some(now);
+        let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
         report.rif = Rif::new(report.rif.count().saturating_add(self.others.mean()));
-        Some(report)
+        Ok(report)
     }
+}
+
+/// Why a silent replica's probe is not answered here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// It could not be reached just now.
+    OutOfReach,
+    /// It has been answered for a moment ago.
+    Interval,
 }
 
 fn end_of(outcome: Outcome) -> End {

@@ -22,7 +22,7 @@ mod sounding;
 pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
-use crate::draw::Draw;
+use crate::draw::{Draw, below};
 use crate::fixed::Accumulator;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView};
@@ -41,6 +41,9 @@ use rif_limit::RifDistribution;
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
+    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any of
+    /// them is silent, all reports come with the client's own latencies, and are marked local. `[A13]`
+    const COMPARES_ALL: bool = false;
 
     /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
     fn choose(
@@ -82,6 +85,11 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, head);
     }
 
+    /// From now on some replica is silent, or none is any more. `[A13]`
+    fn silence_changed(&mut self, any_silent: bool) {
+        let _ = any_silent;
+    }
+
     /// A replica has joined, of which nothing is known.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
@@ -118,7 +126,7 @@ pub struct Choice {
 }
 
 /// What a client knows besides the reports that its policy keeps.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Client {
     pub(in crate::policy) config: PrequalConfig,
     pub(in crate::policy) fleet: Fleet,
@@ -127,12 +135,14 @@ pub struct Client {
     reported: RifDistribution,
     /// RIF of silent replicas, as estimated; the limit comes from it only while no replica reports.
     estimated: RifDistribution,
+    locals: LocalLoads,
 }
 
 impl Client {
-    fn new(config: PrequalConfig) -> Self {
+    fn new(config: PrequalConfig, locals: LocalLoads) -> Self {
         Self {
             config,
+            locals,
             fleet: Fleet::default(),
             counters: Counters::default(),
             reported: RifDistribution::new(),
@@ -149,6 +159,32 @@ impl Client {
         };
         distribution.limit(self.config.rif_limit_quantile)
     }
+
+    /// A uniformly random replica that the query may go to: those that are silent and out of reach only if there is no
+    /// other. `[A8]` `[A13]`
+    pub(in crate::policy) fn random(
+        &self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<ReplicaId> {
+        if !self.locals.any_out_of_reach(now) {
+            return self.fleet.random(query, draw);
+        }
+        let within_reach = || {
+            let choice = self.fleet.choice().iter().copied();
+            choice.filter(|&replica| query.allows(replica) && !self.is_out_of_reach(now, replica))
+        };
+        match u32::try_from(within_reach().count()) {
+            Ok(0) | Err(_) => self.fleet.random(query, draw),
+            Ok(count) => within_reach().nth(below(draw, count) as usize),
+        }
+    }
+
+    /// The replica is silent, and could not be reached just now: the last to try. `[A13]`
+    pub(in crate::policy) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
+        self.locals.any_out_of_reach(now) && self.locals.is_out_of_reach(now, replica)
+    }
 }
 
 /// A policy with asynchronous probes.
@@ -158,7 +194,6 @@ pub struct Probed<K> {
     client: Client,
     kept: K,
     probing: Probing,
-    locals: LocalLoads,
     probes_owed: Accumulator,
     /// The latest time seen. The order of reports, and every age, rely on time that does not step back.
     latest: Instant,
@@ -183,11 +218,10 @@ impl<K: Keep> Probed<K> {
             },
             kept,
             probing: Probing::new(&config),
-            locals: LocalLoads::default(),
             probes_owed: Accumulator::default(),
             latest: Instant::EPOCH,
             lost: Vec::with_capacity(usize::from(config.probes_outstanding_max)),
-            client: Client::new(config),
+            client: Client::new(config, LocalLoads::new(K::COMPARES_ALL)),
         }
     }
 

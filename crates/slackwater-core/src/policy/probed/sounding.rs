@@ -1,9 +1,9 @@
 //! A policy and its probes: which go out, which are answered here, and what it means when one is answered or lost.
 //! `[A2]` `[A4]` `[A13]`
 
-use super::local::SILENT_PROBE_INTERVAL_NS;
+use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
-use super::{Keep, Probed};
+use super::{Client, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::probe::Probe;
 use crate::replica::ReplicaId;
@@ -14,7 +14,7 @@ impl<K: Keep> Probed<K> {
     /// The next probe to send; silent replicas on the way to it are answered for. `[A2]`
     pub(super) fn next_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         while let Some(replica) = self.probing.next_target(self.client.fleet.known(), draw) {
-            let probe = if self.locals.is_silent(replica) {
+            let probe = if self.client.locals.is_silent(replica) {
                 self.probe_silent(now, replica, draw)
             } else {
                 self.probe(now, replica)
@@ -30,26 +30,31 @@ impl<K: Keep> Probed<K> {
 
     /// A replica has answered a probe.
     pub(super) fn heard(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let client = &mut self.client;
-        let ordinary = client
-            .rif_limit()
-            .map_or(report.rif, |limit| report.rif.min(limit));
-        let own_in_flight = client.fleet.in_flight(replica);
-        self.locals.answered(now, replica, ordinary, own_in_flight);
-        if client.fleet.is_draining(replica) != report.draining
-            && client.fleet.set_draining(replica, report.draining)
+        let ordinary = (self.client.rif_limit()).map_or(report.rif, |limit| report.rif.min(limit));
+        self.watch_silences(|client| client.locals.answered(now, replica));
+        if self.client.fleet.is_draining(replica) != report.draining
+            && (self.client.fleet).set_draining(replica, report.draining)
         {
             self.fleet_changed(replica);
         }
-        if !report.draining {
+        let client = &mut self.client;
+        if client.fleet.is_available(replica) {
             // Whoever runs empty tells nothing of how busy the others are.
-            self.client.reported.record(report.rif);
+            let own_in_flight = client.fleet.in_flight(replica);
+            client.locals.heard_of_others(ordinary, own_in_flight);
+        }
+        if !report.draining {
+            client.reported.record(report.rif);
         }
     }
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        if self.locals.lost(now, replica) {
+        let falls_silent = self.watch_silences(|client| {
+            let known = client.fleet.known();
+            client.locals.lost(now, replica, known)
+        });
+        if falls_silent {
             // What it said of itself before it fell silent does not hold for ever.
             if self.client.fleet.set_draining(replica, false) {
                 self.fleet_changed(replica);
@@ -58,15 +63,33 @@ impl<K: Keep> Probed<K> {
         }
     }
 
+    /// The replica is silent from the beginning.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
+        self.watch_silences(|client| {
+            let known = client.fleet.known();
+            client.locals.begin_silence(replica, known)
+        });
+    }
+
+    /// Does what may begin or end a silence, and tells if it was the first or the last.
+    pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
+        let before = self.client.locals.any_silent();
+        let changed = change(&mut self.client);
+        let after = self.client.locals.any_silent();
+        if before != after {
+            self.kept.silence_changed(after);
+        }
+        changed
+    }
+
     /// When no replica answers any more, what they last said, and what was estimated from it, is not what silent ones are
     /// to be compared with. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
-        if !self.client.reported.is_empty()
-            && self.locals.all_silent(self.client.fleet.known().len())
-        {
-            self.client.reported.clear();
-            self.client.estimated.clear();
-            self.locals.forget_others();
+        let client = &mut self.client;
+        if !client.reported.is_empty() && client.locals.all_silent(client.fleet.known().len()) {
+            client.reported.clear();
+            client.estimated.clear();
+            client.locals.forget_others();
         }
     }
 
@@ -89,16 +112,21 @@ impl<K: Keep> Probed<K> {
         replica: ReplicaId,
         draw: &mut dyn Draw,
     ) -> Option<Probe> {
-        if let Some(report) = self.locals.report(now, replica) {
-            self.client.counters.probes_local += 1;
-            self.client.estimated.record(report.rif);
-            self.keep_report(now, replica, &report, true, draw);
+        let interval_ns = self.spans.probe_interval_min;
+        match self.client.locals.answer(now, replica, interval_ns) {
+            Ok(report) => {
+                self.client.counters.probes_local += 1;
+                self.client.estimated.record(report.rif);
+                self.keep_report(now, replica, &report, true, draw);
+            }
+            Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,
+            Err(Unanswered::OutOfReach) => {}
         }
         if self.client.config.local_only {
             return None;
         }
-        // What does not go to a silent replica was not skipped: it has been answered.
-        let interval_ns = self.spans.probe_interval_min.max(SILENT_PROBE_INTERVAL_NS);
+        // What does not go to a silent replica was not skipped: it has been answered here, or that was.
+        let interval_ns = interval_ns.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
             .send(now, replica, interval_ns, self.spans.probe_deadline)
             .ok()

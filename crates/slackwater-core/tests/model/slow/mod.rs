@@ -44,6 +44,8 @@ struct Replica {
     answered_at: Option<Instant>,
     lost_in_a_row: u32,
     unreachable_until: Instant,
+    /// When a probe of it was last answered locally.
+    answered_here_at: Option<Instant>,
     /// There while it is silent.
     tracker: Option<LoadTracker>,
     silences: u32,
@@ -90,7 +92,7 @@ pub(crate) struct SlowPrequal {
     responses: Vec<u32>,
     /// Every local estimate's RIF, ever.
     estimates: Vec<u32>,
-    /// Every response's RIF beyond the client's own, ever.
+    /// RIF beyond the client's own in every response of an available replica, ever.
     others: Vec<u32>,
     /// First tries so far, and removals by rate so far.
     queries: u64,
@@ -268,9 +270,9 @@ impl SlowPrequal {
         {
             if !self.responses.is_empty() {
                 self.estimates.clear();
+                self.others.clear();
             }
             self.responses.clear();
-            self.others.clear();
         }
     }
 

@@ -37,7 +37,8 @@ impl SlowPrequal {
             .collect()
     }
 
-    fn random(&self, avoid: &[ReplicaId], draw: &mut dyn Draw) -> Option<ReplicaId> {
+    /// The silent that were not reached just now come last. `[A13]`
+    fn random(&self, now: Instant, avoid: &[ReplicaId], draw: &mut dyn Draw) -> Option<ReplicaId> {
         let of = |from: &[ReplicaId], draw: &mut dyn Draw| {
             let allowed: Vec<_> = from
                 .iter()
@@ -53,6 +54,18 @@ impl SlowPrequal {
         } else {
             &self.available
         };
+        let out_of_reach = |id: &ReplicaId| {
+            let it = &self.replicas[id];
+            it.tracker.is_some() && now < it.unreachable_until
+        };
+        let within_reach: Vec<_> = first
+            .iter()
+            .filter(|id| !out_of_reach(id))
+            .copied()
+            .collect();
+        if within_reach.iter().any(|id| !avoid.contains(id)) {
+            return of(&within_reach, draw);
+        }
         of(first, draw).or_else(|| of(&self.known, draw))
     }
 
@@ -90,7 +103,7 @@ impl SlowPrequal {
                     },
                 )
             }
-            None => match self.random(avoid, draw) {
+            None => match self.random(now, avoid, draw) {
                 Some(replica) if self.available.is_empty() => (replica, PickReason::Panic),
                 Some(replica) => (replica, PickReason::Fallback),
                 None => {

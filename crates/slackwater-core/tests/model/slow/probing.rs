@@ -86,23 +86,26 @@ impl SlowPrequal {
         !out && !soon && !full
     }
 
-    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there.
+    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
-        let it = &self.replicas[&target];
+        let others = self.others.iter().rev().take(64);
+        let others: Vec<u64> = others.map(|&others| u64::from(others)).collect();
+        let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
             return;
         }
+        let interval = self.settings.probe_interval_min;
+        let last = it.answered_here_at;
+        if last.is_some_and(|at| now.saturating_since(at) < interval) {
+            self.counters.probes_skipped_interval += 1;
+            return;
+        }
+        it.answered_here_at = Some(now);
         let mut report = it.tracker.as_ref().expect("silent").report(now);
-        let recent: Vec<u64> = self
-            .others
-            .iter()
-            .rev()
-            .take(64)
-            .map(|&o| u64::from(o))
-            .collect();
-        let k = recent.len().max(1) as u64;
-        let mean = (2 * recent.iter().sum::<u64>() + k) / (2 * k);
-        report.rif = Rif::new(report.rif.count() + u32::try_from(mean).expect("small"));
+        let k = others.len().max(1) as u64;
+        let mean = (2 * others.iter().sum::<u64>() + k) / (2 * k);
+        let rif = u64::from(report.rif.count()) + mean;
+        report.rif = Rif::new(u32::try_from(rif).unwrap_or(u32::MAX));
         self.counters.probes_local += 1;
         self.estimates.push(report.rif.count());
         self.pool_report(now, target, &report, true, draw);
@@ -173,12 +176,14 @@ impl SlowPrequal {
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
         let ordinary = limit.map_or(report.rif, |limit| report.rif.min(limit));
-        self.others
-            .push(ordinary.count().saturating_sub(it.in_flight));
+        let others = ordinary.count().saturating_sub(it.in_flight);
         if !report.draining {
             self.responses.push(report.rif.count());
         }
         self.settle_availability(replica);
+        if self.available.contains(&replica) {
+            self.others.push(others);
+        }
         self.pool_report(now, replica, report, false, draw);
     }
 

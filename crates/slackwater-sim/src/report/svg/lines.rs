@@ -83,15 +83,18 @@ fn vertical(chart: &Chart, lines: &[Line]) -> Scale {
     let log = chart.y.log;
     let points = || lines.iter().flat_map(|line| &line.points).map(|&(_, y)| y);
     let of_points = Scale::new(points(), log, Ends::Tight, 6);
+    // Of what cannot be negative, such as errors, no interval says that it might.
+    let can_be_negative = points().any(|y| y < 0.0);
+    let floor = if can_be_negative { f64::MIN } else { 0.0 };
     let (least, most) = (
-        of_points.value_at(-WIDEN_MAX),
+        of_points.value_at(-WIDEN_MAX).max(floor),
         of_points.value_at(1.0 + WIDEN_MAX),
     );
     let intervals = lines.iter().flat_map(|line| &line.interval);
     let ends = intervals
         .flat_map(|&(low, high)| [low, high])
         .filter(|end| end.is_finite());
-    let ends = ends.map(|end| end.clamp(least, most));
+    let ends = ends.map(|end| end.clamp(least, most.max(least)));
     Scale::new(points().chain(ends), log, Ends::Round, 6)
 }
 

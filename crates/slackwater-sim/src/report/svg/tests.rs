@@ -222,6 +222,18 @@ fn a_line_is_interrupted_where_there_is_no_value() {
 }
 
 #[test]
+fn an_interval_takes_no_axis_below_zero_where_no_value_is() {
+    let errors = |first: f64| {
+        let mut errors = line("errors", &[(1.0, first), (2.0, 3.0)]);
+        errors.interval = vec![(-4.0, 4.0), (-2.0, 8.0)];
+        drawn(&chart("Errors", Plot::Lines(vec![errors])))
+    };
+    let labels = |picture: &str| picture.contains(">−");
+    assert!(!labels(&errors(0.0)));
+    assert!(labels(&errors(-0.5)), "a value is");
+}
+
+#[test]
 fn an_interval_beyond_the_scale_has_no_cap_there() {
     let caps = |interval: (f64, f64)| {
         let mut line = line("a", &[(1.0, 100.0), (2.0, 110.0)]);

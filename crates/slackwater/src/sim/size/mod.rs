@@ -19,6 +19,7 @@ use crate::fault::Fault;
 use crate::output::print;
 use scale::scaled;
 use search::Search;
+use slackwater_sim::report::with_thousands;
 use slackwater_sim::runner::{Job, run_all};
 use slackwater_sim::{Measured, PolicyChoice, Scenario};
 use slo::Slo;
@@ -189,11 +190,7 @@ impl Question {
         if tries.is_empty() {
             return false;
         }
-        let told: Vec<_> = tries
-            .iter()
-            .map(|&(index, replicas)| format!("{} {replicas}", sizings[index].policy.name))
-            .collect();
-        let what = format!("trying {}", told.join(", "));
+        let what = told(&tries, sizings);
         let progress = |progress| meter.try_out(&what, progress);
         let mut runs = run_all(&jobs, self.effort.threads, &progress, stop.flag()).into_iter();
         for (index, replicas) in tries {
@@ -220,7 +217,7 @@ impl Question {
                 std::io::stderr(),
                 "warning: {} is decided by fewer than ten of some {} queries a seed; raise --seconds",
                 slo.name(),
-                summary::thousands(&queries.to_string())
+                with_thousands(&queries.to_string())
             );
         }
     }
@@ -251,4 +248,56 @@ impl Sizing {
 /// Whether every objective holds on every seed.
 fn is_enough(runs: &[Measured], slos: &[Slo]) -> bool {
     runs.iter().all(|run| slos.iter().all(|slo| slo.holds(run)))
+}
+
+/// `8 replicas under prequal, random; 9 under least_loaded`; of many policies, how many.
+fn told(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
+    const NAMED_MAX: usize = 4;
+    let mut by_number = BTreeMap::<usize, Vec<&str>>::new();
+    for &(index, replicas) in tries {
+        let names = by_number.entry(replicas).or_default();
+        names.push(&sizings[index].policy.name);
+    }
+    let parts = by_number
+        .iter()
+        .enumerate()
+        .map(|(part, (&replicas, names))| {
+            let number = match part {
+                0 => summary::counted(replicas, "replica"),
+                _ => with_thousands(&replicas.to_string()),
+            };
+            match names.len() {
+                many if many > NAMED_MAX => format!("{number} under {many} policies"),
+                _ => format!("{number} under {}", names.join(", ")),
+            }
+        });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_is_told_by_number() {
+        let sizings: Vec<_> = PolicyChoice::names()
+            .take(7)
+            .filter_map(PolicyChoice::named)
+            .map(|policy| Sizing {
+                policy,
+                search: Search::new(1, 1, 1),
+                tried: BTreeMap::new(),
+            })
+            .collect();
+        let names: Vec<_> = sizings.iter().map(|sizing| &sizing.policy.name).collect();
+        assert_eq!(
+            told(&[(0, 8), (1, 9), (2, 8)], &sizings),
+            format!(
+                "8 replicas under {}, {}; 9 under {}",
+                names[0], names[2], names[1]
+            )
+        );
+        let same: Vec<_> = (0..5).map(|index| (index, 1)).collect();
+        assert_eq!(told(&same, &sizings), "1 replica under 5 policies");
+    }
 }

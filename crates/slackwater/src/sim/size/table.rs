@@ -1,11 +1,12 @@
 //! The answer of `slackwater sim size` as a table.
 
-use super::super::summary::{counted, thousands};
+use super::super::summary::counted;
 use super::slo::{Reached, Slo};
 use super::{Question, Sizing, is_enough};
 use core::fmt::Write;
 use core::time::Duration;
 use slackwater_sim::Measured;
+use slackwater_sim::report::with_thousands;
 use slackwater_sim::scenario::Load;
 
 /// The table, under a line that says what was asked.
@@ -23,7 +24,7 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
     let _ = writeln!(
         text,
         "Replicas needed at {} queries/s from {} for {}, {each}{seeds}; worst seed shown\n",
-        thousands(&format!("{rate:.1}")),
+        with_thousands(&format!("{rate:.1}")),
         counted(clients.len(), "client"),
         slos.join(" and "),
     );
@@ -47,22 +48,31 @@ pub(super) fn text(question: &Question, sizings: &[Sizing], most: usize) -> Stri
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    let remarks: Vec<_> = sizings
+    let none: Vec<_> = sizings
         .iter()
-        .filter_map(|sizing| remark(question, sizing, most))
+        .filter(|sizing| sizing.search.answer().is_none())
+        .map(|sizing| sizing.policy.name.as_str())
         .collect();
+    let mut remarks: Vec<_> = sizings
+        .iter()
+        .filter_map(|sizing| luck(question, sizing))
+        .collect();
+    if !none.is_empty() {
+        remarks.push(format!(
+            "no number up to {most} is enough under {}",
+            none.join(", ")
+        ));
+    }
     if !remarks.is_empty() {
         let _ = writeln!(text, "\n{}", remarks.join("\n"));
     }
     text
 }
 
-/// What the row does not say: that nothing was enough, or that more replicas are not always better.
-fn remark(question: &Question, sizing: &Sizing, most: usize) -> Option<String> {
+/// That a smaller number would have been enough, had not a larger one failed.
+fn luck(question: &Question, sizing: &Sizing) -> Option<String> {
     let name = &sizing.policy.name;
-    let Some(answer) = sizing.search.answer() else {
-        return Some(format!("{name}: no number up to {most} is enough"));
-    };
+    let answer = sizing.search.answer()?;
     let lucky = sizing
         .tried
         .range(..answer)
