@@ -225,4 +225,15 @@ mod tests {
         let order: Vec<_> = (0..6).map(|_| arrivals.take().client).collect();
         assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
     }
+
+    #[test]
+    fn second_copies_change_nothing_for_first_ones() {
+        let mut once = Arrivals::new(&scenario(Spread::Poisson, &[1.0]), 1);
+        let mut twice = Arrivals::new(&scenario(Spread::Poisson, &[1.0]), 1);
+        for _ in 0..10 {
+            twice.another_cost();
+            assert_eq!(twice.next_at(), once.next_at());
+            assert_eq!(twice.take(), once.take());
+        }
+    }
 }

@@ -89,3 +89,33 @@ fn below(stream: &mut Stream, bound: u64) -> u64 {
     let product = u128::from(stream.draw()) * u128::from(bound);
     u64::try_from(product >> 64).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::testbed;
+
+    #[test]
+    fn probes_change_nothing_for_queries() {
+        let arrivals = |probes: bool| -> Vec<Time> {
+            let mut network = Network::new(&testbed(), 1);
+            let mut times = Vec::new();
+            for slot in 0..10 {
+                if probes {
+                    network.send_probe(0, Message::Probe(slot));
+                    network.loses_probe();
+                }
+                network.send(0, Message::Query(slot));
+            }
+            while let (at, Some(message)) = (network.next_at(), network.deliver()) {
+                if let Message::Query(_) = message {
+                    times.push(at);
+                }
+            }
+            times
+        };
+        let alone = arrivals(false);
+        assert_eq!(alone.len(), 10);
+        assert_eq!(arrivals(true), alone);
+    }
+}

@@ -158,3 +158,32 @@ fn who_comes_back_is_another_replica_with_another_name() {
     assert!(second.abs_diff(70 + 145 + 100 + 100) <= 3, "{second}");
     assert!(third.abs_diff(70 + 145 + 100 + 100) <= 3, "{third}");
 }
+
+#[test]
+fn who_crashes_while_it_restarts_stays_down() {
+    let mut scenario = with(secs(3), Change::Restart { down_for: secs(2) });
+    let known_after = secs(3);
+    scenario
+        .events
+        .push(event(secs(4), 0, Change::Crash { known_after }));
+    let measured = play(&scenario, "round_robin");
+    // Half of 400 queries are refused, from 3 s until it is known at 7 s; it is not up again at 5 s. One more was there.
+    assert!(
+        (200..=201).contains(&measured.errors),
+        "{}",
+        measured.errors
+    );
+}
+
+#[test]
+fn who_restarts_while_it_drains_does_not_leave() {
+    let leaves_after = secs(4);
+    let mut scenario = with(secs(3), Change::Drain { leaves_after });
+    scenario
+        .events
+        .push(event(secs(4), 0, Change::Restart { down_for: secs(1) }));
+    let measured = play(&scenario, "round_robin");
+    // Every other query of 10 s; half of the 100 of the second in which it was down are refused, and one was there.
+    assert!(measured.queries_by_replica[0].abs_diff(500) <= 1);
+    assert!((50..=51).contains(&measured.errors), "{}", measured.errors);
+}
