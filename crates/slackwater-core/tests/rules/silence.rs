@@ -102,8 +102,9 @@ fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_fligh
     panic!("the silent replica is never offered");
 }
 
-/// The RIF that a silent replica counts with, once it is answered for again.
+/// The RIF that a silent replica counts with, once it is answered for again: however long probes have been out.
 fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
+    world.now += Duration::from_secs(2);
     world.refresh();
     world.rif_of(world.replicas[index])
 }
@@ -173,6 +174,29 @@ fn a13_a_silent_replica_is_answered_for_as_often_as_it_might_be_probed() {
         let counters = world.policy.counters();
         assert_eq!(counters.probes_local, answers);
         assert_eq!(counters.probes_skipped_interval, 99 * answers);
+    }
+}
+
+#[test]
+fn a13_a_silent_replica_is_answered_for_as_often_as_one_that_has_to_answer_first() {
+    let mut world = World::new(2, quiet());
+    let replica = world.replicas[0];
+    fall_silent(&mut world, 1);
+    for round_trip_ms in [30, 10] {
+        for _ in 0..=64 {
+            let probe = world.probe(replica);
+            world.now += round_trip_ms * MS;
+            world.answer(probe, &load(1, 1));
+        }
+        let answers = |world: &World| world.policy.counters().probes_local;
+        world.now += Duration::from_secs(1);
+        world.refresh();
+        let before = answers(&world);
+        for ms in 1..=100 {
+            world.refresh();
+            let expected = before + ms / u64::from(round_trip_ms);
+            assert_eq!(answers(&world), expected, "after {ms} ms");
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
 //! watch its queries to all of them while any is silent.
 
+use super::recent_mean::RecentMean;
 use crate::policy::query::{Outcome, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
@@ -66,7 +67,10 @@ pub(super) struct LocalLoads {
     /// How many replicas are silent; while none is, queries are none of this module's business.
     silent_now: usize,
     watches: u32,
-    others: OthersEstimate,
+    /// What other clients have in flight at a replica, by recent reports.
+    others: RecentMean,
+    /// How long recent probes were out that were answered, in nanoseconds.
+    round_trips: RecentMean,
     /// No silent replica is out of reach from then on; looked at before searching.
     out_of_reach_until: Instant,
 }
@@ -79,7 +83,8 @@ impl LocalLoads {
             watches_all,
             silent_now: 0,
             watches: 0,
-            others: OthersEstimate::default(),
+            others: RecentMean::default(),
+            round_trips: RecentMean::default(),
             out_of_reach_until: Instant::EPOCH,
         }
     }
@@ -166,9 +171,10 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// The replica has answered.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
+    /// The replica has answered a probe sent at `sent_at`.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         self.end_silence(replica);
+        self.round_trips.record(now.ns_since(sent_at));
         if let Some(hearing) = self.hearings.find_mut(replica) {
             hearing.answered_at = Some(now);
             hearing.lost_in_a_row = 0;
@@ -180,12 +186,13 @@ impl LocalLoads {
     /// that is overloaded, or lies, shall not stand for all.
     pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
-            .record(rif.count().saturating_sub(own_in_flight));
+            .record(rif.count().saturating_sub(own_in_flight).into());
     }
 
-    /// What was heard of other clients tells nothing any more.
-    pub(super) fn forget_others(&mut self) {
-        self.others = OthersEstimate::default();
+    /// Nobody answers any more: what was heard of other clients tells nothing, and there is no pace to keep with.
+    pub(super) fn forget_answers(&mut self) {
+        self.others = RecentMean::default();
+        self.round_trips = RecentMean::default();
     }
 
     /// A probe was lost; `true` if that makes the replica, one of `known`, silent.
@@ -254,14 +261,16 @@ impl LocalLoads {
 
     /// A silent replica's probe, answered from the client's own knowledge, or why it is not.
     ///
-    /// Not more often than a replica that answers would be asked: local reports cost no round trip, and would otherwise
-    /// crowd the others out of a pool.
+    /// Not more often than a replica that answers can be asked: local reports cost nothing, and would otherwise crowd the
+    /// others out of a pool. One that answers is asked again after `interval_ns` at the earliest, and not while a probe to
+    /// it is out.
     pub(super) fn answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
+        let pace_ns = interval_ns.max(self.round_trips.mean());
         let hearing = self
             .hearings
             .find_mut(replica)
@@ -270,12 +279,13 @@ impl LocalLoads {
             return Err(Unanswered::OutOfReach);
         }
         let last = hearing.answered_here_at;
-        if last.is_some_and(|last| now.ns_since(last) < interval_ns) {
+        if last.is_some_and(|last| now.ns_since(last) < pace_ns) {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
         let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
-        report.rif = Rif::new(report.rif.count().saturating_add(self.others.mean()));
+        let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
+        report.rif = Rif::new(report.rif.count().saturating_add(others));
         Ok(report)
     }
 }
@@ -294,42 +304,5 @@ fn end_of(outcome: Outcome) -> End {
         Outcome::Success => End::Success,
         Outcome::Failed | Outcome::Unreachable => End::Failed,
         Outcome::Dropped => End::Cancelled,
-    }
-}
-
-/// What other clients have in flight at a replica, on average over recent reports.
-#[derive(Clone, Debug)]
-struct OthersEstimate {
-    ring: [u32; Self::REMEMBERED],
-    sum: u64,
-    next: usize,
-    len: usize,
-}
-
-impl Default for OthersEstimate {
-    fn default() -> Self {
-        Self {
-            ring: [0; Self::REMEMBERED],
-            sum: 0,
-            next: 0,
-            len: 0,
-        }
-    }
-}
-
-impl OthersEstimate {
-    const REMEMBERED: usize = 64;
-
-    fn record(&mut self, others: u32) {
-        self.sum += u64::from(others);
-        self.sum -= u64::from(core::mem::replace(&mut self.ring[self.next], others));
-        self.next = (self.next + 1) % Self::REMEMBERED;
-        self.len = (self.len + 1).min(Self::REMEMBERED);
-    }
-
-    /// Rounded to the nearest; 0 as long as nobody has reported.
-    fn mean(&self) -> u32 {
-        let len = self.len.max(1) as u64;
-        u32::try_from((self.sum + len / 2) / len).unwrap_or(u32::MAX)
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the way of a query, a report, a timeout | `flow` |
 //! | whom to probe, and when | `probing`, `sounding` |
-//! | replicas that answer no probes | `local` |
+//! | replicas that answer no probes | `local`, `recent_mean` |
 //! | which RIF is high, as replicas go | `rif_limit` |
 //! | the best and the worst of what is kept | `rank` |
 
@@ -16,6 +16,7 @@ mod flow;
 mod local;
 mod probing;
 pub(in crate::policy) mod rank;
+mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 

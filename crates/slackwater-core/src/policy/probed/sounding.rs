@@ -28,10 +28,16 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// A replica has answered a probe.
-    pub(super) fn heard(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+    /// A replica has answered a probe sent at `sent_at`.
+    pub(super) fn heard(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        sent_at: Instant,
+        report: &LoadReport,
+    ) {
         let ordinary = (self.client.rif_limit()).map_or(report.rif, |limit| report.rif.min(limit));
-        self.watch_silences(|client| client.locals.answered(now, replica));
+        self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
         if self.client.fleet.is_draining(replica) != report.draining
             && (self.client.fleet).set_draining(replica, report.draining)
         {
@@ -89,7 +95,7 @@ impl<K: Keep> Probed<K> {
         if !client.reported.is_empty() && client.locals.all_silent(client.fleet.known().len()) {
             client.reported.clear();
             client.estimated.clear();
-            client.locals.forget_others();
+            client.locals.forget_answers();
         }
     }
 

@@ -55,6 +55,7 @@ struct Replica {
 struct Outstanding {
     id: ProbeId,
     replica: ReplicaId,
+    sent_at: Instant,
     deadline: Instant,
 }
 
@@ -93,7 +94,9 @@ pub(crate) struct SlowPrequal {
     /// Every local estimate's RIF, ever.
     estimates: Vec<u32>,
     /// RIF beyond the client's own in every response of an available replica, ever.
-    others: Vec<u32>,
+    others: Vec<u64>,
+    /// Round trips of every probe that was answered, ever, in nanoseconds.
+    round_trips: Vec<u64>,
     /// First tries so far, and removals by rate so far.
     queries: u64,
     removals: u64,
@@ -134,6 +137,7 @@ impl SlowPrequal {
             responses: Vec::new(),
             estimates: Vec::new(),
             others: Vec::new(),
+            round_trips: Vec::new(),
             queries: 0,
             removals: 0,
             window: (0, 0),
@@ -271,6 +275,7 @@ impl SlowPrequal {
             if !self.responses.is_empty() {
                 self.estimates.clear();
                 self.others.clear();
+                self.round_trips.clear();
             }
             self.responses.clear();
         }
@@ -298,6 +303,13 @@ impl SlowPrequal {
         };
         self.known.iter().map(view).collect()
     }
+}
+
+/// The mean of the last 64, rounded to the nearest; 0 of none. `[A13]`
+fn recent_mean(all: &[u64]) -> u64 {
+    let recent = &all[all.len().saturating_sub(64)..];
+    let k = recent.len().max(1) as u64;
+    (2 * recent.iter().sum::<u64>() + k) / (2 * k)
 }
 
 fn end_of(outcome: Outcome) -> End {
