@@ -2,9 +2,9 @@
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
-use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Outcome, Policy, Query};
+use slackwater_core::{Quantile, Rif};
 
 /// Every probe is lost until the replica is silent.
 pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
@@ -83,23 +83,35 @@ fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
 
 #[test]
 fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_flight() {
-    let mut world = World::new(8, quiet());
-    for _ in 0..8 {
-        world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10), (2, 10), (2, 10)]);
-        world.report(world.replicas[6], &load(u32::MAX, 10));
-    }
-    fall_silent(&mut world, 7);
-    world.refresh();
-    let silent = world.replicas[7];
-    for _ in 0..1_000 {
-        if let Some(rif) = world.rif_of(silent) {
-            assert!(rif <= 3, "{rif}");
-            return;
+    // Whatever is hot: at 0 everything, at 1 nothing.
+    for rif_limit_quantile in [Quantile::ZERO, quiet().rif_limit_quantile, Quantile::ONE] {
+        let mut world = World::new(
+            8,
+            PrequalSettings {
+                rif_limit_quantile,
+                ..quiet()
+            },
+        );
+        for _ in 0..8 {
+            world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10), (2, 10), (2, 10)]);
+            world.report(world.replicas[6], &load(u32::MAX, 10));
         }
-        world.now += MS;
-        world.refresh();
+        fall_silent(&mut world, 7);
+        assert_eq!(rif_of_silent(&mut world, 7), Some(2));
     }
-    panic!("the silent replica is never offered");
+}
+
+#[test]
+fn a13_of_five_that_answer_a_single_one_does_not_say_what_is_ordinary() {
+    for (answering, expected) in [(5, 2), (4, 8)] {
+        let mut world = World::new(answering + 1, quiet());
+        for _ in 0..40 {
+            world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10)][..answering - 1]);
+            world.report(world.replicas[answering - 1], &load(26, 10));
+        }
+        fall_silent(&mut world, answering);
+        assert_eq!(rif_of_silent(&mut world, answering), Some(expected));
+    }
 }
 
 /// The RIF that a silent replica counts with, once it is answered for again: however long probes have been out.

@@ -182,8 +182,8 @@ impl LocalLoads {
         }
     }
 
-    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is at most the RIF limit: one replica
-    /// that is overloaded, or lies, shall not stand for all.
+    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more than is ordinary: one
+    /// replica that is overloaded, or lies, shall not stand for all.
     pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
             .record(rif.count().saturating_sub(own_in_flight).into());

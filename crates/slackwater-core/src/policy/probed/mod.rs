@@ -24,7 +24,7 @@ pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
-use crate::fixed::Accumulator;
+use crate::fixed::{Accumulator, Quantile};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
@@ -37,6 +37,13 @@ use core::fmt::Debug;
 use local::LocalLoads;
 use probing::Probing;
 use rif_limit::RifDistribution;
+
+/// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or more, a single one cannot say
+/// what is. Not the user's quantile of the RIF limit, by which anything or nothing may be hot. `[A13]` `[Decision 0002]`
+const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
+    Some(quantile) => quantile,
+    None => Quantile::ONE,
+};
 
 /// What a policy keeps of reports, and how it chooses among them.
 pub trait Keep: Debug + Send {
@@ -159,6 +166,12 @@ impl Client {
             &self.reported
         };
         distribution.limit(self.config.rif_limit_quantile)
+    }
+
+    /// A reported RIF as far as it is within what replicas report as a rule. `[A13]`
+    fn ordinary(&self, rif: Rif) -> Rif {
+        let most = self.reported.limit(ORDINARY_QUANTILE);
+        most.map_or(rif, |most| rif.min(most))
     }
 
     /// A uniformly random replica that the query may go to: those that are silent and out of reach only if there is no

@@ -36,7 +36,7 @@ impl<K: Keep> Probed<K> {
         sent_at: Instant,
         report: &LoadReport,
     ) {
-        let ordinary = (self.client.rif_limit()).map_or(report.rif, |limit| report.rif.min(limit));
+        let ordinary = self.client.ordinary(report.rif);
         self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
         if self.client.fleet.is_draining(replica) != report.draining
             && (self.client.fleet).set_draining(replica, report.draining)

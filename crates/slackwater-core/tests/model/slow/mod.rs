@@ -210,14 +210,12 @@ impl SlowPrequal {
         } else {
             &self.responses
         };
-        let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
-        recent.sort_unstable();
-        // The smallest value that at least a share q of the values does not exceed.
-        let enough = |rif: &&u32| {
-            let at_most = recent.iter().filter(|other| other <= rif).count() as u64;
-            at_most * 1_000_000 >= q * recent.len() as u64
-        };
-        recent.iter().find(enough).map(|&rif| Rif::new(rif))
+        quantile(all, q)
+    }
+
+    /// What replicas that answer report as a rule: up to the 0.8 quantile. `[A13]`
+    fn ordinary(&self, rif: Rif) -> Rif {
+        quantile(&self.responses, 800_000).map_or(rif, |most| rif.min(most))
     }
 
     fn view(&self, now: Instant, entry: &Entry) -> PooledView {
@@ -303,6 +301,17 @@ impl SlowPrequal {
         };
         self.known.iter().map(view).collect()
     }
+}
+
+/// Of the last 128 the smallest value that at least a share q of them does not exceed; `None` of none.
+fn quantile(all: &[u32], q: u64) -> Option<Rif> {
+    let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
+    recent.sort_unstable();
+    let enough = |rif: &&u32| {
+        let at_most = recent.iter().filter(|other| other <= rif).count() as u64;
+        at_most * 1_000_000 >= q * recent.len() as u64
+    };
+    recent.iter().find(enough).map(|&rif| Rif::new(rif))
 }
 
 /// The mean of the last 64, rounded to the nearest; 0 of none. `[A13]`

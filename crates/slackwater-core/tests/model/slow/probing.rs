@@ -172,7 +172,7 @@ impl SlowPrequal {
             replica, sent_at, ..
         } = self.outstanding.remove(place);
         self.counters.probes_answered += 1;
-        let limit = self.limit();
+        let ordinary = self.ordinary(report.rif);
         let Some(it) = self.replicas.get_mut(&replica) else {
             self.counters.reports_unknown += 1;
             return;
@@ -183,7 +183,6 @@ impl SlowPrequal {
         (self.round_trips).push(u64::try_from(round_trip).expect("short"));
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
-        let ordinary = limit.map_or(report.rif, |limit| report.rif.min(limit));
         let others = ordinary.count().saturating_sub(it.in_flight);
         if !report.draining {
             self.responses.push(report.rif.count());
