@@ -50,6 +50,52 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
 }
 
 #[test]
+fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_is() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    let served = world.pick().ticket;
+    world.now += 5 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, served, Outcome::Success);
+    // One waits for 1.2 s, and meanwhile another does not get there.
+    let waits = world.pick().ticket;
+    let start = world.now;
+    let lost = world.pick().ticket;
+    world.now += 100 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, lost, Outcome::Unreachable);
+    world.now += 1_099 * MS;
+    world.refresh();
+    assert_eq!(
+        (world.pool()[0].latency, world.pool()[0].rif.count()),
+        (Some(1_200 * MS), 1),
+        "no progress"
+    );
+    assert_eq!(world.now, start + 1_200 * MS);
+    world
+        .policy
+        .handle_query_done(world.now, waits, Outcome::Failed);
+    // One that takes 100 ms to fail on the way is no sign of a stop, either.
+    let lost = world.pick().ticket;
+    world.now += 100 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, lost, Outcome::Unreachable);
+    world.now += 1_000 * MS;
+    world.refresh();
+    assert_eq!(
+        (world.pool()[0].latency, world.pool()[0].rif.count()),
+        (Some(5 * MS), 0),
+        "no stop"
+    );
+}
+
+#[test]
 fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);

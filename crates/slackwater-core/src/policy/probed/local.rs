@@ -233,7 +233,10 @@ impl LocalLoads {
             return;
         };
         if let Some(own) = self.current(replica, &local) {
-            own.tracker.finish(now, local.arrival, end_of(outcome));
+            match end_of(outcome) {
+                Some(end) => own.tracker.finish(now, local.arrival, end),
+                None => own.tracker.withdraw(local.arrival),
+            }
         }
     }
 
@@ -242,8 +245,8 @@ impl LocalLoads {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local
             && let Some(own) = self.current(replica, local)
+            && let Some(end) = end_of(outcome)
         {
-            let end = end_of(outcome);
             own.tracker.head_ready(now, &mut local.arrival, end);
         }
     }
@@ -299,10 +302,12 @@ pub(super) enum Unanswered {
     Interval,
 }
 
-fn end_of(outcome: Outcome) -> End {
+/// How a query ended for its replica; `None` if that never saw it.
+fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
-        Outcome::Success => End::Success,
-        Outcome::Failed | Outcome::Unreachable => End::Failed,
-        Outcome::Dropped => End::Cancelled,
+        Outcome::Success => Some(End::Success),
+        Outcome::Failed => Some(End::Failed),
+        Outcome::Dropped => Some(End::Cancelled),
+        Outcome::Unreachable => None,
     }
 }

@@ -248,7 +248,11 @@ impl SlowPrequal {
         if silence != it.silences {
             return;
         }
-        tracker.finish(now, arrival, end_of(outcome));
+        if outcome == Outcome::Unreachable {
+            tracker.withdraw(arrival);
+        } else {
+            tracker.finish(now, arrival, end_of(outcome));
+        }
     }
 
     /// A stream whose head is out is no sign of a stop. `[T4]`
