@@ -96,6 +96,22 @@ fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_
 }
 
 #[test]
+fn a13_queries_sent_before_the_silence_count() {
+    let mut world = World::new(1, quiet());
+    let mut out: Vec<_> = (0..5).map(|_| world.pick().ticket).collect();
+    fall_silent(&mut world, 0);
+    assert_eq!(rif_of_silent(&mut world, 0), Some(5));
+    out.push(world.pick().ticket);
+    assert_eq!(rif_of_silent(&mut world, 0), Some(6));
+    for ticket in out {
+        world
+            .policy
+            .handle_query_done(world.now, ticket, Outcome::Success);
+    }
+    assert_eq!(rif_of_silent(&mut world, 0), Some(0));
+}
+
+#[test]
 fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);

@@ -49,7 +49,7 @@ struct Hearing {
     answered_here_at: Option<Instant>,
 }
 
-/// What this client knows itself of a replica.
+/// What this client knows itself of a replica's latency.
 #[derive(Debug)]
 struct Own {
     /// Which watch this is: queries sent during an earlier one do not belong to its tracker.
@@ -257,7 +257,7 @@ impl LocalLoads {
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What this client knows itself of a replica that it watches; its RIF is the client's own.
+    /// What this client knows itself of a replica that it watches. Its RIF is only of queries sent since the watch began.
     pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
         Some(self.own.find(replica)?.tracker.report(now))
     }
@@ -271,6 +271,7 @@ impl LocalLoads {
         &mut self,
         now: Instant,
         replica: ReplicaId,
+        own_in_flight: u32,
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
         let pace_ns = interval_ns.max(self.round_trips.mean());
@@ -288,7 +289,7 @@ impl LocalLoads {
         hearing.answered_here_at = Some(now);
         let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
         let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
-        report.rif = Rif::new(report.rif.count().saturating_add(others));
+        report.rif = Rif::new(own_in_flight.saturating_add(others));
         Ok(report)
     }
 }

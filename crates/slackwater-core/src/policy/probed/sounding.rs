@@ -119,7 +119,12 @@ impl<K: Keep> Probed<K> {
         draw: &mut dyn Draw,
     ) -> Option<Probe> {
         let interval_ns = self.spans.probe_interval_min;
-        match self.client.locals.answer(now, replica, interval_ns) {
+        let own_in_flight = self.client.fleet.in_flight(replica);
+        match self
+            .client
+            .locals
+            .answer(now, replica, own_in_flight, interval_ns)
+        {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
                 self.client.estimated.record(report.rif);

@@ -108,7 +108,7 @@ impl SlowPrequal {
         }
         it.answered_here_at = Some(now);
         let mut report = it.tracker.as_ref().expect("silent").report(now);
-        let rif = u64::from(report.rif.count()) + recent_mean(&self.others);
+        let rif = u64::from(it.in_flight) + recent_mean(&self.others);
         report.rif = Rif::new(u32::try_from(rif).unwrap_or(u32::MAX));
         self.counters.probes_local += 1;
         self.estimates.push(report.rif.count());
