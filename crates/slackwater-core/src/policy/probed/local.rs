@@ -7,9 +7,11 @@
 //! true RIF given one's own: silent replicas are then neither starved nor flooded.
 //!
 //! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
-//! watch its queries to all of them while any is silent.
+//! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
+//! about half a kilobyte for each replica at once; later would be in a pick.
 
 use super::recent_mean::RecentMean;
+use crate::policy::fleet::Fleet;
 use crate::policy::query::{Outcome, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
@@ -43,6 +45,8 @@ struct Hearing {
     answered_at: Option<Instant>,
     lost_in_a_row: u8,
     silent: bool,
+    /// It is silent and may be chosen.
+    silent_available: bool,
     /// A silent replica is not offered before this.
     unreachable_until: Instant,
     /// When a probe of it was last answered here.
@@ -61,11 +65,13 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// Of each silent replica; if `watches_all`, of all of them while any is silent.
+    /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be chosen.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
     /// How many replicas are silent; while none is, queries are none of this module's business.
     silent_now: usize,
+    /// How many of them may be chosen.
+    silent_available: usize,
     watches: u32,
     /// What other clients have in flight at a replica, by recent reports.
     others: RecentMean,
@@ -82,6 +88,7 @@ impl LocalLoads {
             own: ReplicaMap::default(),
             watches_all,
             silent_now: 0,
+            silent_available: 0,
             watches: 0,
             others: RecentMean::default(),
             round_trips: RecentMean::default(),
@@ -91,7 +98,7 @@ impl LocalLoads {
 
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        if self.watches_all && self.silent_now > 0 {
+        if self.watches_all && self.silent_available > 0 {
             self.watch(replica);
         }
     }
@@ -107,8 +114,9 @@ impl LocalLoads {
         self.silent_now == known
     }
 
-    pub(super) fn any_silent(&self) -> bool {
-        self.silent_now > 0
+    /// Whether any replica is silent that may be chosen. What becomes of others is not asked.
+    pub(super) fn any_silent_available(&self) -> bool {
+        self.silent_available > 0
     }
 
     pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
@@ -126,20 +134,17 @@ impl LocalLoads {
         hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
     }
 
-    /// The replica, one of `known`, counts as silent from now on; `false` if it did before.
-    pub(super) fn begin_silence(&mut self, replica: ReplicaId, known: &[ReplicaId]) -> bool {
+    /// The replica, one of `fleet`, counts as silent from now on; `false` if it did before.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId, fleet: &Fleet) -> bool {
         match self.hearings.find_mut(replica) {
             Some(hearing) if !hearing.silent => hearing.silent = true,
             _ => return false,
         }
         self.silent_now += 1;
-        if self.watches_all && self.silent_now == 1 {
-            for &replica in known {
-                self.watch(replica);
-            }
-        } else if !self.watches_all {
+        if !self.watches_all {
             self.watch(replica);
         }
+        self.settle(replica, fleet);
         true
     }
 
@@ -152,7 +157,36 @@ impl LocalLoads {
         self.silent_now -= 1;
         if !self.watches_all {
             self.own.remove(replica);
-        } else if self.silent_now == 0 {
+        }
+        self.not_silent_available(replica);
+    }
+
+    /// Whether the replica may be chosen, or is silent, may have changed.
+    pub(super) fn settle(&mut self, replica: ReplicaId, fleet: &Fleet) {
+        if !self.is_silent(replica) || !fleet.is_available(replica) {
+            self.not_silent_available(replica);
+            return;
+        }
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if !hearing.silent_available => hearing.silent_available = true,
+            _ => return,
+        }
+        self.silent_available += 1;
+        if self.watches_all && self.silent_available == 1 {
+            for &replica in fleet.known() {
+                self.watch(replica);
+            }
+        }
+    }
+
+    /// The replica is not silent, or may not be chosen.
+    fn not_silent_available(&mut self, replica: ReplicaId) {
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if hearing.silent_available => hearing.silent_available = false,
+            _ => return,
+        }
+        self.silent_available -= 1;
+        if self.watches_all && self.silent_available == 0 {
             self.own = ReplicaMap::default();
         }
     }
@@ -195,8 +229,8 @@ impl LocalLoads {
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost; `true` if that makes the replica, one of `known`, silent.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, known: &[ReplicaId]) -> bool {
+    /// A probe was lost; `true` if that makes the replica, one of `fleet`, silent.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, fleet: &Fleet) -> bool {
         let Some(hearing) = self.hearings.find_mut(replica) else {
             return false;
         };
@@ -204,7 +238,7 @@ impl LocalLoads {
         let long_silent = hearing
             .answered_at
             .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, known)
+        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
     /// A query goes to the replica.

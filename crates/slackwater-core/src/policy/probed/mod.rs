@@ -49,8 +49,8 @@ const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any of
-    /// them is silent, all reports come with the client's own latencies, and are marked local. `[A13]`
+    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any is
+    /// silent that may be chosen, all reports come with the client's own latencies, and are marked local. `[A13]`
     const COMPARES_ALL: bool = false;
 
     /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
@@ -93,7 +93,7 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, head);
     }
 
-    /// From now on some replica is silent, or none is any more. `[A13]`
+    /// From now on some replica is silent that may be chosen, or none is any more. `[A13]`
     fn silence_changed(&mut self, any_silent: bool) {
         let _ = any_silent;
     }
@@ -270,6 +270,7 @@ impl<K: Keep> Probed<K> {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
         }
+        self.watch_silences(|client| client.locals.settle(replica, &client.fleet));
         self.kept.fleet_changed(&self.client);
         self.forget_if_deaf();
     }

@@ -56,10 +56,8 @@ impl<K: Keep> Probed<K> {
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        let falls_silent = self.watch_silences(|client| {
-            let known = client.fleet.known();
-            client.locals.lost(now, replica, known)
-        });
+        let falls_silent =
+            self.watch_silences(|client| client.locals.lost(now, replica, &client.fleet));
         if falls_silent {
             // What it said of itself before it fell silent does not hold for ever.
             if self.client.fleet.set_draining(replica, false) {
@@ -71,17 +69,15 @@ impl<K: Keep> Probed<K> {
 
     /// The replica is silent from the beginning.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
-        self.watch_silences(|client| {
-            let known = client.fleet.known();
-            client.locals.begin_silence(replica, known)
-        });
+        self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
     }
 
-    /// Does what may begin or end a silence, and tells if it was the first or the last.
+    /// Does what may begin or end a silence, or change who may be chosen, and tells if it was the first or the last silence
+    /// among those that may be.
     pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
-        let before = self.client.locals.any_silent();
+        let before = self.client.locals.any_silent_available();
         let changed = change(&mut self.client);
-        let after = self.client.locals.any_silent();
+        let after = self.client.locals.any_silent_available();
         if before != after {
             self.kept.silence_changed(after);
         }
