@@ -213,24 +213,81 @@ fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
 
 #[test]
 fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
-    let mut world = World::new(3, quiet());
-    let [first, second, _] = world.replicas[..] else {
-        panic!("three replicas")
+    let mut world = World::new(4, quiet());
+    let [first, second, ..] = world.replicas[..] else {
+        panic!("four replicas")
     };
     let mut draining = load(0, 10);
     draining.draining = true;
-    world.reports(&[(8, 10), (8, 10)]);
-    fall_silent(&mut world, 2);
+    world.reports(&[(8, 10), (8, 10), (8, 10)]);
+    fall_silent(&mut world, 3);
     world.policy.set_available(world.now, first, false);
     for _ in 0..10 {
         world.report(first, &load(0, 10));
         world.report(second, &draining);
     }
-    assert_eq!(rif_of_silent(&mut world, 2), Some(8), "both run empty");
+    assert_eq!(rif_of_silent(&mut world, 3), Some(8), "both run empty");
     world.policy.set_available(world.now, first, true);
     world.report(first, &load(0, 10));
     world.report(second, &load(0, 10));
-    assert_eq!(rif_of_silent(&mut world, 2), Some(4), "both are back");
+    assert_eq!(
+        rif_of_silent(&mut world, 3),
+        Some(5),
+        "both are back: 24 / 5"
+    );
+}
+
+#[test]
+fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
+    let mut world = World::new(3, quiet());
+    let [first, second, third] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
+    world.reports(&[(8, 10), (8, 10)]);
+    let mut draining = load(900, 10);
+    draining.draining = true;
+    world.policy.set_available(world.now, first, false);
+    for _ in 0..200 {
+        world.report(first, &load(0, 10));
+        world.report(second, &draining);
+    }
+    assert_eq!(
+        limit(&world),
+        Some(8),
+        "neither by an empty one nor by a full one"
+    );
+
+    // Where nobody may be chosen, what is known stays as it was.
+    world.policy.set_available(world.now, third, false);
+    assert_eq!(world.policy.snapshot(world.now).pool.len(), 0);
+    world.report(third, &load(100, 10));
+    assert_eq!(limit(&world), Some(8));
+    world.policy.set_available(world.now, third, true);
+    world.report(third, &load(100, 10));
+    assert_eq!(limit(&world), Some(100), "⌈0.84 · 3⌉ = 3rd");
+}
+
+#[test]
+fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
+    let mut world = World::new(3, quiet());
+    let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
+    let first = world.replicas[0];
+    world.reports(&[(500, 10)]);
+    fall_silent(&mut world, 1);
+    fall_silent(&mut world, 2);
+    assert_eq!(limit(&world), Some(500));
+    world.policy.set_available(world.now, first, false);
+    world.report(first, &load(700, 10));
+    assert_eq!(rif_of_silent(&mut world, 1), Some(0));
+    assert_eq!(
+        limit(&world),
+        Some(0),
+        "by what the client has there itself"
+    );
+    world.policy.set_available(world.now, first, true);
+    world.report(first, &load(30, 10));
+    assert_eq!(limit(&world), Some(30));
 }
 
 #[test]

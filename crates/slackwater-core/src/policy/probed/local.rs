@@ -109,9 +109,9 @@ impl LocalLoads {
         self.hearings.remove(replica);
     }
 
-    /// Of so many replicas, none is heard.
-    pub(super) fn all_silent(&self, known: usize) -> bool {
-        self.silent_now == known
+    /// Of so many replicas that may be chosen, none is heard.
+    pub(super) fn all_silent(&self, available: usize) -> bool {
+        self.silent_available == available
     }
 
     /// Whether any replica is silent that may be chosen. What becomes of others is not asked.

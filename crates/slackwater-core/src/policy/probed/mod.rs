@@ -139,9 +139,9 @@ pub struct Client {
     pub(in crate::policy) config: PrequalConfig,
     pub(in crate::policy) fleet: Fleet,
     pub(in crate::policy) counters: Counters,
-    /// RIF as replicas report it.
+    /// RIF as replicas report it that may be chosen.
     reported: RifDistribution,
-    /// RIF of silent replicas, as estimated; the limit comes from it only while no replica reports.
+    /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while no replica reports.
     estimated: RifDistribution,
     locals: LocalLoads,
 }

@@ -45,11 +45,9 @@ impl<K: Keep> Probed<K> {
         }
         let client = &mut self.client;
         if client.fleet.is_available(replica) {
-            // Whoever runs empty tells nothing of how busy the others are.
+            // Whoever runs empty tells nothing of how busy the others are, nor of which RIF is high among them.
             let own_in_flight = client.fleet.in_flight(replica);
             client.locals.heard_of_others(ordinary, own_in_flight);
-        }
-        if !report.draining {
             client.reported.record(report.rif);
         }
     }
@@ -84,11 +82,13 @@ impl<K: Keep> Probed<K> {
         changed
     }
 
-    /// When no replica answers any more, what they last said, and what was estimated from it, is not what silent ones are
-    /// to be compared with. `[A13]`
+    /// When no replica answers any more that may be chosen, what they last said, and what was estimated from it, is not what
+    /// silent ones are to be compared with. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
         let client = &mut self.client;
-        if !client.reported.is_empty() && client.locals.all_silent(client.fleet.known().len()) {
+        let deaf =
+            !client.fleet.in_panic() && (client.locals).all_silent(client.fleet.available().len());
+        if deaf && !client.reported.is_empty() {
             client.reported.clear();
             client.estimated.clear();
             client.locals.forget_answers();
@@ -123,7 +123,9 @@ impl<K: Keep> Probed<K> {
         {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
-                self.client.estimated.record(report.rif);
+                if self.client.fleet.is_available(replica) {
+                    self.client.estimated.record(report.rif);
+                }
                 self.keep_report(now, replica, &report, true, draw);
             }
             Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,

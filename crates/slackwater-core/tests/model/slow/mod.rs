@@ -194,6 +194,7 @@ impl SlowPrequal {
         } else if !self.available.contains(&replica) {
             self.available.push(replica);
         }
+        self.forget_if_deaf();
     }
 
     /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody responds. `[A6]` `[A13]`
@@ -267,13 +268,12 @@ impl SlowPrequal {
         }
     }
 
-    /// When nobody is heard, what was heard before counts no more. `[A13]`
+    /// When nobody is heard that may be chosen, what was heard before counts no more; where nobody may be chosen, it stays.
+    /// `[A13]`
     fn forget_if_deaf(&mut self) {
-        if self
-            .known
-            .iter()
-            .all(|replica| self.replicas[replica].tracker.is_some())
-        {
+        let is_silent = |replica| self.replicas[replica].tracker.is_some();
+        let panic = self.available.is_empty() && !self.known.is_empty();
+        if !panic && self.available.iter().all(is_silent) {
             if !self.responses.is_empty() {
                 self.estimates.clear();
                 self.others.clear();

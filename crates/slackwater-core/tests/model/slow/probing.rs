@@ -111,7 +111,9 @@ impl SlowPrequal {
         let rif = u64::from(it.in_flight) + recent_mean(&self.others);
         report.rif = Rif::new(u32::try_from(rif).unwrap_or(u32::MAX));
         self.counters.probes_local += 1;
-        self.estimates.push(report.rif.count());
+        if self.available.contains(&target) {
+            self.estimates.push(report.rif.count());
+        }
         self.pool_report(now, target, &report, true, draw);
     }
 
@@ -184,12 +186,10 @@ impl SlowPrequal {
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
         let others = ordinary.count().saturating_sub(it.in_flight);
-        if !report.draining {
-            self.responses.push(report.rif.count());
-        }
         self.settle_availability(replica);
         if self.available.contains(&replica) {
             self.others.push(others.into());
+            self.responses.push(report.rif.count());
         }
         self.pool_report(now, replica, report, false, draw);
     }
