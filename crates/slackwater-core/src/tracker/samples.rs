@@ -161,20 +161,24 @@ impl Samples {
 }
 
 /// The `N` samples nearest in RIF so far, nearest first; among equally near ones those that came first stay.
+///
+/// There are a handful of places, and nothing to predict about who gets one: a new sample passes all of them and is
+/// exchanged where it is nearer, which costs less than a branch that is guessed wrong.
 #[derive(Debug)]
 struct Nearest<const N: usize> {
-    /// (distance in RIF, latency in nanoseconds)
-    found: [(u32, u64); N],
-    len: usize,
+    /// (distance in RIF, latency in nanoseconds); beyond `offered` places, `VACANT`.
+    found: [(u64, u64); N],
     /// How many there were to choose from.
     offered: usize,
 }
 
+/// Farther than any sample, and slower.
+const VACANT: (u64, u64) = (u64::MAX, u64::MAX);
+
 impl<const N: usize> Default for Nearest<N> {
     fn default() -> Self {
         Self {
-            found: [(0, 0); N],
-            len: 0,
+            found: [VACANT; N],
             offered: 0,
         }
     }
@@ -183,25 +187,36 @@ impl<const N: usize> Default for Nearest<N> {
 impl<const N: usize> Nearest<N> {
     fn offer(&mut self, distance: u32, latency_ns: u64) {
         self.offered += 1;
-        let place = self.found[..self.len].partition_point(|&(other, _)| other <= distance);
-        if place == N {
-            return;
-        }
-        self.len = (self.len + 1).min(N);
-        self.found[place..self.len].rotate_right(1);
-        self.found[place] = (distance, latency_ns);
+        insert(&mut self.found, (u64::from(distance), latency_ns));
     }
 
     /// No later sample can be nearer than those found.
     fn is_settled(&self) -> bool {
-        self.len == N && self.found[N - 1].0 == 0
+        self.found[N - 1].0 == 0
     }
 
-    fn median_ns(mut self) -> Option<u64> {
-        let found = &mut self.found[..self.len];
-        found.sort_unstable_by_key(|&(_, latency_ns)| latency_ns);
-        let median = found.len().div_ceil(2).checked_sub(1)?;
-        Some(found[median].1)
+    fn median_ns(&self) -> Option<u64> {
+        let mut by_latency = [VACANT; N];
+        for &(_, latency_ns) in &self.found {
+            insert(&mut by_latency, (latency_ns, 0));
+        }
+        let median = self.offered.min(N).div_ceil(2).checked_sub(1)?;
+        Some(by_latency[median].0)
+    }
+}
+
+/// Puts what is new where it belongs by its first number, after its equals; what was last falls out.
+fn insert<const N: usize>(sorted: &mut [(u64, u64); N], new: (u64, u64)) {
+    let mut moving = new;
+    for held in sorted {
+        let moves_back = new.0 < held.0;
+        let (kept, passed_on) = if moves_back {
+            (moving, *held)
+        } else {
+            (*held, moving)
+        };
+        *held = kept;
+        moving = passed_on;
     }
 }
 
