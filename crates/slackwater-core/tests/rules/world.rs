@@ -39,16 +39,14 @@ pub(crate) fn quiet_default() -> PrequalSettings {
     quietened(PrequalSettings::default())
 }
 
-fn quietened(settings: PrequalSettings) -> PrequalSettings {
-    PrequalSettings {
-        probe_rate: Rate::ZERO,
-        remove_rate: Rate::ZERO,
-        probe_idle_max: MS,
-        idle_probes: 16,
-        probe_deadline: Duration::from_mins(1),
-        probes_outstanding_max: 4096,
-        ..settings
-    }
+fn quietened(mut settings: PrequalSettings) -> PrequalSettings {
+    settings.probe_rate = Rate::ZERO;
+    settings.remove_rate = Rate::ZERO;
+    settings.probe_idle_max = MS;
+    settings.idle_probes = 16;
+    settings.probe_deadline = Duration::from_mins(1);
+    settings.probes_outstanding_max = 4096;
+    settings
 }
 
 pub(crate) struct World<P = Prequal> {
