@@ -10,16 +10,13 @@ fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
 }
 
 fn drawn_at(
-    settings: PrequalSettings,
+    mut settings: PrequalSettings,
     probe_rate: u32,
     remove_rate: u32,
     rounds: usize,
 ) -> Vec<u32> {
-    let settings = PrequalSettings {
-        probe_rate: rate(probe_rate),
-        remove_rate: rate(remove_rate),
-        ..settings
-    };
+    settings.probe_rate = rate(probe_rate);
+    settings.remove_rate = rate(remove_rate);
     let mut world = World::new(100, settings);
     let mut uses = Vec::new();
     for _ in 0..rounds {
