@@ -126,6 +126,22 @@ impl Samples {
     /// Those within the window count if there are enough of them, for they tell of now. If not, the newest ones do, and
     /// of a longer time it is those at this RIF that tell of the next query. `[Decision 0004]`
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
+        self.median_ns(now, rif, self.remembered_max, self.age_max_ns)
+    }
+
+    /// The same of samples of any age, from one remembered on: what was usual when latency was last known; `None` only if
+    /// it never was.
+    pub(super) fn last_known_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
+        self.median_ns(now, rif, self.remembered_max.max(1), u64::MAX)
+    }
+
+    fn median_ns(
+        &self,
+        now: Instant,
+        rif: Rif,
+        remembered_max: usize,
+        age_max_ns: u64,
+    ) -> Option<u64> {
         let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
         let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
         let mut passed_over = 0;
@@ -137,8 +153,8 @@ impl Samples {
             let age_ns = sample.age_ns(now);
             let recent = age_ns <= self.window_ns;
             let memory_open =
-                in_window.offered < self.window_min && remembered.offered < self.remembered_max;
-            if age_ns >= self.age_max_ns || !(recent || memory_open) {
+                in_window.offered < self.window_min && remembered.offered < remembered_max;
+            if age_ns >= age_max_ns || !(recent || memory_open) {
                 passed_over += 1;
                 if passed_over > PASSED_OVER_MAX {
                     break;
