@@ -145,16 +145,16 @@ impl Samples {
         let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
         let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
         let mut passed_over = 0;
+        let young = |sample: &Sample| sample.age_ns(now) < age_max_ns;
         let next = self.next.load(Relaxed);
         for back in 1..=self.slots.len() {
             let Some(sample) = self.read(next, back) else {
                 continue;
             };
-            let age_ns = sample.age_ns(now);
-            let recent = age_ns <= self.window_ns;
+            let recent = sample.age_ns(now) <= self.window_ns;
             let memory_open =
                 in_window.offered < self.window_min && remembered.offered < remembered_max;
-            if age_ns >= age_max_ns || !(recent || memory_open) {
+            if !young(&sample) || !(recent || memory_open) {
                 passed_over += 1;
                 if passed_over > PASSED_OVER_MAX {
                     break;
@@ -173,24 +173,23 @@ impl Samples {
             }
         }
         if in_window.offered >= self.window_min {
-            self.median_ns(now, next, &in_window)
+            self.median_of_ns(next, &in_window, young)
         } else {
-            self.median_ns(now, next, &remembered)
+            self.median_of_ns(next, &remembered, young)
         }
     }
 
-    fn median_ns<const N: usize>(
+    fn median_of_ns<const N: usize>(
         &self,
-        now: Instant,
         next: usize,
         nearest: &Nearest<N>,
+        young: impl Fn(&Sample) -> bool,
     ) -> Option<u64> {
         let mut by_latency = [VACANT; N];
         let mut count = 0_usize;
         for back in nearest.found() {
             // One that has been written over since counts as what it is now, if that is not too old.
-            let sample = self.read(next, back);
-            if let Some(sample) = sample.filter(|sample| sample.age_ns(now) < self.age_max_ns) {
+            if let Some(sample) = self.read(next, back).filter(&young) {
                 insert(&mut by_latency, sample.latency_ns);
                 count += 1;
             }
