@@ -295,6 +295,7 @@ fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
     );
     let shown = stdout(&check(&["--show", &file]));
     assert!(shown.contains("drain_delay = \"1s\"\n"), "{shown}");
+    assert!(shown.contains("sample_age_max = \"3s\"\n"), "{shown}");
     let again = directory.join("again.toml").to_string_lossy().into_owned();
     fs::write(&again, &shown).expect("a file");
     assert_eq!(stdout(&check(&["--show", &again])), shown);

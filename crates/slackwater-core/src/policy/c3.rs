@@ -83,6 +83,14 @@ struct Averages {
     responded_at: Instant,
 }
 
+impl Averages {
+    fn forget_old_response(&mut self, now: Instant) {
+        if now.ns_since(self.responded_at) >= span_ns(RESPONSE_AGE_MAX) {
+            self.response_ns = None;
+        }
+    }
+}
+
 /// The rule of [`C3`].
 #[derive(Debug)]
 pub struct CubicScore {
@@ -149,9 +157,7 @@ impl PoolRule for CubicScore {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;
         };
-        if now.ns_since(averages.responded_at) >= span_ns(RESPONSE_AGE_MAX) {
-            averages.response_ns = None;
-        }
+        averages.forget_old_response(now);
         let rif = f64::from(report.rif.count());
         Self::note(&mut averages.rif, self.newest_weight, rif);
         if let Some(latency) = report.latency {
@@ -166,6 +172,7 @@ impl PoolRule for CubicScore {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;
         };
+        averages.forget_old_response(now);
         let response_ns = nanoseconds(head.latency);
         let expected_ns = averages.response_ns.or(averages.service_ns);
         if !head.failed || expected_ns.is_some_and(|expected_ns| response_ns > expected_ns) {
@@ -309,6 +316,22 @@ mod tests {
         same(score(&rule, replica, 0), 10.0);
         rule.handle_head(at(6), replica, answer);
         same(score(&rule, replica, 0), 50.0); // the first one of a new average
+    }
+
+    #[test]
+    fn a_response_that_comes_before_any_report_does_not_revive_one_of_ten_seconds_ago() {
+        let late = |failed, latency_ms| {
+            let (mut rule, replica) = rule(1);
+            report(&mut rule, replica, 0, 10);
+            head(&mut rule, replica, 5_000, false);
+            let latency = Duration::from_millis(latency_ms);
+            let now = Instant::EPOCH + RESPONSE_AGE_MAX;
+            rule.handle_head(now, replica, Head { latency, failed });
+            score(&rule, replica, 0)
+        };
+        same(late(false, 20), 20.0);
+        same(late(true, 20), 20.0); // above the 10 ms that stand for it
+        same(late(true, 5), 10.0); // below: no news, and the old one is gone all the same
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! share u of its CPU has the weight q / (u + penalty · e / q). Where q and u move together, that is the inverse of what a
 //! query costs there, and the same CPU is used everywhere. Reports are polled, and smoothed before they are divided.
 //!
-//! A replica without a weight (never reported, in its blackout, report expired, idle) has the mean of the others. With
-//! fewer than two weights this is plain round robin. Turns come from a static stride.
+//! A replica without a weight (never reported, in its blackout, report expired) has the mean of the others. The report of
+//! an idle one, which finished or used nothing, tells of no cost and is ignored: it keeps its weight until its last useful
+//! report expires. With fewer than two weights this is plain round robin. Turns come from a static stride.
 
 use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
@@ -373,7 +374,8 @@ mod tests {
         trial.after(NS);
         assert_weight(&trial, 0, 200.0);
         trial.after(Duration::from_nanos(169_999_999_999));
-        assert_weight(&trial, 0, 200.0);
+        report(&mut trial, 0, &load(0, 0, 0));
+        assert_weight(&trial, 0, 200.0); // that it is idle neither ends nor prolongs it
         trial.after(NS);
         assert_eq!(weight(&trial, 0), None, "three minutes old");
         report(&mut trial, 0, &load(100, 100, 0));

@@ -32,7 +32,8 @@ pub struct TrackerConfig {
     /// `sample_age_max`. Default 16; 0 makes latency unknown then. `[T3]` `[Decision 0004]`
     pub remembered_samples_max: usize,
     /// No sample is believed at this age or beyond: a replica that gets no queries becomes unknown, which ranks as the
-    /// median of the others, and so is tried again. Default 3 s; 0 makes latency always unknown. `[T3]` `[Decision 0004]`
+    /// median of the others, and so is tried again. Older ones only tell what wait is longer than usual. Default 3 s; 0
+    /// makes latency always unknown. `[T3]` `[Decision 0004]`
     pub sample_age_max: Duration,
     /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier replica bases its
     /// estimate on fewer milliseconds.
@@ -198,12 +199,24 @@ impl LoadTracker {
         let floor_ns = self.stall_floor_ns(now);
         let latency_ns = match self.samples.median_near_ns(now, rif) {
             Some(median_ns) => Some(median_ns.max(floor_ns)),
-            // A lower bound alone is no estimate: a query that has just begun would make an unknown replica look fast.
-            // It counts once it is as old as the samples that it outlived.
-            None => (self.sample_age_max_ns > 0 && floor_ns >= self.sample_age_max_ns)
+            None => self
+                .outlasts_the_usual(now, rif, floor_ns)
                 .then_some(floor_ns),
         };
         LoadReport::new(rif, latency_ns.map(Duration::from_nanos))
+    }
+
+    /// Whether a lower bound, with no sample to go with it, tells more than that nothing is known. `[T4]` `[Decision 0003]`
+    fn outlasts_the_usual(&self, now: Instant, rif: Rif, floor_ns: u64) -> bool {
+        if self.sample_age_max_ns == 0 {
+            return false;
+        }
+        match self.samples.last_known_ns(now, rif) {
+            // Too old to be the estimate, but a wait beyond it is the replica's trouble and not the query's nature.
+            Some(usual_ns) => floor_ns > usual_ns,
+            // A new replica: a query that has just begun would make it look fast, and one that takes its time, slow.
+            None => floor_ns >= self.sample_age_max_ns,
+        }
     }
 
     /// What the estimate may not fall below because the replica seems to have stopped; 0 where it does not. `[T4]`

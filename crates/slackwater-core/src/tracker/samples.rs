@@ -41,6 +41,13 @@ struct Sample {
     finished_at_ns: u64,
 }
 
+impl Sample {
+    #[inline]
+    const fn age_ns(&self, now: Instant) -> u64 {
+        now.as_nanos().saturating_sub(self.finished_at_ns)
+    }
+}
+
 impl Slot {
     fn write(&self, sample: Sample) {
         let sequence = self.sequence.load(Relaxed);
@@ -119,15 +126,35 @@ impl Samples {
     /// Those within the window count if there are enough of them, for they tell of now. If not, the newest ones do, and
     /// of a longer time it is those at this RIF that tell of the next query. `[Decision 0004]`
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
+        self.median_ns(now, rif, self.remembered_max, self.age_max_ns)
+    }
+
+    /// The same of samples of any age, from one remembered on: what was usual when latency was last known; `None` only if
+    /// it never was.
+    pub(super) fn last_known_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
+        self.median_ns(now, rif, self.remembered_max.max(1), u64::MAX)
+    }
+
+    fn median_ns(
+        &self,
+        now: Instant,
+        rif: Rif,
+        remembered_max: usize,
+        age_max_ns: u64,
+    ) -> Option<u64> {
         let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
         let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
         let mut passed_over = 0;
-        for sample in self.newest_first() {
-            let age_ns = now.as_nanos().saturating_sub(sample.finished_at_ns);
-            let recent = age_ns <= self.window_ns;
+        let young = |sample: &Sample| sample.age_ns(now) < age_max_ns;
+        let next = self.next.load(Relaxed);
+        for back in 1..=self.slots.len() {
+            let Some(sample) = self.read(next, back) else {
+                continue;
+            };
+            let recent = sample.age_ns(now) <= self.window_ns;
             let memory_open =
-                in_window.offered < self.window_min && remembered.offered < self.remembered_max;
-            if age_ns >= self.age_max_ns || !(recent || memory_open) {
+                in_window.offered < self.window_min && remembered.offered < remembered_max;
+            if !young(&sample) || !(recent || memory_open) {
                 passed_over += 1;
                 if passed_over > PASSED_OVER_MAX {
                     break;
@@ -136,72 +163,103 @@ impl Samples {
             }
             let distance = sample.others.abs_diff(rif.count());
             if memory_open {
-                remembered.offer(distance, sample.latency_ns);
+                remembered.offer(distance, back);
             }
             if recent {
-                in_window.offer(distance, sample.latency_ns);
+                in_window.offer(distance, back);
                 if in_window.is_settled() && in_window.offered >= self.window_min {
                     break;
                 }
             }
         }
         if in_window.offered >= self.window_min {
-            in_window.median_ns()
+            self.median_of_ns(next, &in_window, young)
         } else {
-            remembered.median_ns()
+            self.median_of_ns(next, &remembered, young)
         }
     }
 
-    fn newest_first(&self) -> impl Iterator<Item = Sample> + '_ {
-        let next = self.next.load(Relaxed);
-        (1..=self.slots.len())
-            .map(move |back| &self.slots[next.wrapping_sub(back) & (self.slots.len() - 1)])
-            .filter_map(Slot::read)
+    fn median_of_ns<const N: usize>(
+        &self,
+        next: usize,
+        nearest: &Nearest<N>,
+        young: impl Fn(&Sample) -> bool,
+    ) -> Option<u64> {
+        let mut by_latency = [VACANT; N];
+        let mut count = 0_usize;
+        for back in nearest.found() {
+            // One that has been written over since counts as what it is now, if that is not too old.
+            if let Some(sample) = self.read(next, back).filter(&young) {
+                insert(&mut by_latency, sample.latency_ns);
+                count += 1;
+            }
+        }
+        let median = count.div_ceil(2).checked_sub(1)?;
+        Some(by_latency[median])
+    }
+
+    /// The sample that was recorded so many places before `next`, if there is one.
+    #[inline]
+    fn read(&self, next: usize, back: usize) -> Option<Sample> {
+        self.slots[next.wrapping_sub(back) & (self.slots.len() - 1)].read()
     }
 }
 
-/// The `N` samples nearest in RIF so far, nearest first; among equally near ones those that came first stay.
+/// The `N` samples nearest in RIF so far, nearest first; of equally near ones those that came first.
 #[derive(Debug)]
 struct Nearest<const N: usize> {
-    /// (distance in RIF, latency in nanoseconds)
-    found: [(u32, u64); N],
-    len: usize,
+    /// The distance in RIF above, and below how far back in the ring, which no two have in common.
+    found: [u64; N],
     /// How many there were to choose from.
     offered: usize,
 }
 
+/// Farther than any sample.
+const VACANT: u64 = u64::MAX;
+
 impl<const N: usize> Default for Nearest<N> {
     fn default() -> Self {
         Self {
-            found: [(0, 0); N],
-            len: 0,
+            found: [VACANT; N],
             offered: 0,
         }
     }
 }
 
 impl<const N: usize> Nearest<N> {
-    fn offer(&mut self, distance: u32, latency_ns: u64) {
+    #[inline]
+    fn offer(&mut self, distance: u32, back: usize) {
         self.offered += 1;
-        let place = self.found[..self.len].partition_point(|&(other, _)| other <= distance);
-        if place == N {
-            return;
-        }
-        self.len = (self.len + 1).min(N);
-        self.found[place..self.len].rotate_right(1);
-        self.found[place] = (distance, latency_ns);
+        insert(&mut self.found, (u64::from(distance) << 32) | (back as u64));
     }
 
     /// No later sample can be nearer than those found.
+    #[inline]
     fn is_settled(&self) -> bool {
-        self.len == N && self.found[N - 1].0 == 0
+        self.found[N - 1] >> 32 == 0
     }
 
-    fn median_ns(mut self) -> Option<u64> {
-        let found = &mut self.found[..self.len];
-        found.sort_unstable_by_key(|&(_, latency_ns)| latency_ns);
-        let median = found.len().div_ceil(2).checked_sub(1)?;
-        Some(found[median].1)
+    /// How far back they are.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it was a `usize` when it was packed"
+    )]
+    fn found(&self) -> impl Iterator<Item = usize> + '_ {
+        self.found
+            .iter()
+            .take(self.offered)
+            .map(|found| (found & u64::from(u32::MAX)) as usize)
+    }
+}
+
+/// Puts a number where it belongs among some in order; the greatest falls out.
+///
+/// There are a handful of places, and no telling who gets one: to pass all of them costs less than a branch that is guessed
+/// wrong.
+#[inline]
+fn insert<const N: usize>(sorted: &mut [u64; N], mut number: u64) {
+    for held in sorted {
+        (*held, number) = (number.min(*held), number.max(*held));
     }
 }
 

@@ -1,16 +1,22 @@
 //! A9: how often a report is used.
 
-use crate::world::{World, load, quantile, quiet, rate};
+use crate::world::{World, load, quantile, quiet, quiet_default, rate};
 use slackwater_core::policy::Policy;
 use slackwater_core::policy::prequal::PrequalSettings;
 
 /// The uses that each of 100 replicas' reports gets, over `rounds` of them.
 fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
-    let settings = PrequalSettings {
-        probe_rate: rate(probe_rate),
-        remove_rate: rate(remove_rate),
-        ..quiet()
-    };
+    drawn_at(quiet(), probe_rate, remove_rate, rounds)
+}
+
+fn drawn_at(
+    mut settings: PrequalSettings,
+    probe_rate: u32,
+    remove_rate: u32,
+    rounds: usize,
+) -> Vec<u32> {
+    settings.probe_rate = rate(probe_rate);
+    settings.remove_rate = rate(remove_rate);
     let mut world = World::new(100, settings);
     let mut uses = Vec::new();
     for _ in 0..rounds {
@@ -20,6 +26,32 @@ fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
         }
     }
     uses
+}
+
+#[test]
+fn a9_at_the_shipped_settings_a_report_is_used_once_and_gone() {
+    for (probe_rate, remove_rate, least, most) in [
+        // Equation (1) says 1.32, 3.39 and 11.76.
+        (3_000_000, 1_000_000, 1, 1),
+        (1_000_000, 250_000, 2, 3),
+        (500_000, 250_000, 4, 5),
+    ] {
+        let uses = drawn_at(quiet_default(), probe_rate, remove_rate, 5);
+        let found = (uses.iter().min(), uses.iter().max());
+        assert_eq!(
+            found,
+            (Some(&least), Some(&most)),
+            "at {probe_rate} millionths"
+        );
+    }
+    let shipped = PrequalSettings {
+        probe_rate: rate(3_000_000),
+        ..quiet_default()
+    };
+    let mut world = World::new(8, shipped);
+    world.reports(&[(1, 1), (2, 2), (3, 3)]);
+    assert_eq!(world.pick().ticket.replica(), world.replicas[0]);
+    assert_eq!(world.pooled(), [1, 2], "used, and gone");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A7, A8, A11: who is chosen, what chance decides, and how a choice is charged.
 
-use crate::world::{World, load, quantile, quiet, rate};
+use crate::world::{World, load, quantile, quiet, quiet_default, rate};
 use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Decision, PickReason, Policy, Query};
@@ -48,6 +48,24 @@ fn a7_tied_with_the_limit_is_hot() {
         Some(world.replicas[0]),
         "of the hot the one with the lower latency"
     );
+}
+
+#[test]
+fn a7_at_the_shipped_quantile_seven_of_ten_decide() {
+    // Of 1 to 10 the 0.7 quantile is the seventh; the paper's would be the ninth.
+    let mut world = World::new(10, quiet_default());
+    let latencies = [90, 80, 70, 60, 50, 40, 3, 2, 1, 1];
+    let loads: Vec<_> = (1..).zip(latencies).collect();
+    world.reports(&loads);
+    let pick = world.pick();
+    assert_eq!(pick.rif_limit, Some(Rif::new(7)));
+    assert_eq!(pick.reason, PickReason::Cold);
+    assert_eq!(
+        pick.ticket.replica(),
+        world.replicas[5],
+        "the fastest below 7, and not the faster ones from there on"
+    );
+    assert_eq!(pick.runner_up, Some(world.replicas[4]));
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn t3_at_an_age_limit_of_zero_latency_is_always_unknown() {
     let stuck = tracker.arrive(at_ms(6));
     assert_eq!(latency_ms(&tracker, 900), None, "and with a query stuck");
     tracker.finish(at_ms(900), stuck, End::Cancelled);
+    assert_eq!(latency_ms(&tracker, 900), None, "and given up");
 }
 
 /// Samples of 1, 7 and 12 ms, at 1, 8 and 20 ms.
@@ -212,6 +213,81 @@ fn t4_a_stall_of_long_ago_does_not_come_back_with_a_later_one() {
         None,
         "12 s were a minute ago; 2 ms are no estimate"
     );
+}
+
+/// A replica that answered in 5 ms until 1 s, and has hung since. Its clients give up after 1 s, and send the next query
+/// 10 ms later: at 2,000 and 3,010 ms so far.
+fn hung_since_1_s(config: &TrackerConfig) -> LoadTracker {
+    let tracker = LoadTracker::new(config);
+    serve(&tracker, 995, 1_000);
+    for from in [1_000, 2_010] {
+        let stuck = tracker.arrive(at_ms(from));
+        tracker.finish(at_ms(from + 1_000), stuck, End::Cancelled);
+    }
+    tracker
+}
+
+#[test]
+fn t4_a_replica_that_hangs_stays_slow_when_its_last_sample_is_too_old() {
+    let unremembering = TrackerConfig {
+        remembered_samples_max: 0,
+        ..TrackerConfig::default()
+    };
+    for config in [TrackerConfig::default(), unremembering] {
+        let tracker = hung_since_1_s(&config);
+        assert_eq!(latency_ms(&tracker, 3_999), Some(1_000), "a sample is left");
+        assert_eq!(latency_ms(&tracker, 4_000), Some(1_000), "none is");
+        let stuck = tracker.arrive(at_ms(4_020));
+        for at in [4_020, 4_024, 5_010] {
+            assert_eq!(latency_ms(&tracker, at), Some(1_000), "at {at} ms");
+        }
+        assert_eq!(latency_ms(&tracker, 5_019), Some(1_000));
+        tracker.finish(at_ms(5_020), stuck, End::Cancelled);
+        assert_eq!(latency_ms(&tracker, 5_021), Some(1_000), "and given up");
+        assert_eq!(latency_ms(&tracker, 8_019), Some(1_000));
+        assert_eq!(latency_ms(&tracker, 8_020), None, "3 s ago: tried again");
+    }
+}
+
+#[test]
+fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
+    let tracker = LoadTracker::default();
+    serve(&tracker, 0, 5);
+    let stuck = tracker.arrive(at_ms(60_000));
+    assert_eq!(latency_ms(&tracker, 60_005), None, "5 ms are as usual");
+    assert_eq!(latency_ms(&tracker, 60_006), Some(6));
+    assert_eq!(latency_ms(&tracker, 60_990), Some(990));
+    tracker.finish(at_ms(61_000), stuck, End::Success);
+    assert_eq!(latency_ms(&tracker, 61_000), Some(1_000), "a sample");
+
+    // Four seconds are no stall where ten are usual, though they are longer than samples are believed.
+    let tracker = LoadTracker::default();
+    serve(&tracker, 0, 10_000);
+    let slow = tracker.arrive(at_ms(20_000));
+    assert_eq!(latency_ms(&tracker, 24_000), None);
+    assert_eq!(latency_ms(&tracker, 30_001), Some(10_001));
+    tracker.finish(at_ms(30_001), slow, End::Failed);
+}
+
+#[test]
+fn t4_who_gives_up_sooner_than_usual_tells_nothing() {
+    let tracker = LoadTracker::default();
+    serve(&tracker, 0, 50);
+    let impatient = tracker.arrive(at_ms(60_000));
+    tracker.finish(at_ms(60_050), impatient, End::Cancelled);
+    assert_eq!(latency_ms(&tracker, 60_051), None, "not slower than usual");
+    let impatient = tracker.arrive(at_ms(60_100));
+    tracker.finish(at_ms(60_151), impatient, End::Cancelled);
+    assert_eq!(latency_ms(&tracker, 60_152), Some(51), "slower");
+}
+
+#[test]
+fn t4_a_new_replica_is_unknown_while_its_first_query_takes_its_time() {
+    let tracker = LoadTracker::default();
+    let first = tracker.arrive(at_ms(0));
+    assert_eq!(latency_ms(&tracker, 1_500), None, "it may be cold");
+    tracker.finish(at_ms(1_500), first, End::Cancelled);
+    assert_eq!(latency_ms(&tracker, 1_501), None, "nothing to compare with");
 }
 
 #[test]

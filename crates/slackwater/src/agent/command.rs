@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
 use crate::worker_threads::WorkerThreads;
-use slackwater_tower::server::{Load, respond_udp};
+use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -62,7 +62,12 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     let sockets = Sockets::open(&config)?;
-    let (load, lifecycle) = (Load::new(), Lifecycle::default());
+    let tracker = TrackerConfig {
+        sample_age_max: config.sample_age_max,
+        ..TrackerConfig::default()
+    };
+    let load = Load::builder().tracker(tracker).build();
+    let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
     let connect = async || reach(&config.to, config.timeouts.connect).await;
     checker::first_look(&presence, connect).await;

@@ -17,6 +17,7 @@ use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
+use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
 
 const MS: Duration = Duration::from_millis(1);
@@ -47,6 +48,8 @@ pub(crate) struct AgentConfig {
     /// For how long the server may give no sign of life before the agent connects to see whether it is there: 50 ms to
     /// 1 minute, default 1 s.
     pub(crate) check_interval: Duration,
+    /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]` `[Decision 0004]`
+    pub(crate) sample_age_max: Duration,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
     pub(crate) drain_delay: Duration,
     /// How long anything may take.
@@ -195,6 +198,9 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let replica = read_replica_settings(reader_ref);
     let check = 50 * MS..=60_000 * MS;
     let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
+    let age = MS..=Duration::from_hours(1);
+    let age_default = TrackerConfig::default().sample_age_max;
+    let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
     let timeouts = read_timeouts(reader_ref);
@@ -223,6 +229,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 probe_key,
                 probe_key_file,
                 check_interval,
+                sample_age_max,
                 drain_delay,
                 timeouts,
                 limits,

@@ -65,6 +65,7 @@ impl AgentConfig {
         writeln!(to, "to = {}", quoted(&self.to))?;
         writeln!(to, "workers = {}", self.workers)?;
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
+        writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
         write_replica(to, &self.replica)?;
         writeln!(to, "[probe]")?;

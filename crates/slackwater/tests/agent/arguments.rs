@@ -1,8 +1,11 @@
 //! What a user may get wrong, and what may be in the way, is told before anything starts.
 
-use crate::process::{Agent, command};
+use crate::client::Client;
+use crate::process::{Agent, command, until};
 use crate::server::Server;
+use core::time::Duration;
 use std::net::{TcpListener, UdpSocket};
+use std::time::Instant;
 
 fn assert_fails(arguments: &[&str], code: i32, complaint: &str) {
     let output = command(arguments).output().unwrap();
@@ -110,6 +113,30 @@ async fn a_file_says_the_same_and_flags_win_over_it() {
     .unwrap();
     let name = file.to_str().unwrap();
     assert_fails(&["--config", name], 2, ":3:1: replicas: unknown key");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn a_latency_is_reported_until_it_is_as_old_as_the_file_says() {
+    let server = Server::tcp().await;
+    let file = std::env::temp_dir().join(format!("slackwater-age-{}.toml", std::process::id()));
+    std::fs::write(&file, "sample_age_max = \"1ms\"\n").unwrap();
+    let agent = Agent::start(&server.to, &["--config", file.to_str().unwrap()]).await;
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    server.request().await.answer("x").await;
+    assert_eq!(client.answer().await.unwrap().text(), "x");
+    let answered = Instant::now();
+    until("the sample is old", async || {
+        answered.elapsed() > Duration::from_millis(1)
+    })
+    .await;
+    // By default it would be reported for three seconds.
+    assert_eq!(agent.report().await.latency, None);
+
+    std::fs::write(&file, "sample_age_max = \"0s\"\n").unwrap();
+    let arguments = ["--to", "127.0.0.1:1", "--listen", "127.0.0.1:0"];
+    let arguments = [&arguments[..], &["--config", file.to_str().unwrap()]].concat();
+    assert_fails(&arguments, 2, "sample_age_max: found");
     std::fs::remove_file(&file).unwrap();
 }
 
