@@ -1,8 +1,9 @@
 //! Every pool of up to four reports, RIF 0 to 2, latency unknown, 1 or 2 ms, under every limit: the choice, and what is
 //! removed as the worst, by the text of A7 and A10.
 //!
-//! The pool is brought about by reports alone. The limit is brought about by an ejected replica, whose responses enter
-//! the distribution and not the pool: it answers more often than all others together, and the limit is the median.
+//! The pool is brought about by reports alone. The limit is brought about by an anchor, a replica that is ejected as
+//! soon as it has responded: its responses stay in the distribution and not in the pool. It answers more often than all others
+//! together, and the limit is the median.
 //! Removal by rate leaves four reports alone, so two more join the pool where it is the worst that is looked for.
 
 #![expect(clippy::panic, clippy::expect_used, reason = "a test with helpers")]
@@ -112,12 +113,18 @@ fn world(limit: Option<u32>, more: usize, remove_rate: u32) -> World {
     settings.remove_rate = rate(remove_rate);
     settings.report_age_max = Duration::from_hours(1);
     let mut world = World::new(5 + more, settings);
+    anchor(&mut world, 128, limit);
+    world
+}
+
+/// The anchor responds, and leaves the pool.
+fn anchor(world: &mut World, responses: u32, limit: Option<u32>) {
     let anchor = world.replicas[4];
-    world.policy.set_available(world.now, anchor, false);
-    for _ in 0..128 {
+    world.policy.set_available(world.now, anchor, true);
+    for _ in 0..responses {
         world.report(anchor, &report((limit.unwrap_or(0), None)));
     }
-    world
+    world.policy.set_available(world.now, anchor, false);
 }
 
 /// Brings the pool about, and keeps the limit where it is.
@@ -131,9 +138,7 @@ fn fill(world: &mut World, pool: &[Load], limit: Option<u32>) {
     for (index, &load) in pool.iter().enumerate() {
         let place = if index < 4 { index } else { index + 1 };
         world.report(world.replicas[place], &report(load));
-        for _ in 0..2 {
-            world.report(world.replicas[4], &report((limit.unwrap_or(0), None)));
-        }
+        anchor(world, 2, limit);
     }
     let snapshot = world.policy.snapshot(world.now);
     assert_eq!(snapshot.pool.len(), pool.len());

@@ -14,6 +14,7 @@
 use core::cmp::Reverse;
 use core::time::Duration;
 use slackwater_core::draw::below;
+use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, RifThenLatency,
     RifThenLatencyConfig, Ticket,
@@ -27,6 +28,7 @@ const REPLICAS: usize = 10;
 const SILENT: usize = 3;
 const WORKERS: usize = 4;
 const BUSY: f64 = 0.7;
+const MS: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_micros(300);
 
 enum Event {
@@ -58,6 +60,7 @@ struct Fleet {
     now: Instant,
     clients: Vec<Box<dyn Policy>>,
     service_mean_ns: f64,
+    round_trip: Duration,
     replicas: Vec<Replica>,
     names: Vec<ReplicaId>,
     silent: usize,
@@ -87,6 +90,7 @@ impl Fleet {
             now: Instant::EPOCH,
             clients: (0..clients).map(client).collect(),
             service_mean_ns: 10e6,
+            round_trip: ROUND_TRIP,
             replicas: (0..REPLICAS).map(replica).collect(),
             names,
             silent,
@@ -150,7 +154,7 @@ impl Fleet {
 
     fn send_probes(&mut self, client: usize) {
         while let Some(probe) = self.clients[client].poll_probe(self.now, &mut self.draw) {
-            self.after(ROUND_TRIP, Event::Answer { client, probe });
+            self.after(self.round_trip, Event::Answer { client, probe });
         }
     }
 
@@ -255,15 +259,29 @@ fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
     }
 }
 
-/// Whom a lone client asks answers at most once a millisecond, and so does whoever is answered for.
+/// Whom a lone client asks answers at most once a millisecond, or once a round trip where that is longer, and so does
+/// whoever is answered for.
 #[test]
 fn a13_what_costs_no_round_trip_does_not_crowd_the_pool() {
-    let mut fleet = Fleet::new(prequal, 1, REPLICAS / 2, 1);
-    fleet.service_mean_ns = 2e6;
-    let shares = fleet.shares();
-    let silent: f64 = shares[..REPLICAS / 2].iter().sum();
-    assert!(
-        (0.47..0.53).contains(&silent),
-        "{silent} of the queries, not 0.5"
-    );
+    let paper = || -> Box<dyn Policy> {
+        let config = PrequalSettings::paper().validate();
+        Box::new(Prequal::new(config.expect("in range")))
+    };
+    let rows: [(NewPolicy, Duration); 4] = [
+        (prequal, ROUND_TRIP),
+        (prequal, 5 * MS),
+        (paper, ROUND_TRIP),
+        (paper, 5 * MS),
+    ];
+    for (policy, round_trip) in rows {
+        let mut fleet = Fleet::new(policy, 1, REPLICAS / 2, 1);
+        fleet.service_mean_ns = 2e6;
+        fleet.round_trip = round_trip;
+        let shares = fleet.shares();
+        let silent: f64 = shares[..REPLICAS / 2].iter().sum();
+        assert!(
+            (0.47..0.53).contains(&silent),
+            "{silent} of the queries, not 0.5, with round trips of {round_trip:?}"
+        );
+    }
 }

@@ -8,7 +8,7 @@
 //!
 //! Replicas that answer no probes cannot be compared with others: one report is what a replica has at the moment, the other
 //! an estimate of what it has as a rule, and whoever looks for the lowest finds it among the former. While any replica is
-//! silent, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
+//! silent that may be chosen, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
 //!
 //! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
 //! about as good. A pick looks at every report: its time is in proportion to the fleet.
@@ -106,7 +106,7 @@ pub struct LatestReports {
     latest: ReplicaMap<Latest>,
     rif_slack_millionths: u64,
     report_age_max_ns: u64,
-    /// Some replica is silent, and so all count with what this client has in flight there. `[A13]`
+    /// Some replica is silent that may be chosen, and so all count with what this client has in flight there. `[A13]`
     own_only: bool,
     /// No report is older than one received then; looked at before searching.
     oldest_at: Option<Instant>,

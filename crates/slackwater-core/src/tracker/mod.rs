@@ -146,6 +146,19 @@ impl LoadTracker {
         self.rif.fetch_sub(1, Relaxed);
     }
 
+    /// The query never reached the replica, as only its client can tell: neither sample nor sign of life, nor sign of a
+    /// stop. For a tracker that a client keeps of its own queries. `[A13]`
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "taking it makes a second end impossible"
+    )]
+    pub fn withdraw(&self, arrival: Arrival) {
+        if !arrival.head_ready {
+            self.waiting.fetch_sub(1, Release);
+        }
+        self.rif.fetch_sub(1, Relaxed);
+    }
+
     fn answered(&self, now: Instant, arrival: &Arrival, end: End) {
         match end {
             End::Success => {
@@ -348,6 +361,40 @@ mod tests {
             Some(2 * MS),
             "the reader left, not the replica"
         );
+    }
+
+    #[test]
+    fn a_query_that_never_came_is_neither_sample_nor_progress_nor_a_stop() {
+        let tracker = LoadTracker::default();
+        serve(&tracker, 0, 5, End::Success);
+        let stuck = tracker.arrive(at_ms(100));
+        let lost = tracker.arrive(at_ms(200));
+        tracker.withdraw(lost);
+        assert_eq!(tracker.rif(), Rif::new(1));
+        assert_eq!(
+            tracker.report(at_ms(300)).latency,
+            Some(200 * MS),
+            "no progress since 100 ms"
+        );
+        tracker.finish(at_ms(300), stuck, End::Success);
+        let lost = tracker.arrive(at_ms(400));
+        tracker.withdraw(lost);
+        assert_eq!(tracker.rif(), Rif::ZERO);
+        assert_eq!(
+            tracker.report(at_ms(1_000)).latency,
+            Some(5 * MS),
+            "of 5 and 200 the lower: it has not stopped"
+        );
+        let mut stream = tracker.arrive(at_ms(1_000));
+        tracker.head_ready(at_ms(1_009), &mut stream, End::Success);
+        tracker.withdraw(stream);
+        let stuck = tracker.arrive(at_ms(1_100));
+        assert_eq!(
+            tracker.report(at_ms(1_400)).latency,
+            Some(300 * MS),
+            "one waits, not none"
+        );
+        tracker.finish(at_ms(1_400), stuck, End::Failed);
     }
 
     #[test]

@@ -289,7 +289,7 @@ impl Pair {
             let (Some(fast), Some(slow)) = (fast, slow) else {
                 return;
             };
-            self.slow.sent(fast.id, slow);
+            self.slow.sent(self.now, fast.id, slow);
             self.probes.push(fast.id);
         }
     }

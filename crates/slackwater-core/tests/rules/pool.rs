@@ -167,24 +167,6 @@ fn a6_the_last_128_responses_count() {
 }
 
 #[test]
-fn a6_a_replica_that_may_not_be_chosen_still_tells_what_rif_is_like() {
-    let settings = PrequalSettings {
-        rif_limit_quantile: quantile(500_000),
-        ..quiet()
-    };
-    let mut world = World::new(3, settings);
-    world
-        .policy
-        .set_available(world.now, world.replicas[0], false);
-    world.reports(&[(8, 1)]);
-    assert_eq!(
-        world.policy.snapshot(world.now).rif_limit,
-        Some(Rif::new(8))
-    );
-    assert_eq!(world.pool(), []);
-}
-
-#[test]
 fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
     let mut world = World::new(4, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3), (4, 4)]);

@@ -334,6 +334,43 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
 }
 
 #[test]
+fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
+    for falls_silent_first in [false, true] {
+        let mut world = world(3);
+        let third = world.replicas[2];
+        let eject = |world: &mut World<RifThenLatency>| {
+            world.policy.set_available(world.now, third, false);
+        };
+        if !falls_silent_first {
+            eject(&mut world);
+        }
+        fall_silent(&mut world, 2);
+        world.reports(&[(9, 10), (3, 5)]);
+        if falls_silent_first {
+            assert_eq!(rifs(&world)[..2], [Some(0); 2], "its own");
+            eject(&mut world);
+            assert_eq!(rifs(&world), [Some(9), Some(3), None], "at once");
+            world.reports(&[(9, 10), (3, 5)]);
+        }
+        assert_eq!(rifs(&world), [Some(9), Some(3), None]);
+        assert!(world.pool().iter().all(|view| !view.local));
+        let ticket = pick(&mut world, 1);
+        done(&mut world, ticket, Outcome::Success);
+
+        // Back again, it is one of them; gone, all is as before.
+        world.policy.set_available(world.now, third, true);
+        world.reports(&[(9, 10), (3, 5)]);
+        world.now += 1_000 * MS;
+        world.refresh();
+        world.reports(&[(9, 10), (3, 5)]);
+        assert_eq!(rifs(&world), [Some(0); 3]);
+        assert!(world.pool().iter().all(|view| view.local));
+        world.policy.remove_replica(world.now, third);
+        assert_eq!(rifs(&world), [Some(9), Some(3), None]);
+    }
+}
+
+#[test]
 fn a13_of_the_fewest_the_silent_that_were_not_reached_come_last() {
     let settings = PrequalSettings {
         local_only: true,

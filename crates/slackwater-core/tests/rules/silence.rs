@@ -2,9 +2,9 @@
 
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
-use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Outcome, Policy, Query};
+use slackwater_core::{Quantile, Rif};
 
 /// Every probe is lost until the replica is silent.
 pub(crate) fn fall_silent<P: Policy>(world: &mut World<P>, index: usize) {
@@ -50,6 +50,68 @@ fn a13_a_stream_whose_head_is_out_does_not_make_a_silent_replica_look_stopped() 
 }
 
 #[test]
+fn a13_a_query_that_did_not_reach_a_silent_replica_tells_nothing_of_how_fast_it_is() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = World::new(1, settings);
+    let served = world.pick().ticket;
+    world.now += 5 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, served, Outcome::Success);
+    // One waits for 1.2 s, and meanwhile another does not get there.
+    let waits = world.pick().ticket;
+    let start = world.now;
+    let lost = world.pick().ticket;
+    world.now += 100 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, lost, Outcome::Unreachable);
+    world.now += 1_099 * MS;
+    world.refresh();
+    assert_eq!(
+        (world.pool()[0].latency, world.pool()[0].rif.count()),
+        (Some(1_200 * MS), 1),
+        "no progress"
+    );
+    assert_eq!(world.now, start + 1_200 * MS);
+    world
+        .policy
+        .handle_query_done(world.now, waits, Outcome::Failed);
+    // One that takes 100 ms to fail on the way is no sign of a stop, either.
+    let lost = world.pick().ticket;
+    world.now += 100 * MS;
+    world
+        .policy
+        .handle_query_done(world.now, lost, Outcome::Unreachable);
+    world.now += 1_000 * MS;
+    world.refresh();
+    assert_eq!(
+        (world.pool()[0].latency, world.pool()[0].rif.count()),
+        (Some(5 * MS), 0),
+        "no stop"
+    );
+}
+
+#[test]
+fn a13_queries_sent_before_the_silence_count() {
+    let mut world = World::new(1, quiet());
+    let mut out: Vec<_> = (0..5).map(|_| world.pick().ticket).collect();
+    fall_silent(&mut world, 0);
+    assert_eq!(rif_of_silent(&mut world, 0), Some(5));
+    out.push(world.pick().ticket);
+    assert_eq!(rif_of_silent(&mut world, 0), Some(6));
+    for ticket in out {
+        world
+            .policy
+            .handle_query_done(world.now, ticket, Outcome::Success);
+    }
+    assert_eq!(rif_of_silent(&mut world, 0), Some(0));
+}
+
+#[test]
 fn a13_a_replica_that_said_it_drains_and_fell_silent_is_chosen_again() {
     let mut world = World::new(1, quiet());
     let mut draining = load(0, 1);
@@ -83,27 +145,40 @@ fn a13_when_nobody_answers_any_more_the_old_limit_is_forgotten() {
 
 #[test]
 fn a13_one_report_out_of_all_bounds_does_not_stand_for_what_others_have_in_flight() {
-    let mut world = World::new(8, quiet());
-    for _ in 0..8 {
-        world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10), (2, 10), (2, 10)]);
-        world.report(world.replicas[6], &load(u32::MAX, 10));
-    }
-    fall_silent(&mut world, 7);
-    world.refresh();
-    let silent = world.replicas[7];
-    for _ in 0..1_000 {
-        if let Some(rif) = world.rif_of(silent) {
-            assert!(rif <= 3, "{rif}");
-            return;
+    // Whatever is hot: at 0 everything, at 1 nothing.
+    for rif_limit_quantile in [Quantile::ZERO, quiet().rif_limit_quantile, Quantile::ONE] {
+        let mut world = World::new(
+            8,
+            PrequalSettings {
+                rif_limit_quantile,
+                ..quiet()
+            },
+        );
+        for _ in 0..8 {
+            world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10), (2, 10), (2, 10)]);
+            world.report(world.replicas[6], &load(u32::MAX, 10));
         }
-        world.now += MS;
-        world.refresh();
+        fall_silent(&mut world, 7);
+        assert_eq!(rif_of_silent(&mut world, 7), Some(2));
     }
-    panic!("the silent replica is never offered");
 }
 
-/// The RIF that a silent replica counts with, once it is answered for again.
+#[test]
+fn a13_of_five_that_answer_a_single_one_does_not_say_what_is_ordinary() {
+    for (answering, expected) in [(5, 2), (4, 8)] {
+        let mut world = World::new(answering + 1, quiet());
+        for _ in 0..40 {
+            world.reports(&[(2, 10), (2, 10), (2, 10), (2, 10)][..answering - 1]);
+            world.report(world.replicas[answering - 1], &load(26, 10));
+        }
+        fall_silent(&mut world, answering);
+        assert_eq!(rif_of_silent(&mut world, answering), Some(expected));
+    }
+}
+
+/// The RIF that a silent replica counts with, once it is answered for again: however long probes have been out.
 fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
+    world.now += Duration::from_secs(2);
     world.refresh();
     world.rif_of(world.replicas[index])
 }
@@ -138,24 +213,81 @@ fn a13_others_is_the_mean_over_the_last_64_reports_beyond_ones_own() {
 
 #[test]
 fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
-    let mut world = World::new(3, quiet());
-    let [first, second, _] = world.replicas[..] else {
-        panic!("three replicas")
+    let mut world = World::new(4, quiet());
+    let [first, second, ..] = world.replicas[..] else {
+        panic!("four replicas")
     };
     let mut draining = load(0, 10);
     draining.draining = true;
-    world.reports(&[(8, 10), (8, 10)]);
-    fall_silent(&mut world, 2);
+    world.reports(&[(8, 10), (8, 10), (8, 10)]);
+    fall_silent(&mut world, 3);
     world.policy.set_available(world.now, first, false);
     for _ in 0..10 {
         world.report(first, &load(0, 10));
         world.report(second, &draining);
     }
-    assert_eq!(rif_of_silent(&mut world, 2), Some(8), "both run empty");
+    assert_eq!(rif_of_silent(&mut world, 3), Some(8), "both run empty");
     world.policy.set_available(world.now, first, true);
     world.report(first, &load(0, 10));
     world.report(second, &load(0, 10));
-    assert_eq!(rif_of_silent(&mut world, 2), Some(4), "both are back");
+    assert_eq!(
+        rif_of_silent(&mut world, 3),
+        Some(5),
+        "both are back: 24 / 5"
+    );
+}
+
+#[test]
+fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
+    let mut world = World::new(3, quiet());
+    let [first, second, third] = world.replicas[..] else {
+        panic!("three replicas")
+    };
+    let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
+    world.reports(&[(8, 10), (8, 10)]);
+    let mut draining = load(900, 10);
+    draining.draining = true;
+    world.policy.set_available(world.now, first, false);
+    for _ in 0..200 {
+        world.report(first, &load(0, 10));
+        world.report(second, &draining);
+    }
+    assert_eq!(
+        limit(&world),
+        Some(8),
+        "neither by an empty one nor by a full one"
+    );
+
+    // Where nobody may be chosen, what is known stays as it was.
+    world.policy.set_available(world.now, third, false);
+    assert_eq!(world.policy.snapshot(world.now).pool.len(), 0);
+    world.report(third, &load(100, 10));
+    assert_eq!(limit(&world), Some(8));
+    world.policy.set_available(world.now, third, true);
+    world.report(third, &load(100, 10));
+    assert_eq!(limit(&world), Some(100), "⌈0.84 · 3⌉ = 3rd");
+}
+
+#[test]
+fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
+    let mut world = World::new(3, quiet());
+    let limit = |world: &World| world.policy.snapshot(world.now).rif_limit.map(Rif::count);
+    let first = world.replicas[0];
+    world.reports(&[(500, 10)]);
+    fall_silent(&mut world, 1);
+    fall_silent(&mut world, 2);
+    assert_eq!(limit(&world), Some(500));
+    world.policy.set_available(world.now, first, false);
+    world.report(first, &load(700, 10));
+    assert_eq!(rif_of_silent(&mut world, 1), Some(0));
+    assert_eq!(
+        limit(&world),
+        Some(0),
+        "by what the client has there itself"
+    );
+    world.policy.set_available(world.now, first, true);
+    world.report(first, &load(30, 10));
+    assert_eq!(limit(&world), Some(30));
 }
 
 #[test]
@@ -173,6 +305,29 @@ fn a13_a_silent_replica_is_answered_for_as_often_as_it_might_be_probed() {
         let counters = world.policy.counters();
         assert_eq!(counters.probes_local, answers);
         assert_eq!(counters.probes_skipped_interval, 99 * answers);
+    }
+}
+
+#[test]
+fn a13_a_silent_replica_is_answered_for_as_often_as_one_that_has_to_answer_first() {
+    let mut world = World::new(2, quiet());
+    let replica = world.replicas[0];
+    fall_silent(&mut world, 1);
+    for round_trip_ms in [30, 10] {
+        for _ in 0..=64 {
+            let probe = world.probe(replica);
+            world.now += round_trip_ms * MS;
+            world.answer(probe, &load(1, 1));
+        }
+        let answers = |world: &World| world.policy.counters().probes_local;
+        world.now += Duration::from_secs(1);
+        world.refresh();
+        let before = answers(&world);
+        for ms in 1..=100 {
+            world.refresh();
+            let expected = before + ms / u64::from(round_trip_ms);
+            assert_eq!(answers(&world), expected, "after {ms} ms");
+        }
     }
 }
 

@@ -179,6 +179,40 @@ fn s1_the_hot_cold_rule_decides_with_a_limit_from_responses() {
 }
 
 #[test]
+fn a6_in_a_round_who_may_not_be_chosen_does_not_move_the_limit() {
+    let settings = PrequalSettings {
+        rif_limit_quantile: quantile(999_999),
+        probe_rate: rate(0),
+        ..PrequalSettings::default()
+    };
+    let mut rounds = Round::with(4, settings);
+    let [first, second, draining, ejected] = rounds.replicas[..] else {
+        panic!("four replicas")
+    };
+    rounds.policy.set_available(rounds.now, ejected, false);
+    let mut drains = load(50, 1);
+    drains.draining = true;
+    let (mut of_draining, mut of_ejected) = (0, 0);
+    for _ in 0..100 {
+        let mut round = rounds.begin(Query::first());
+        for target in round.targets().collect::<Vec<_>>() {
+            of_draining += u32::from(target == draining);
+            of_ejected += u32::from(target == ejected);
+            let report = match target {
+                _ if target == first => load(6, 1),
+                _ if target == second => load(4, 80),
+                _ if target == draining => drains.clone(),
+                _ => load(60, 1),
+            };
+            round.handle_report(target, &report);
+        }
+        let pick = rounds.finish(round);
+        assert_eq!(pick.rif_limit, Some(Rif::new(6)), "the highest of two");
+    }
+    assert!(of_draining > 10 && of_ejected > 10, "they answer");
+}
+
+#[test]
 fn s2_one_answer_is_taken_and_none_leaves_it_to_chance() {
     let mut rounds = Round::new(3, 3);
     let pick = rounds.play(&[(2, load(99, 99))]);

@@ -82,10 +82,10 @@ impl PrequalSync {
         for answer in round.answers() {
             self.counters.probes_answered += 1;
             if self.fleet.knows(answer.replica) {
-                if !answer.draining {
+                self.fleet.set_draining(answer.replica, answer.draining);
+                if self.fleet.is_available(answer.replica) {
                     self.reported.record(answer.rif);
                 }
-                self.fleet.set_draining(answer.replica, answer.draining);
             } else {
                 self.counters.reports_unknown += 1;
             }

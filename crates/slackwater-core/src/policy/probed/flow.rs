@@ -110,7 +110,7 @@ impl<K: Keep> Policy for Probed<K> {
     ) {
         let now = self.tick(now);
         self.expire_probes(now);
-        let Some(replica) = self.probing.end(probe) else {
+        let Some((replica, sent_at)) = self.probing.end(probe) else {
             self.client.counters.reports_late += 1;
             return;
         };
@@ -119,7 +119,7 @@ impl<K: Keep> Policy for Probed<K> {
             self.client.counters.reports_unknown += 1;
             return;
         }
-        self.heard(now, replica, report);
+        self.heard(now, replica, sent_at, report);
         match self.client.locals.own_load(now, replica) {
             Some(own) if K::COMPARES_ALL => {
                 let report = LoadReport::new(report.rif, own.latency);
@@ -137,7 +137,7 @@ impl<K: Keep> Policy for Probed<K> {
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
         let now = self.tick(now);
-        if let Some(replica) = self.probing.end(probe) {
+        if let Some((replica, _)) = self.probing.end(probe) {
             self.probe_lost(now, replica);
         }
     }

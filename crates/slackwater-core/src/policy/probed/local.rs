@@ -7,8 +7,11 @@
 //! true RIF given one's own: silent replicas are then neither starved nor flooded.
 //!
 //! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
-//! watch its queries to all of them while any is silent.
+//! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
+//! about half a kilobyte for each replica at once; later would be in a pick.
 
+use super::recent_mean::RecentMean;
+use crate::policy::fleet::Fleet;
 use crate::policy::query::{Outcome, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
@@ -42,13 +45,15 @@ struct Hearing {
     answered_at: Option<Instant>,
     lost_in_a_row: u8,
     silent: bool,
+    /// It is silent and may be chosen.
+    silent_available: bool,
     /// A silent replica is not offered before this.
     unreachable_until: Instant,
     /// When a probe of it was last answered here.
     answered_here_at: Option<Instant>,
 }
 
-/// What this client knows itself of a replica.
+/// What this client knows itself of a replica's latency.
 #[derive(Debug)]
 struct Own {
     /// Which watch this is: queries sent during an earlier one do not belong to its tracker.
@@ -60,13 +65,18 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// Of each silent replica; if `watches_all`, of all of them while any is silent.
+    /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be chosen.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
     /// How many replicas are silent; while none is, queries are none of this module's business.
     silent_now: usize,
+    /// How many of them may be chosen.
+    silent_available: usize,
     watches: u32,
-    others: OthersEstimate,
+    /// What other clients have in flight at a replica, by recent reports.
+    others: RecentMean,
+    /// How long recent probes were out that were answered, in nanoseconds.
+    round_trips: RecentMean,
     /// No silent replica is out of reach from then on; looked at before searching.
     out_of_reach_until: Instant,
 }
@@ -78,15 +88,17 @@ impl LocalLoads {
             own: ReplicaMap::default(),
             watches_all,
             silent_now: 0,
+            silent_available: 0,
             watches: 0,
-            others: OthersEstimate::default(),
+            others: RecentMean::default(),
+            round_trips: RecentMean::default(),
             out_of_reach_until: Instant::EPOCH,
         }
     }
 
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        if self.watches_all && self.silent_now > 0 {
+        if self.watches_all && self.silent_available > 0 {
             self.watch(replica);
         }
     }
@@ -97,13 +109,14 @@ impl LocalLoads {
         self.hearings.remove(replica);
     }
 
-    /// Of so many replicas, none is heard.
-    pub(super) fn all_silent(&self, known: usize) -> bool {
-        self.silent_now == known
+    /// Of so many replicas that may be chosen, none is heard.
+    pub(super) fn all_silent(&self, available: usize) -> bool {
+        self.silent_available == available
     }
 
-    pub(super) fn any_silent(&self) -> bool {
-        self.silent_now > 0
+    /// Whether any replica is silent that may be chosen. What becomes of others is not asked.
+    pub(super) fn any_silent_available(&self) -> bool {
+        self.silent_available > 0
     }
 
     pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {
@@ -121,20 +134,17 @@ impl LocalLoads {
         hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
     }
 
-    /// The replica, one of `known`, counts as silent from now on; `false` if it did before.
-    pub(super) fn begin_silence(&mut self, replica: ReplicaId, known: &[ReplicaId]) -> bool {
+    /// The replica, one of `fleet`, counts as silent from now on; `false` if it did before.
+    pub(super) fn begin_silence(&mut self, replica: ReplicaId, fleet: &Fleet) -> bool {
         match self.hearings.find_mut(replica) {
             Some(hearing) if !hearing.silent => hearing.silent = true,
             _ => return false,
         }
         self.silent_now += 1;
-        if self.watches_all && self.silent_now == 1 {
-            for &replica in known {
-                self.watch(replica);
-            }
-        } else if !self.watches_all {
+        if !self.watches_all {
             self.watch(replica);
         }
+        self.settle(replica, fleet);
         true
     }
 
@@ -147,7 +157,36 @@ impl LocalLoads {
         self.silent_now -= 1;
         if !self.watches_all {
             self.own.remove(replica);
-        } else if self.silent_now == 0 {
+        }
+        self.not_silent_available(replica);
+    }
+
+    /// Whether the replica may be chosen, or is silent, may have changed.
+    pub(super) fn settle(&mut self, replica: ReplicaId, fleet: &Fleet) {
+        if !self.is_silent(replica) || !fleet.is_available(replica) {
+            self.not_silent_available(replica);
+            return;
+        }
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if !hearing.silent_available => hearing.silent_available = true,
+            _ => return,
+        }
+        self.silent_available += 1;
+        if self.watches_all && self.silent_available == 1 {
+            for &replica in fleet.known() {
+                self.watch(replica);
+            }
+        }
+    }
+
+    /// The replica is not silent, or may not be chosen.
+    fn not_silent_available(&mut self, replica: ReplicaId) {
+        match self.hearings.find_mut(replica) {
+            Some(hearing) if hearing.silent_available => hearing.silent_available = false,
+            _ => return,
+        }
+        self.silent_available -= 1;
+        if self.watches_all && self.silent_available == 0 {
             self.own = ReplicaMap::default();
         }
     }
@@ -166,9 +205,10 @@ impl LocalLoads {
         self.own.insert(replica, Box::new(own));
     }
 
-    /// The replica has answered.
-    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
+    /// The replica has answered a probe sent at `sent_at`.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         self.end_silence(replica);
+        self.round_trips.record(now.ns_since(sent_at));
         if let Some(hearing) = self.hearings.find_mut(replica) {
             hearing.answered_at = Some(now);
             hearing.lost_in_a_row = 0;
@@ -176,20 +216,21 @@ impl LocalLoads {
         }
     }
 
-    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is at most the RIF limit: one replica
-    /// that is overloaded, or lies, shall not stand for all.
+    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more than is ordinary: one
+    /// replica that is overloaded, or lies, shall not stand for all.
     pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
-            .record(rif.count().saturating_sub(own_in_flight));
+            .record(rif.count().saturating_sub(own_in_flight).into());
     }
 
-    /// What was heard of other clients tells nothing any more.
-    pub(super) fn forget_others(&mut self) {
-        self.others = OthersEstimate::default();
+    /// Nobody answers any more: what was heard of other clients tells nothing, and there is no pace to keep with.
+    pub(super) fn forget_answers(&mut self) {
+        self.others = RecentMean::default();
+        self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost; `true` if that makes the replica, one of `known`, silent.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, known: &[ReplicaId]) -> bool {
+    /// A probe was lost; `true` if that makes the replica, one of `fleet`, silent.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, fleet: &Fleet) -> bool {
         let Some(hearing) = self.hearings.find_mut(replica) else {
             return false;
         };
@@ -197,7 +238,7 @@ impl LocalLoads {
         let long_silent = hearing
             .answered_at
             .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, known)
+        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
     /// A query goes to the replica.
@@ -226,7 +267,10 @@ impl LocalLoads {
             return;
         };
         if let Some(own) = self.current(replica, &local) {
-            own.tracker.finish(now, local.arrival, end_of(outcome));
+            match end_of(outcome) {
+                Some(end) => own.tracker.finish(now, local.arrival, end),
+                None => own.tracker.withdraw(local.arrival),
+            }
         }
     }
 
@@ -235,8 +279,8 @@ impl LocalLoads {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local
             && let Some(own) = self.current(replica, local)
+            && let Some(end) = end_of(outcome)
         {
-            let end = end_of(outcome);
             own.tracker.head_ready(now, &mut local.arrival, end);
         }
     }
@@ -247,21 +291,24 @@ impl LocalLoads {
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What this client knows itself of a replica that it watches; its RIF is the client's own.
+    /// What this client knows itself of a replica that it watches. Its RIF is only of queries sent since the watch began.
     pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
         Some(self.own.find(replica)?.tracker.report(now))
     }
 
     /// A silent replica's probe, answered from the client's own knowledge, or why it is not.
     ///
-    /// Not more often than a replica that answers would be asked: local reports cost no round trip, and would otherwise
-    /// crowd the others out of a pool.
+    /// Not more often than a replica that answers can be asked: local reports cost nothing, and would otherwise crowd the
+    /// others out of a pool. One that answers is asked again after `interval_ns` at the earliest, and not while a probe to
+    /// it is out.
     pub(super) fn answer(
         &mut self,
         now: Instant,
         replica: ReplicaId,
+        own_in_flight: u32,
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
+        let pace_ns = interval_ns.max(self.round_trips.mean());
         let hearing = self
             .hearings
             .find_mut(replica)
@@ -270,12 +317,13 @@ impl LocalLoads {
             return Err(Unanswered::OutOfReach);
         }
         let last = hearing.answered_here_at;
-        if last.is_some_and(|last| now.ns_since(last) < interval_ns) {
+        if last.is_some_and(|last| now.ns_since(last) < pace_ns) {
             return Err(Unanswered::Interval);
         }
         hearing.answered_here_at = Some(now);
         let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
-        report.rif = Rif::new(report.rif.count().saturating_add(self.others.mean()));
+        let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
+        report.rif = Rif::new(own_in_flight.saturating_add(others));
         Ok(report)
     }
 }
@@ -289,47 +337,12 @@ pub(super) enum Unanswered {
     Interval,
 }
 
-fn end_of(outcome: Outcome) -> End {
+/// How a query ended for its replica; `None` if that never saw it.
+fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
-        Outcome::Success => End::Success,
-        Outcome::Failed | Outcome::Unreachable => End::Failed,
-        Outcome::Dropped => End::Cancelled,
-    }
-}
-
-/// What other clients have in flight at a replica, on average over recent reports.
-#[derive(Clone, Debug)]
-struct OthersEstimate {
-    ring: [u32; Self::REMEMBERED],
-    sum: u64,
-    next: usize,
-    len: usize,
-}
-
-impl Default for OthersEstimate {
-    fn default() -> Self {
-        Self {
-            ring: [0; Self::REMEMBERED],
-            sum: 0,
-            next: 0,
-            len: 0,
-        }
-    }
-}
-
-impl OthersEstimate {
-    const REMEMBERED: usize = 64;
-
-    fn record(&mut self, others: u32) {
-        self.sum += u64::from(others);
-        self.sum -= u64::from(core::mem::replace(&mut self.ring[self.next], others));
-        self.next = (self.next + 1) % Self::REMEMBERED;
-        self.len = (self.len + 1).min(Self::REMEMBERED);
-    }
-
-    /// Rounded to the nearest; 0 as long as nobody has reported.
-    fn mean(&self) -> u32 {
-        let len = self.len.max(1) as u64;
-        u32::try_from((self.sum + len / 2) / len).unwrap_or(u32::MAX)
+        Outcome::Success => Some(End::Success),
+        Outcome::Failed => Some(End::Failed),
+        Outcome::Dropped => Some(End::Cancelled),
+        Outcome::Unreachable => None,
     }
 }

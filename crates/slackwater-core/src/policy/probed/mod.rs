@@ -8,7 +8,7 @@
 //! |---|---|
 //! | the way of a query, a report, a timeout | `flow` |
 //! | whom to probe, and when | `probing`, `sounding` |
-//! | replicas that answer no probes | `local` |
+//! | replicas that answer no probes | `local`, `recent_mean` |
 //! | which RIF is high, as replicas go | `rif_limit` |
 //! | the best and the worst of what is kept | `rank` |
 
@@ -16,6 +16,7 @@ mod flow;
 mod local;
 mod probing;
 pub(in crate::policy) mod rank;
+mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
@@ -23,7 +24,7 @@ pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
-use crate::fixed::Accumulator;
+use crate::fixed::{Accumulator, Quantile};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
@@ -37,12 +38,19 @@ use local::LocalLoads;
 use probing::Probing;
 use rif_limit::RifDistribution;
 
+/// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or more, a single one cannot say
+/// what is. Not the user's quantile of the RIF limit, by which anything or nothing may be hot. `[A13]` `[Decision 0002]`
+const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
+    Some(quantile) => quantile,
+    None => Quantile::ONE,
+};
+
 /// What a policy keeps of reports, and how it chooses among them.
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any of
-    /// them is silent, all reports come with the client's own latencies, and are marked local. `[A13]`
+    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any is
+    /// silent that may be chosen, all reports come with the client's own latencies, and are marked local. `[A13]`
     const COMPARES_ALL: bool = false;
 
     /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
@@ -85,7 +93,7 @@ pub trait Keep: Debug + Send {
         let _ = (now, replica, head);
     }
 
-    /// From now on some replica is silent, or none is any more. `[A13]`
+    /// From now on some replica is silent that may be chosen, or none is any more. `[A13]`
     fn silence_changed(&mut self, any_silent: bool) {
         let _ = any_silent;
     }
@@ -131,9 +139,9 @@ pub struct Client {
     pub(in crate::policy) config: PrequalConfig,
     pub(in crate::policy) fleet: Fleet,
     pub(in crate::policy) counters: Counters,
-    /// RIF as replicas report it.
+    /// RIF as replicas report it that may be chosen.
     reported: RifDistribution,
-    /// RIF of silent replicas, as estimated; the limit comes from it only while no replica reports.
+    /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while no replica reports.
     estimated: RifDistribution,
     locals: LocalLoads,
 }
@@ -158,6 +166,12 @@ impl Client {
             &self.reported
         };
         distribution.limit(self.config.rif_limit_quantile)
+    }
+
+    /// A reported RIF as far as it is within what replicas report as a rule. `[A13]`
+    fn ordinary(&self, rif: Rif) -> Rif {
+        let most = self.reported.limit(ORDINARY_QUANTILE);
+        most.map_or(rif, |most| rif.min(most))
     }
 
     /// A uniformly random replica that the query may go to: those that are silent and out of reach only if there is no
@@ -256,6 +270,7 @@ impl<K: Keep> Probed<K> {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
         }
+        self.watch_silences(|client| client.locals.settle(replica, &client.fleet));
         self.kept.fleet_changed(&self.client);
         self.forget_if_deaf();
     }

@@ -19,6 +19,7 @@ const BATCHES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     replica: ReplicaId,
+    sent_at: Instant,
     deadline: Instant,
 }
 
@@ -145,7 +146,11 @@ impl Probing {
                 .map_or(deadline, |next| next.min(deadline)),
         );
         let place = &mut self.slots[slot as usize];
-        place.outstanding = Some(Outstanding { replica, deadline });
+        place.outstanding = Some(Outstanding {
+            replica,
+            sent_at: now,
+            deadline,
+        });
         Ok(Probe {
             id: ProbeId {
                 slot,
@@ -156,19 +161,21 @@ impl Probing {
         })
     }
 
-    /// Ends an outstanding probe; the replica that it went to, or `None` if it has ended already.
-    pub(super) fn end(&mut self, id: ProbeId) -> Option<ReplicaId> {
+    /// Ends an outstanding probe; the replica that it went to and when, or `None` if it has ended already.
+    pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.serial != id.serial {
             return None;
         }
-        let Outstanding { replica, .. } = slot.outstanding.take()?;
+        let Outstanding {
+            replica, sent_at, ..
+        } = slot.outstanding.take()?;
         slot.serial = slot.serial.wrapping_add(1);
         self.free.push(id.slot);
         if let Some(last) = self.last.find_mut(replica) {
             last.outstanding = false;
         }
-        Some(replica)
+        Some((replica, sent_at))
     }
 
     /// Whether the deadline of an outstanding probe may have passed.
@@ -189,7 +196,7 @@ impl Probing {
                     .next_deadline
                     .map_or(deadline, |next| next.min(deadline));
                 self.next_deadline = Some(next);
-            } else if let Some(replica) = self.end(ProbeId {
+            } else if let Some((replica, _)) = self.end(ProbeId {
                 slot,
                 serial: place.serial,
             }) {
@@ -200,7 +207,7 @@ impl Probing {
 
     /// A probe that was not sent after all: as if it had never been. `true` if it was outstanding.
     pub(super) fn unsend(&mut self, id: ProbeId) -> bool {
-        let Some(replica) = self.end(id) else {
+        let Some((replica, _)) = self.end(id) else {
             return false;
         };
         if let Some(last) = self.last.find_mut(replica) {

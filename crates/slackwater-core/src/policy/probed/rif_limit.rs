@@ -2,7 +2,8 @@
 //!
 //! `[A6]` `[Prequal §4 "Replica selection"]` The limit is a quantile of the RIF distribution across replicas, estimated
 //! from recent probe responses. Not from the pool: what is left there has been picked over, and with one of its own
-//! elements as the limit not everything in it could ever be hot.
+//! elements as the limit not everything in it could ever be hot. Only responses of replicas that may be chosen: one that
+//! drains or is ejected runs empty, and queries are not to be told hot from cold by where they do not go. `[Decision 0002]`
 
 use crate::fixed::Quantile;
 use crate::report::Rif;

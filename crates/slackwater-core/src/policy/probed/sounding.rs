@@ -28,10 +28,16 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// A replica has answered a probe.
-    pub(super) fn heard(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let ordinary = (self.client.rif_limit()).map_or(report.rif, |limit| report.rif.min(limit));
-        self.watch_silences(|client| client.locals.answered(now, replica));
+    /// A replica has answered a probe sent at `sent_at`.
+    pub(super) fn heard(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        sent_at: Instant,
+        report: &LoadReport,
+    ) {
+        let ordinary = self.client.ordinary(report.rif);
+        self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
         if self.client.fleet.is_draining(replica) != report.draining
             && (self.client.fleet).set_draining(replica, report.draining)
         {
@@ -39,21 +45,17 @@ impl<K: Keep> Probed<K> {
         }
         let client = &mut self.client;
         if client.fleet.is_available(replica) {
-            // Whoever runs empty tells nothing of how busy the others are.
+            // Whoever runs empty tells nothing of how busy the others are, nor of which RIF is high among them.
             let own_in_flight = client.fleet.in_flight(replica);
             client.locals.heard_of_others(ordinary, own_in_flight);
-        }
-        if !report.draining {
             client.reported.record(report.rif);
         }
     }
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        let falls_silent = self.watch_silences(|client| {
-            let known = client.fleet.known();
-            client.locals.lost(now, replica, known)
-        });
+        let falls_silent =
+            self.watch_silences(|client| client.locals.lost(now, replica, &client.fleet));
         if falls_silent {
             // What it said of itself before it fell silent does not hold for ever.
             if self.client.fleet.set_draining(replica, false) {
@@ -65,31 +67,31 @@ impl<K: Keep> Probed<K> {
 
     /// The replica is silent from the beginning.
     pub(super) fn begin_silence(&mut self, replica: ReplicaId) {
-        self.watch_silences(|client| {
-            let known = client.fleet.known();
-            client.locals.begin_silence(replica, known)
-        });
+        self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
     }
 
-    /// Does what may begin or end a silence, and tells if it was the first or the last.
+    /// Does what may begin or end a silence, or change who may be chosen, and tells if it was the first or the last silence
+    /// among those that may be.
     pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
-        let before = self.client.locals.any_silent();
+        let before = self.client.locals.any_silent_available();
         let changed = change(&mut self.client);
-        let after = self.client.locals.any_silent();
+        let after = self.client.locals.any_silent_available();
         if before != after {
             self.kept.silence_changed(after);
         }
         changed
     }
 
-    /// When no replica answers any more, what they last said, and what was estimated from it, is not what silent ones are
-    /// to be compared with. `[A13]`
+    /// When no replica answers any more that may be chosen, what they last said, and what was estimated from it, is not what
+    /// silent ones are to be compared with. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
         let client = &mut self.client;
-        if !client.reported.is_empty() && client.locals.all_silent(client.fleet.known().len()) {
+        let deaf =
+            !client.fleet.in_panic() && (client.locals).all_silent(client.fleet.available().len());
+        if deaf && !client.reported.is_empty() {
             client.reported.clear();
             client.estimated.clear();
-            client.locals.forget_others();
+            client.locals.forget_answers();
         }
     }
 
@@ -113,10 +115,17 @@ impl<K: Keep> Probed<K> {
         draw: &mut dyn Draw,
     ) -> Option<Probe> {
         let interval_ns = self.spans.probe_interval_min;
-        match self.client.locals.answer(now, replica, interval_ns) {
+        let own_in_flight = self.client.fleet.in_flight(replica);
+        match self
+            .client
+            .locals
+            .answer(now, replica, own_in_flight, interval_ns)
+        {
             Ok(report) => {
                 self.client.counters.probes_local += 1;
-                self.client.estimated.record(report.rif);
+                if self.client.fleet.is_available(replica) {
+                    self.client.estimated.record(report.rif);
+                }
                 self.keep_report(now, replica, &report, true, draw);
             }
             Err(Unanswered::Interval) => self.client.counters.probes_skipped_interval += 1,

@@ -55,6 +55,7 @@ struct Replica {
 struct Outstanding {
     id: ProbeId,
     replica: ReplicaId,
+    sent_at: Instant,
     deadline: Instant,
 }
 
@@ -93,7 +94,9 @@ pub(crate) struct SlowPrequal {
     /// Every local estimate's RIF, ever.
     estimates: Vec<u32>,
     /// RIF beyond the client's own in every response of an available replica, ever.
-    others: Vec<u32>,
+    others: Vec<u64>,
+    /// Round trips of every probe that was answered, ever, in nanoseconds.
+    round_trips: Vec<u64>,
     /// First tries so far, and removals by rate so far.
     queries: u64,
     removals: u64,
@@ -134,6 +137,7 @@ impl SlowPrequal {
             responses: Vec::new(),
             estimates: Vec::new(),
             others: Vec::new(),
+            round_trips: Vec::new(),
             queries: 0,
             removals: 0,
             window: (0, 0),
@@ -190,6 +194,7 @@ impl SlowPrequal {
         } else if !self.available.contains(&replica) {
             self.available.push(replica);
         }
+        self.forget_if_deaf();
     }
 
     /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody responds. `[A6]` `[A13]`
@@ -206,14 +211,12 @@ impl SlowPrequal {
         } else {
             &self.responses
         };
-        let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
-        recent.sort_unstable();
-        // The smallest value that at least a share q of the values does not exceed.
-        let enough = |rif: &&u32| {
-            let at_most = recent.iter().filter(|other| other <= rif).count() as u64;
-            at_most * 1_000_000 >= q * recent.len() as u64
-        };
-        recent.iter().find(enough).map(|&rif| Rif::new(rif))
+        quantile(all, q)
+    }
+
+    /// What replicas that answer report as a rule: up to the 0.8 quantile. `[A13]`
+    fn ordinary(&self, rif: Rif) -> Rif {
+        quantile(&self.responses, 800_000).map_or(rif, |most| rif.min(most))
     }
 
     fn view(&self, now: Instant, entry: &Entry) -> PooledView {
@@ -246,7 +249,11 @@ impl SlowPrequal {
         if silence != it.silences {
             return;
         }
-        tracker.finish(now, arrival, end_of(outcome));
+        if outcome == Outcome::Unreachable {
+            tracker.withdraw(arrival);
+        } else {
+            tracker.finish(now, arrival, end_of(outcome));
+        }
     }
 
     /// A stream whose head is out is no sign of a stop. `[T4]`
@@ -261,16 +268,16 @@ impl SlowPrequal {
         }
     }
 
-    /// When nobody is heard, what was heard before counts no more. `[A13]`
+    /// When nobody is heard that may be chosen, what was heard before counts no more; where nobody may be chosen, it stays.
+    /// `[A13]`
     fn forget_if_deaf(&mut self) {
-        if self
-            .known
-            .iter()
-            .all(|replica| self.replicas[replica].tracker.is_some())
-        {
+        let is_silent = |replica| self.replicas[replica].tracker.is_some();
+        let panic = self.available.is_empty() && !self.known.is_empty();
+        if !panic && self.available.iter().all(is_silent) {
             if !self.responses.is_empty() {
                 self.estimates.clear();
                 self.others.clear();
+                self.round_trips.clear();
             }
             self.responses.clear();
         }
@@ -298,6 +305,24 @@ impl SlowPrequal {
         };
         self.known.iter().map(view).collect()
     }
+}
+
+/// Of the last 128 the smallest value that at least a share q of them does not exceed; `None` of none.
+fn quantile(all: &[u32], q: u64) -> Option<Rif> {
+    let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
+    recent.sort_unstable();
+    let enough = |rif: &&u32| {
+        let at_most = recent.iter().filter(|other| other <= rif).count() as u64;
+        at_most * 1_000_000 >= q * recent.len() as u64
+    };
+    recent.iter().find(enough).map(|&rif| Rif::new(rif))
+}
+
+/// The mean of the last 64, rounded to the nearest; 0 of none. `[A13]`
+fn recent_mean(all: &[u64]) -> u64 {
+    let recent = &all[all.len().saturating_sub(64)..];
+    let k = recent.len().max(1) as u64;
+    (2 * recent.iter().sum::<u64>() + k) / (2 * k)
 }
 
 fn end_of(outcome: Outcome) -> End {

@@ -1,7 +1,7 @@
 //! The model's probes: which are due, whom they go to, which are out, and what becomes of their answers.
 //! `[A2]` `[A3]` `[A4]` `[A13]`
 
-use super::{Entry, MILLION, Outstanding, SlowPrequal, local_tracker};
+use super::{Entry, MILLION, Outstanding, SlowPrequal, local_tracker, recent_mean};
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::ProbeId;
@@ -43,10 +43,16 @@ impl SlowPrequal {
     }
 
     /// What the policy named the probe that `poll_probe` just gave.
-    pub(crate) fn sent(&mut self, id: ProbeId, (replica, deadline): (ReplicaId, Instant)) {
+    pub(crate) fn sent(
+        &mut self,
+        sent_at: Instant,
+        id: ProbeId,
+        (replica, deadline): (ReplicaId, Instant),
+    ) {
         self.outstanding.push(Outstanding {
             id,
             replica,
+            sent_at,
             deadline,
         });
     }
@@ -86,15 +92,15 @@ impl SlowPrequal {
         !out && !soon && !full
     }
 
-    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed.
+    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed,
+    /// with one probe out at a time.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
-        let others = self.others.iter().rev().take(64);
-        let others: Vec<u64> = others.map(|&others| u64::from(others)).collect();
         let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
             return;
         }
-        let interval = self.settings.probe_interval_min;
+        let round_trip = Duration::from_nanos(recent_mean(&self.round_trips));
+        let interval = self.settings.probe_interval_min.max(round_trip);
         let last = it.answered_here_at;
         if last.is_some_and(|at| now.saturating_since(at) < interval) {
             self.counters.probes_skipped_interval += 1;
@@ -102,12 +108,12 @@ impl SlowPrequal {
         }
         it.answered_here_at = Some(now);
         let mut report = it.tracker.as_ref().expect("silent").report(now);
-        let k = others.len().max(1) as u64;
-        let mean = (2 * others.iter().sum::<u64>() + k) / (2 * k);
-        let rif = u64::from(report.rif.count()) + mean;
+        let rif = u64::from(it.in_flight) + recent_mean(&self.others);
         report.rif = Rif::new(u32::try_from(rif).unwrap_or(u32::MAX));
         self.counters.probes_local += 1;
-        self.estimates.push(report.rif.count());
+        if self.available.contains(&target) {
+            self.estimates.push(report.rif.count());
+        }
         self.pool_report(now, target, &report, true, draw);
     }
 
@@ -164,25 +170,26 @@ impl SlowPrequal {
             self.counters.reports_late += 1;
             return;
         };
-        let replica = self.outstanding.remove(place).replica;
+        let Outstanding {
+            replica, sent_at, ..
+        } = self.outstanding.remove(place);
         self.counters.probes_answered += 1;
-        let limit = self.limit();
+        let ordinary = self.ordinary(report.rif);
         let Some(it) = self.replicas.get_mut(&replica) else {
             self.counters.reports_unknown += 1;
             return;
         };
         it.answered_at = Some(now);
         it.lost_in_a_row = 0;
+        let round_trip = now.saturating_since(sent_at).as_nanos();
+        (self.round_trips).push(u64::try_from(round_trip).expect("short"));
         it.silences += u32::from(it.tracker.take().is_some());
         it.draining = report.draining;
-        let ordinary = limit.map_or(report.rif, |limit| report.rif.min(limit));
         let others = ordinary.count().saturating_sub(it.in_flight);
-        if !report.draining {
-            self.responses.push(report.rif.count());
-        }
         self.settle_availability(replica);
         if self.available.contains(&replica) {
-            self.others.push(others);
+            self.others.push(others.into());
+            self.responses.push(report.rif.count());
         }
         self.pool_report(now, replica, report, false, draw);
     }

@@ -1,0 +1,75 @@
+//! The mean over the last so many of something.
+
+/// The mean of the last 64 values. `[A13]`
+#[derive(Clone, Debug)]
+pub(super) struct RecentMean {
+    ring: [u64; Self::REMEMBERED],
+    sum: u64,
+    next: usize,
+    len: usize,
+}
+
+impl Default for RecentMean {
+    fn default() -> Self {
+        Self {
+            ring: [0; Self::REMEMBERED],
+            sum: 0,
+            next: 0,
+            len: 0,
+        }
+    }
+}
+
+impl RecentMean {
+    const REMEMBERED: usize = 64;
+    /// What is larger counts as this, so that no sum overflows.
+    const VALUE_MAX: u64 = u64::MAX >> 7;
+
+    pub(super) fn record(&mut self, value: u64) {
+        let value = value.min(Self::VALUE_MAX);
+        self.sum += value;
+        self.sum -= core::mem::replace(&mut self.ring[self.next], value);
+        self.next = (self.next + 1) % Self::REMEMBERED;
+        self.len = (self.len + 1).min(Self::REMEMBERED);
+    }
+
+    /// Rounded to the nearest; 0 as long as there is nothing to take it of.
+    pub(super) fn mean(&self) -> u64 {
+        let len = self.len.max(1) as u64;
+        (self.sum + len / 2) / len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_64_count_rounded_to_the_nearest() {
+        let mut mean = RecentMean::default();
+        assert_eq!(mean.mean(), 0, "of nothing");
+        mean.record(7);
+        assert_eq!(mean.mean(), 7);
+        mean.record(8);
+        assert_eq!(mean.mean(), 8, "7.5");
+        mean.record(7);
+        assert_eq!(mean.mean(), 7, "22 / 3");
+        for _ in 0..61 {
+            mean.record(100);
+        }
+        assert_eq!(mean.mean(), 96, "6,122 / 64");
+        mean.record(100);
+        mean.record(100);
+        mean.record(100);
+        assert_eq!(mean.mean(), 100, "what came first counts no more");
+    }
+
+    #[test]
+    fn values_without_bounds_do_no_harm() {
+        let mut mean = RecentMean::default();
+        for _ in 0..200 {
+            mean.record(u64::MAX);
+        }
+        assert_eq!(mean.mean(), RecentMean::VALUE_MAX);
+    }
+}
