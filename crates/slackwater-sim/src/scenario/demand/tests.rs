@@ -230,8 +230,8 @@ fn waits_without_the_cpu_are_under_way() {
     near(scenario.under_way(), rate);
     near(scenario.under_way_least(), rate);
     // Of the longest, three quarters are still waiting at the end of half of it.
-    scenario.fleet[0].io_wait = Duration::from_secs(864_000);
-    scenario.span = Duration::from_secs(432_000);
+    scenario.fleet[0].io_wait = Duration::from_hours(240);
+    scenario.span = Duration::from_hours(120);
     (scenario.warmup, scenario.deadline) = (Duration::ZERO, Duration::ZERO);
     near(scenario.under_way_least(), 0.75 * 432_000.0 * rate);
     near(scenario.under_way(), 0.75 * 432_000.0 * rate);
