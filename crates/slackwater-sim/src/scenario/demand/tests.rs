@@ -255,6 +255,8 @@ fn a_replica_without_a_wait_may_take_it_all() {
     let rate = scenario.load.rate;
     near(scenario.under_way_least(), rate);
     near(scenario.under_way(), rate / 2.0 * 3.0 + rate / 2.0);
+    scenario.fleet.truncate(1);
+    near(scenario.under_way_least(), 3.0 * rate);
 }
 
 #[test]
