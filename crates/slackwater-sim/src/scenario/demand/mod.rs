@@ -138,7 +138,7 @@ impl Scenario {
         };
         let usual = mean_ns / 1e9 * group.slowness;
         let hobbled = group.hobble.map_or(usual, |hobble| match hobble.latency {
-            Some(latency) => latency.as_secs_f64() * group.slowness,
+            Some(latency) => latency.as_secs_f64(),
             None => usual / hobble.capacity,
         });
         Some([usual, hobbled])

@@ -282,6 +282,8 @@ fn a_spell_s_latency_is_under_way() {
     near(scenario.under_way_least(), rate);
     scenario.fleet = vec![hobbled(0, 1_000, latency)];
     near(scenario.under_way(), rate * 51.0);
+    scenario.fleet[0].slowness = 2.0;
+    near(scenario.under_way(), rate * 52.0); // the usual one is slowed
     near(scenario.under_way_least(), rate * 50.0);
     scenario.fleet = vec![hobbled(0, 1_000, None)];
     near(scenario.under_way_least(), rate * 2.0);
