@@ -16,8 +16,6 @@ const FOLDER: &str = "results/sim";
 /// The figure whose numbers are shown first, and which is played with more seeds than the others.
 const MAIN_FIGURE: &str = "fig6";
 const MAIN_SEEDS: u64 = 3;
-/// What the terminal shows of every cell begins here; the CSV has it all.
-const CELLS: &str = "Latencies and errors";
 /// Read by the command when it is built, to say on its pages which commit it is.
 const COMMIT: &str = "SLACKWATER_COMMIT";
 
@@ -167,22 +165,25 @@ fn play(slackwater: &Path, arguments: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What lies beside a figure's pages: where they come from, and what the command said but for the cells.
+/// What lies beside a figure's pages: where they come from, and what the command said but for tables: the CSV has every cell, the page all of them.
 fn note(command: &str, commit: &str, said: &str) -> String {
-    let mut lines = said.lines();
-    let title = lines.next().unwrap_or_default();
-    let claims: Vec<&str> = lines
-        .by_ref()
-        .take_while(|line| !line.starts_with(CELLS))
-        .collect();
-    // After the cells and an empty line it says what it took, and which files it wrote.
-    let took = lines.find(|line| line.contains(" runs, "));
+    let (title, rest) = said.split_once('\n').unwrap_or((said, ""));
+    // How many claims hold, an empty line, the claims; tables follow, each after an empty line and not indented. A figure
+    // without claims begins with its tables.
+    let mut blocks = rest.split("\n\n");
+    let count = blocks.next().filter(|count| !count.starts_with('\n'));
+    let claims = blocks.next().filter(|claims| claims.starts_with("  "));
+    let claims: Vec<&str> = count.into_iter().chain(claims).collect();
+    // Last it says what it took, and which files it wrote.
+    let took = rest
+        .lines()
+        .find(|line| line.contains(" run") && line.contains(" million events, "));
     format!(
         "# {title}\n\n- Command: `{command}`\n- Commit: {commit}\n- Date: {}\n- Machine: {}\n- Took: {}\n\n```text\n{}\n```\n",
         date(),
         machine(),
         took.unwrap_or("not said"),
-        claims.join("\n").trim_matches('\n'),
+        claims.join("\n\n").trim_matches('\n'),
     )
 }
 
@@ -238,8 +239,9 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_where_the_figure_comes_from_and_leaves_the_cells_out() {
-        let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
+    fn a_note_says_where_the_figure_comes_from_and_leaves_tables_out() {
+        let said = "fig6: Load ramp\nall 2 claims are reproduced\n\n  reproduced  so\n              found: 2 runs, 1.0\n\n\
+                    What the silent get\n  fleet  times\n  4x1    1.02\n\nLatencies and errors\n  step  p50\n  0.75  80\n\n\
                     18 runs, 9.1 s; 1.0 million events, 6.40 million a second of CPU time\nwrote results/sim/fig6.csv\n";
         let note = note("slackwater sim fig6", "abc", said);
         assert!(
@@ -250,8 +252,12 @@ mod tests {
         );
         assert!(note.contains("- Took: 18 runs, 9.1 s; "), "{note}");
         assert!(
-            note.ends_with("```text\nall 2 claims are reproduced\n\n  reproduced  so\n```\n"),
+            note.ends_with("```text\nall 2 claims are reproduced\n\n  reproduced  so\n              found: 2 runs, 1.0\n```\n"),
             "{note}"
         );
+        let bare = "fig3: CPU\n\nOwn table\n  a\n\nLatencies and errors\n  p50\n\n1 run, 0.1 s; 1.0 million events, 2.0 million a second\n";
+        let note = super::note("slackwater sim fig3", "abc", bare);
+        assert!(note.contains("- Took: 1 run, 0.1 s; "), "{note}");
+        assert!(note.ends_with("```text\n\n```\n"), "{note}");
     }
 }

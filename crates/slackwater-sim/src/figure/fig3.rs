@@ -67,11 +67,18 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
         return Vec::new(); // of a run of less than a second
     }
     let over = share_over_allocation(&seconds);
-    vec![
+    // Of a shorter run the windows are shorter, and no minutes.
+    let has_minutes = peak
+        .runs
+        .iter()
+        .all(|run| run.utilization.seconds() >= MINUTE);
+    let by_minute = has_minutes.then(|| {
         Bounds::at_most(1.0, " of the allocation").judge(
             "at peak load no replica exceeds its allocation in any minute",
             highest(&minutes),
-        ),
+        )
+    });
+    let by_second = [
         claim(
             "at peak load the allocation is frequently exceeded for a second",
             format!(
@@ -84,7 +91,8 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
             "at peak load a second may use more than twice the allocation",
             highest(&seconds),
         ),
-    ]
+    ];
+    by_minute.into_iter().chain(by_second).collect()
 }
 
 fn table(plays: &Plays<'_>) -> Table {
@@ -128,11 +136,15 @@ mod tests {
 
     /// One replica for two minutes: quiet, but for these seconds in the first minute.
     fn verdicts(bursts: &[f32]) -> Vec<Verdict> {
+        verdicts_of(bursts, 120)
+    }
+
+    fn verdicts_of(bursts: &[f32], seconds: usize) -> Vec<Verdict> {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
             run.queries = 1;
             run.utilization.by_second = bursts.to_vec();
-            run.utilization.by_second.resize(120, 0.8);
+            run.utilization.by_second.resize(seconds, 0.8);
             run
         });
         let claims = Fig3.findings(&played).claims;
@@ -153,6 +165,17 @@ mod tests {
         assert_eq!(
             verdicts(&[1.01; 60]),
             [NotReproduced, Reproduced, NotReproduced]
+        );
+    }
+
+    #[test]
+    fn of_less_than_a_minute_nothing_is_claimed_of_minutes() {
+        assert_eq!(verdicts_of(&[2.1], 60), [Reproduced; 3]);
+        assert_eq!(verdicts_of(&[2.1], 59), [Reproduced; 2]);
+        assert_eq!(
+            verdicts_of(&[1.9; 59], 59),
+            [Reproduced, NotReproduced],
+            "the two of seconds"
         );
     }
 

@@ -43,7 +43,7 @@ fn sentence(other: &Played, base: &Played) -> String {
     }
     let latencies = LATENCIES.iter().filter_map(|quantity| {
         let ratio = Estimate::ratio(&quantity.samples(other), &quantity.samples(base))?;
-        let by = format!("{} times", number::shown(ratio.value, 2));
+        let by = format!("{} times", times(ratio.value));
         Some(finding(quantity, &ratio, 1.0, by))
     });
     let errors = Estimate::difference(&ERROR_PERCENT.samples(other), &ERROR_PERCENT.samples(base));
@@ -68,6 +68,16 @@ fn sentence(other: &Played, base: &Played) -> String {
         return format!("{name} against {against}: nothing was measured that could be compared.");
     }
     format!("{name} against {against}: {}.", parts.join("; "))
+}
+
+/// A ratio, with two decimals; with more where two would make it 1, or nothing.
+fn times(ratio: f64) -> String {
+    let says_nothing = |decimals: &usize| {
+        let unit = 0.5_f64 / 10_f64.powi(i32::try_from(*decimals).unwrap_or(i32::MAX));
+        (ratio - 1.0).abs() <= unit || ratio <= unit
+    };
+    let decimals = (2..9).find(|decimals| !says_nothing(decimals));
+    number::shown(ratio, decimals.unwrap_or(2))
 }
 
 fn finding(quantity: &Quantity, estimate: &Estimate, equal: f64, by: String) -> Finding {
@@ -130,6 +140,35 @@ mod tests {
             told(with_errors([200, 400, 800], [1, 1, 1])),
             "random against prequal: better in errors (−0.100 % points); \
              worse in p50 (2.00 times), p90 (2.00 times), p99 (2.00 times), p99.9 (2.00 times)."
+        );
+    }
+
+    #[test]
+    fn a_ratio_near_1_has_the_digits_that_tell_it_from_1() {
+        for (ratio, expected) in [
+            (0.65, "0.65"),
+            (0.994, "0.99"),
+            (0.996, "0.996"),
+            (1.004, "1.004"),
+            (1.000_4, "1.0004"),
+            (0.999_96, "0.99996"),
+            (0.002, "0.002"),
+            (1.0, "1.00"),
+            (0.0, "0.00"),
+            (12.345, "12.35"),
+        ] {
+            assert_eq!(times(ratio), expected);
+        }
+        assert_eq!(times(f64::INFINITY), number::NONE);
+        let slightly = vec![run(1, 1_004), run(1, 1_004)];
+        let cells = [
+            played("", 1.0, "a", vec![run(1, 1_000), run(1, 1_000)]),
+            played("", 1.0, "b", slightly),
+        ];
+        let told = sentences(&cells).join("");
+        assert!(
+            told.contains("(1.004 times)") && !told.contains("(1.00 times)"),
+            "{told}"
         );
     }
 

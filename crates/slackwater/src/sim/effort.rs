@@ -106,11 +106,6 @@ fn seconds(text: &str) -> Option<Duration> {
 }
 
 impl Effort {
-    /// How many of so many runs are under way at once.
-    pub(super) fn at_once(&self, runs: usize) -> usize {
-        self.threads.min(runs)
-    }
-
     /// Puts what was asked for in place of what the scenario says.
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), Fault> {
         scenario.span = self.span.unwrap_or(scenario.span);

@@ -1,6 +1,7 @@
 //! The papers' figures: played, held against their claims, written.
 
 use super::effort::{self, Effort, EffortArgs};
+use super::memory::{self, Runs};
 use super::out;
 use super::progress::Meter;
 use super::stop::Stop;
@@ -9,7 +10,7 @@ use super::written;
 use crate::fault::Fault;
 use crate::output::print;
 use core::fmt::Write;
-use slackwater_sim::figure::{self, FIGURES, Figure, Findings, Verdict};
+use slackwater_sim::figure::{self, Cell, FIGURES, Figure, Findings, Verdict};
 use slackwater_sim::report;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -112,16 +113,7 @@ fn run_one(
         warmup: effort.warmup,
     };
     let cells = figure.cells(&asked);
-    for cell in &cells {
-        if let Some(mistake) = cell.scenario.mistakes().first() {
-            return Err(Fault::usage(format!(
-                "{} cannot be played with these --seconds and --warmup: {}: {}",
-                figure.name(),
-                mistake.field,
-                mistake.message
-            )));
-        }
-    }
+    refuse(figure, &cells, effort, memory::available())?;
     let meter = Meter::new(name);
     let seeds = effort.seeds.count();
     let queries: f64 = cells
@@ -146,6 +138,31 @@ fn run_one(
     let about = written::run_info(effort.threads, wall);
     written::told(report::write(&args.out, figure, &played, &findings, &about))?;
     Ok(Some(findings))
+}
+
+/// Says why the cells cannot be played, if they can't be: not at all, or not in the memory of so many bytes.
+fn refuse(
+    figure: &dyn Figure,
+    cells: &[Cell],
+    effort: &Effort,
+    available: Option<f64>,
+) -> Result<(), Fault> {
+    for cell in cells {
+        if let Some(mistake) = cell.scenario.mistakes().first() {
+            return Err(Fault::usage(format!(
+                "{} cannot be played with these --seconds and --warmup: {}: {}",
+                figure.name(),
+                mistake.field,
+                mistake.message
+            )));
+        }
+    }
+    let runs = cells.iter().map(|cell| Runs {
+        scenario: &cell.scenario,
+        count: effort.seeds.count(),
+    });
+    let lower = "lower --seconds, --warmup or --seeds";
+    memory::check(&runs.collect::<Vec<_>>(), effort.threads, available, lower)
 }
 
 /// What a stop cost: `fig7, fig8 not written; fig3, fig6 in DIR, without an index`.
@@ -174,6 +191,40 @@ fn missed(done: &[(&dyn Figure, Findings)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
+    use slackwater_sim::Seeds;
+
+    #[test]
+    fn a_figure_whose_largest_cells_do_not_fit_is_refused() {
+        let figure = FIGURES[1];
+        assert_eq!(figure.name(), "fig6");
+        let refused = |seconds, threads, available| {
+            let effort = Effort {
+                seeds: Seeds::new(1, 3),
+                span: Some(Duration::from_secs(seconds)),
+                warmup: None,
+                threads,
+            };
+            let cells = figure.cells(&figure::Effort {
+                seeds: effort.seeds,
+                span: effort.span,
+                warmup: effort.warmup,
+            });
+            let refused = refuse(figure, &cells, &effort, Some(available));
+            refused.map_err(|fault| fault.to_string())
+        };
+        assert_eq!(refused(60, 2, 4e9), Ok(()));
+        assert!(
+            refused(10_000, 1, 4e9)
+                .expect_err("too much")
+                .ends_with(": lower --seconds, --warmup or --seeds")
+        );
+        assert!(
+            refused(60, 64, 4e9)
+                .expect_err("too much")
+                .contains(": use --threads ")
+        );
+    }
 
     #[test]
     fn a_stop_says_what_is_lost_and_what_is_there() {

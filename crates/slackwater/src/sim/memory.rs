@@ -1,44 +1,115 @@
-//! The memory that the runs under way will take, held against what the machine has, before anything is played.
+//! The memory that the runs under way and the results kept will take, held against what the machine has, before anything is
+//! played.
 
 use super::summary::counted;
 use crate::fault::Fault;
 use slackwater_sim::Scenario;
 use slackwater_sim::report::with_thousands;
 
-/// Says what to change if `at_once` runs of the scenario would not fit.
-pub(super) fn check(scenario: &Scenario, at_once: usize) -> Result<(), Fault> {
-    check_against(scenario, at_once, available_bytes())
+/// Runs of the same scenario.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs<'s> {
+    pub(super) scenario: &'s Scenario,
+    pub(super) count: usize,
 }
 
-fn check_against(scenario: &Scenario, at_once: usize, available: Option<f64>) -> Result<(), Fault> {
-    const GIB: f64 = 1_073_741_824.0;
-    let one = scenario.memory_bytes();
-    let needed = one * at_once as f64;
-    let Some(available) = available.filter(|available| needed > *available) else {
-        return Ok(());
-    };
-    let threads = if at_once > 1 && one <= available {
-        format!(
-            "use --threads {:.0}",
-            (available / one).floor().clamp(1.0, at_once as f64)
-        )
-    } else {
-        "lower load.rate, load.clients, deadline, --seconds or the number of replicas, or give the fleet more capacity".to_owned()
-    };
-    Err(Fault::usage(format!(
-        "{} at a time would take about {:.1} GiB of memory, and {:.1} GiB are free; in each there are up to {} queries under way, \
-         {} and {}: {threads}",
-        counted(at_once, "run"),
-        needed / GIB,
-        available / GIB,
-        with_thousands(&format!("{:.0}", scenario.under_way())),
-        counted(scenario.load.clients.len(), "client"),
-        counted(scenario.replicas(), "replica"),
-    )))
+/// How many of the runs may be under way at once, up to `threads`, in the memory of so many bytes (`None`: not known, any); each
+/// result is kept, and once more together with those of other seeds.
+///
+/// # Errors
+/// If it is less than one at a time; `lower` says what to lower.
+pub(super) fn at_once(
+    runs: &[Runs<'_>],
+    threads: usize,
+    available: Option<f64>,
+    lower: &str,
+) -> Result<usize, Fault> {
+    let need = Need::of(runs);
+    let most = threads.min(need.runs());
+    match available {
+        Some(available) if need.bytes(most) > available => {
+            let fitting = (1..most).rfind(|&fewer| need.bytes(fewer) <= available);
+            fitting.ok_or_else(|| need.fault(1, available, lower))
+        }
+        _ => Ok(most),
+    }
 }
 
-/// What can be had without swapping; `None` where the system does not say.
-fn available_bytes() -> Option<f64> {
+/// As [`at_once`], where `threads` at once are asked for.
+///
+/// # Errors
+/// If fewer fit; says how many do.
+pub(super) fn check(
+    runs: &[Runs<'_>],
+    threads: usize,
+    available: Option<f64>,
+    lower: &str,
+) -> Result<(), Fault> {
+    let need = Need::of(runs);
+    let most = threads.min(need.runs());
+    match (at_once(runs, threads, available, lower)?, available) {
+        (fewer, Some(available)) if fewer < most => {
+            Err(need.fault(most, available, &format!("use --threads {fewer}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What runs take.
+struct Need<'s> {
+    /// Those that take most come first.
+    runs: Vec<Runs<'s>>,
+    /// What all results take, in bytes.
+    kept: f64,
+}
+
+impl<'s> Need<'s> {
+    fn of(runs: &[Runs<'s>]) -> Self {
+        let kept = |run: &Runs<'_>| 2.0 * run.scenario.kept_bytes() * run.count as f64;
+        let kept = runs.iter().map(kept).sum();
+        let mut runs = runs.to_vec();
+        let bytes = |run: &Runs<'_>| run.scenario.memory_bytes();
+        runs.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)));
+        Self { runs, kept }
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.iter().map(|run| run.count).sum()
+    }
+
+    /// What the largest `at_once` take, and the results.
+    fn bytes(&self, at_once: usize) -> f64 {
+        let mut left = at_once;
+        let under_way = self.runs.iter().map(|run| {
+            let count = left.min(run.count);
+            left -= count;
+            run.scenario.memory_bytes() * count as f64
+        });
+        under_way.sum::<f64>() + self.kept
+    }
+
+    fn fault(&self, at_once: usize, available: f64, advice: &str) -> Fault {
+        const GIB: f64 = 1_073_741_824.0;
+        let largest = self.runs.first().map_or_else(String::new, |run| {
+            format!(
+                "; in the largest there are up to {} queries under way, {} and {}",
+                with_thousands(&format!("{:.0}", run.scenario.under_way())),
+                counted(run.scenario.load.clients.len(), "client"),
+                counted(run.scenario.replicas(), "replica"),
+            )
+        });
+        Fault::usage(format!(
+            "{} at a time and the results of {} would take about {:.1} GiB of memory, and {:.1} GiB are free{largest}: {advice}",
+            counted(at_once, "run"),
+            with_thousands(&self.runs().to_string()),
+            self.bytes(at_once) / GIB,
+            available / GIB,
+        ))
+    }
+}
+
+/// What can be had without swapping, in bytes; `None` where the system does not say.
+pub(super) fn available() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     available_in(&text)
 }
@@ -51,6 +122,10 @@ fn available_in(meminfo: &str) -> Option<f64> {
     Some(kib * 1_024.0)
 }
 
+/// What to lower of a scenario file, and of the arguments.
+pub(super) const LOWER_ALL: &str = "lower load.rate, load.clients, deadline, --seconds, --seeds or the number of replicas, or give \
+     the fleet more capacity";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,16 +134,50 @@ mod tests {
     #[test]
     fn runs_that_do_not_fit_at_once_may_fit_one_by_one() {
         let scenario = at_load(1.74, testbed());
-        let one = scenario.memory_bytes();
-        assert!(check_against(&scenario, 4, Some(4.0 * one)).is_ok());
-        assert!(check_against(&scenario, 4, None).is_ok());
-        let told = |available| {
-            check_against(&scenario, 4, Some(available))
-                .expect_err("too much")
-                .to_string()
+        let (one, kept) = (scenario.memory_bytes(), 2.0 * 8.0 * scenario.kept_bytes());
+        let runs = [Runs {
+            scenario: &scenario,
+            count: 8,
+        }];
+        let check = |available| check(&runs, 4, available, LOWER_ALL);
+        assert!(check(Some(4.0 * one + kept)).is_ok());
+        assert!(check(None).is_ok());
+        let told = |available| check(Some(available)).expect_err("too much").to_string();
+        assert!(told(3.5 * one + kept).ends_with(": use --threads 3"));
+        assert!(told(4.0 * one + 0.9 * kept).ends_with(": use --threads 3"));
+        assert!(told(0.5 * one + kept).contains(": lower load.rate, load.clients, "));
+    }
+
+    #[test]
+    fn no_more_are_at_once_than_there_are_and_the_largest_come_together() {
+        let (small, large) = (at_load(0.5, testbed()), at_load(1.74, testbed()));
+        let runs = [(&small, 3), (&large, 1)].map(|(scenario, count)| Runs { scenario, count });
+        let kept = 2.0 * (3.0 * small.kept_bytes() + large.kept_bytes());
+        let both = small.memory_bytes() + large.memory_bytes() + kept;
+        let at_once = |threads, available| at_once(&runs, threads, Some(available), "").ok();
+        assert_eq!(at_once(64, f64::INFINITY), Some(4));
+        assert_eq!(at_once(2, both), Some(2));
+        assert_eq!(at_once(2, 0.999 * both), Some(1));
+        assert_eq!(
+            at_once(2, large.memory_bytes()),
+            None,
+            "nothing for results"
+        );
+    }
+
+    #[test]
+    fn results_of_many_long_runs_count() {
+        let mut scenario = at_load(0.5, testbed());
+        scenario.span = core::time::Duration::from_mins(10_000);
+        let fits = |count| {
+            let runs = Runs {
+                scenario: &scenario,
+                count,
+            };
+            check(&[runs], 1, Some(16e9), LOWER_ALL).is_ok()
         };
-        assert!(told(3.5 * one).ends_with(": use --threads 3"));
-        assert!(told(0.5 * one).contains(": lower load.rate, load.clients, "));
+        // 240 MB each, and once more together with others.
+        assert!(fits(30) && !fits(40));
     }
 
     #[test]

@@ -60,9 +60,15 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     effort.apply(&mut scenario)?;
     let chosen = chosen(args, &settings)?;
     args.out.as_deref().map_or(Ok(()), out::check)?;
+    let runs = memory::Runs {
+        scenario: &scenario,
+        count: chosen.len() * effort.seeds.count(),
+    };
     memory::check(
-        &scenario,
-        effort.at_once(chosen.len() * effort.seeds.count()),
+        &[runs],
+        effort.threads,
+        memory::available(),
+        memory::LOWER_ALL,
     )?;
     warn_of_luck(&scenario);
     let name = name_of(&args.file);

@@ -43,6 +43,12 @@ impl Stop {
         Ok(stop)
     }
 
+    /// Never set.
+    #[cfg(test)]
+    pub(super) fn never() -> Self {
+        Self(Arc::default())
+    }
+
     /// What [`run_all`](slackwater_sim::runner::run_all) looks at.
     pub(super) fn flag(&self) -> &AtomicBool {
         &self.0

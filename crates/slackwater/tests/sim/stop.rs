@@ -29,12 +29,14 @@ fn ctrl_c_ends_it_and_says_what_is_lost() {
         "--out",
         &out,
     ];
-    let child = command(&arguments)
+    let mut child = command(&arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command runs");
     while !catches_interrupt(child.id()) {
+        let ended = child.try_wait().expect("it can be asked for");
+        assert_eq!(ended, None, "it ended before it was stopped");
         std::thread::yield_now();
     }
     let interrupt = rustix::process::Signal::INT;

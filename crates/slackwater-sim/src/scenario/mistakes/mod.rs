@@ -1,7 +1,7 @@
 //! What is wrong with a scenario: every impossible value, by the path of its field.
 //!
 //! Possible is not sensible: a load above what the fleet can do may be played, and so may replicas that fail every query.
-//! Everything has a largest value, so that a scenario without mistakes ends, and fits.
+//! Everything has a largest value, so that a scenario without mistakes ends, and fits under a policy that can carry its load.
 
 mod checks;
 #[cfg(test)]
@@ -33,7 +33,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(1_000);
 const RATE_MAX: f64 = 1e7;
 /// The most queries in a run, warm-up included.
 const QUERIES_MAX: f64 = 2e9;
-/// The most queries under way at once.
+/// The most queries under way at once, where no policy can do with fewer.
 const UNDER_WAY_MAX: f64 = 1e8;
 /// The most samples of utilization: replicas times seconds.
 const SAMPLES_MAX: f64 = 1e8;
@@ -122,10 +122,10 @@ impl Scenario {
                 count(QUERIES_MAX)
             )
         });
-        let under_way = self.under_way();
+        let under_way = self.under_way_least();
         checks.that("load.rate", queries > QUERIES_MAX || under_way <= UNDER_WAY_MAX, || {
             format!(
-                "comes to {} queries under way at once, but at most {} can be played: lower it, give the fleet more capacity, \
+                "comes to {} queries under way at once or more, whatever the policy, but at most {} can be played: lower it, give the fleet more capacity, \
                  or let expired queries be dropped with cancel_expired = true",
                 count(under_way),
                 count(UNDER_WAY_MAX)

@@ -10,7 +10,7 @@ mod table;
 
 use super::effort::{self, Effort, EffortArgs};
 use super::file::ScenarioFile;
-use super::memory;
+use super::memory::{self, Runs};
 use super::policies;
 use super::progress::Meter;
 use super::stop::Stop;
@@ -80,6 +80,8 @@ struct Question {
     scenario: Scenario,
     slos: Vec<Slo>,
     effort: Effort,
+    /// The memory that was free before anything was played, in bytes; `None`: not known.
+    available: Option<f64>,
 }
 
 /// Runs `slackwater sim size`.
@@ -97,6 +99,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         scenario,
         slos,
         effort,
+        available: memory::available(),
     };
     question.warn_of_luck();
     let stop = Stop::on_signals()?;
@@ -157,7 +160,7 @@ impl Question {
                 tried: BTreeMap::new(),
             })
             .collect();
-        while self.advance(&mut sizings, meter, stop) {
+        while self.advance(&mut sizings, meter, stop)? {
             if stop.is_set() {
                 let sized = sizings
                     .iter()
@@ -172,12 +175,13 @@ impl Question {
         Ok(sizings)
     }
 
-    /// Plays the next number of replicas of every search that has one; `false` once none has.
-    fn advance(&self, sizings: &mut [Sizing], meter: &Meter, stop: &Stop) -> bool {
+    /// Plays the next number of replicas of every search that has one; `false` once none has. What does not fit the memory at
+    /// once is played on fewer threads: what is enough does not depend on either.
+    fn advance(&self, sizings: &mut [Sizing], meter: &Meter, stop: &Stop) -> Result<bool, Fault> {
         let mut jobs = Vec::new();
         let mut tries = Vec::new();
         for (index, sizing) in sizings.iter_mut().enumerate() {
-            let Some((replicas, scenario)) = sizing.next_try(&self.scenario, &self.effort) else {
+            let Some((replicas, scenario)) = sizing.next_try(&self.scenario) else {
                 continue;
             };
             tries.push((index, replicas));
@@ -188,11 +192,12 @@ impl Question {
             }));
         }
         if tries.is_empty() {
-            return false;
+            return Ok(false);
         }
+        let threads = self.threads(&jobs)?;
         let what = told(&tries, sizings);
         let progress = |progress| meter.try_out(&what, progress);
-        let mut runs = run_all(&jobs, self.effort.threads, &progress, stop.flag()).into_iter();
+        let mut runs = run_all(&jobs, threads, &progress, stop.flag()).into_iter();
         for (index, replicas) in tries {
             let seeds = self.effort.seeds.count();
             let played: Vec<_> = runs.by_ref().take(seeds).collect();
@@ -200,7 +205,21 @@ impl Question {
                 sizings[index].record(replicas, played, &self.slos);
             }
         }
-        true
+        Ok(true)
+    }
+
+    /// On how many threads the jobs may be played in the memory that there is.
+    fn threads(&self, jobs: &[Job]) -> Result<usize, Fault> {
+        let runs = jobs.iter().map(|job| Runs {
+            scenario: &job.scenario,
+            count: 1,
+        });
+        memory::at_once(
+            &runs.collect::<Vec<_>>(),
+            self.effort.threads,
+            self.available,
+            memory::LOWER_ALL,
+        )
     }
 
     /// Quantiles that a handful of queries decide are not worth what they take.
@@ -225,21 +244,23 @@ impl Question {
 
 impl Sizing {
     /// The next number to try, and the scenario with so many replicas. A number that events do not go with is not enough, and
-    /// neither is one where so many queries would pile up that they cannot be held.
-    fn next_try(&mut self, scenario: &Scenario, effort: &Effort) -> Option<(usize, Arc<Scenario>)> {
-        let fits = |scaled: &Scenario| {
-            scaled.mistakes().is_empty() && memory::check(scaled, effort.threads).is_ok()
-        };
+    /// neither is one where so many queries would pile up under any policy that they cannot be played.
+    fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
+        let can_be_played = |scaled: &Scenario| scaled.mistakes().is_empty();
         loop {
             let replicas = self.search.next()?;
-            match scaled(scenario, replicas).filter(fits) {
+            match scaled(scenario, replicas).filter(can_be_played) {
                 Some(scaled) => return Some((replicas, Arc::new(scaled))),
                 None => self.search.record(replicas, false),
             }
         }
     }
 
-    fn record(&mut self, replicas: usize, runs: Vec<Measured>, slos: &[Slo]) {
+    fn record(&mut self, replicas: usize, mut runs: Vec<Measured>, slos: &[Slo]) {
+        for run in &mut runs {
+            // No objective is about it, and the runs of all numbers are kept to the end.
+            run.utilization.by_second = Vec::new();
+        }
         self.search.record(replicas, is_enough(&runs, slos));
         self.tried.insert(replicas, runs);
     }
@@ -277,6 +298,75 @@ fn told(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
+    use slackwater_sim::Seeds;
+    use slackwater_sim::presets::web;
+
+    /// What each of two policies needs, or why it could not be told.
+    fn answers(threads: usize, available: Option<f64>) -> Result<Vec<Option<usize>>, String> {
+        let question = Question {
+            scenario: short(),
+            slos: slo::all(&["mean=20ms".to_owned()]).expect("an objective"),
+            effort: Effort {
+                seeds: Seeds::new(1, 4),
+                span: None,
+                warmup: None,
+                threads,
+            },
+            available,
+        };
+        let policies = ["random", "round_robin"].map(PolicyChoice::named);
+        let policies = policies.into_iter().flatten().collect();
+        let sized = question.answer(policies, 16, &Meter::new("size"), &Stop::never());
+        sized
+            .map(|sized| sized.iter().map(|sizing| sizing.search.answer()).collect())
+            .map_err(|fault| fault.to_string())
+    }
+
+    /// A second of four small replicas.
+    fn short() -> Scenario {
+        Scenario {
+            warmup: Duration::ZERO,
+            span: Duration::from_secs(1),
+            deadline: Duration::from_secs(1),
+            cancel_expired: true,
+            ..web(4, 1, 0.5)
+        }
+    }
+
+    #[test]
+    fn answers_depend_neither_on_threads_nor_on_memory() {
+        let scenarios = (1..=16).filter_map(|replicas| scaled(&short(), replicas));
+        let sizes = scenarios.map(|scenario| (scenario.memory_bytes(), scenario.kept_bytes()));
+        let (one, kept) = sizes.fold((0.0_f64, 0.0_f64), |(one, kept), (this_one, this_kept)| {
+            (one.max(this_one), kept.max(this_kept))
+        });
+        // Two policies, four seeds each: any one fits, and not all eight.
+        let fits = one + 16.0 * kept;
+        assert!(8.0 * short().memory_bytes() + 16.0 * short().kept_bytes() > fits);
+        let expected = answers(1, None);
+        let found = expected.as_ref().expect("an answer");
+        assert!(found.iter().all(Option::is_some), "{found:?}");
+        for threads in [1, 2, 64] {
+            assert_eq!(answers(threads, Some(fits)), expected, "{threads} threads");
+            let told = answers(threads, Some(short().memory_bytes() / 2.0));
+            let told = told.expect_err("one alone does not fit");
+            assert!(told.starts_with("1 run at a time "), "{told}");
+        }
+    }
+
+    #[test]
+    fn runs_of_all_numbers_are_kept_without_what_takes_most() {
+        let mut sizing = Sizing {
+            policy: PolicyChoice::named("random").expect("a policy"),
+            search: Search::new(1, 1, 1),
+            tried: BTreeMap::new(),
+        };
+        let mut run = Measured::nothing(1);
+        run.utilization.by_second = vec![0.5; 1_000];
+        sizing.record(1, vec![run], &[]);
+        assert_eq!(sizing.tried[&1][0].utilization.by_second.capacity(), 0);
+    }
 
     #[test]
     fn what_is_tried_is_told_by_number() {

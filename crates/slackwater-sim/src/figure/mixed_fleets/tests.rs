@@ -1,0 +1,158 @@
+//! What is played, and each claim on both sides of its bounds.
+
+use super::*;
+use crate::figure::Verdict::{self, NotReproduced, Reproduced};
+use crate::figure::trial::{self, verdicts};
+use core::time::Duration;
+
+/// The cell in which something is upset.
+const ONE: &str = "halves0.85 10x4";
+
+/// A run whose p99 is so many microseconds; a replica of the first half gets twice what one of the second gets, but the
+/// silent ones so many `times` their share.
+fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
+    let replicas = cell.scenario.replicas();
+    let weight = |replica| if replica < replicas / 2 { 2.0 } else { 1.0 };
+    let all: f64 = (0..replicas).map(weight).sum();
+    let silent = (0..replicas).filter(|&replica| (silence.has)(replica, replicas));
+    let share = silent.map(weight).sum::<f64>() / all;
+    let times_answering = (1.0 - share * times) / (1.0 - share);
+    let queries = |replica| {
+        let silent = (silence.has)(replica, replicas);
+        whole(1e6 * weight(replica) * if silent { times } else { times_answering })
+    };
+    let mut run = Measured::nothing(replicas);
+    run.latency.record(Duration::from_micros(us));
+    run.queries_by_replica = (0..replicas).map(queries).collect();
+    run.queries = run.queries_by_replica.iter().sum();
+    run
+}
+
+/// Every fleet at 1 ms; but those that probe in one of them, with these silent, at another p99, and silent replicas get so
+/// many `times` their share.
+fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
+    trial::played(&MixedFleets, |cell| {
+        if cell.step == ONE && cell.param == silence.param {
+            run(cell, us, silence, times)
+        } else {
+            run(cell, 1_000, NOBODY, 1.0)
+        }
+    })
+}
+
+/// The verdicts on both policies.
+fn verdicts_on(words: &str, played: &[Played]) -> [Verdict; 2] {
+    PROBED.map(|policy| {
+        let verdicts = verdicts(&MixedFleets, played, &[policy, words]);
+        assert_eq!(verdicts.len(), 1);
+        verdicts[0]
+    })
+}
+
+#[test]
+fn every_fleet_is_played_with_all_that_is_compared() {
+    let cells = trial::cells(&MixedFleets);
+    // Two policies for each silence and for none, and one without probes.
+    assert_eq!(cells.len(), 9 * ((2 * 3 + 1) + 2 * (2 * 5 + 1)));
+    let findings = MixedFleets.findings(&played(1_000, FIRST_HALF, 1.0));
+    assert_eq!(findings.tables[0].rows.len(), 9 * 2 * (2 + 4 + 4));
+    assert_eq!((findings.charts.len(), findings.claims.len()), (10, 4));
+}
+
+#[test]
+fn the_silent_keep_their_numbers_and_everything_else() {
+    let cells = trial::cells(&MixedFleets);
+    let silent = |step: &str, param: &str| -> Vec<usize> {
+        let cell = cells
+            .iter()
+            .find(|cell| cell.step == step && cell.param == param);
+        let scenario = &cell.expect("it is played").scenario;
+        let answers = |replica| scenario.fleet[scenario.group_of(replica)].answers_probes;
+        (0..scenario.replicas())
+            .filter(|&replica| !answers(replica))
+            .collect()
+    };
+    assert_eq!(silent("web0.85 4x1", "silent=none"), [0; 0]);
+    assert_eq!(silent("web0.85 4x1", "silent=first half"), [0, 1]);
+    assert_eq!(silent("halves0.85 4x20", "silent=second half"), [2, 3]);
+    assert_eq!(silent("web0.60hob 4x4", "silent=all but first"), [1, 2, 3]);
+    assert_eq!(silent("web0.60hob 4x4", "silent=all but last"), [0, 1, 2]);
+    for cell in &cells {
+        let policy = cell.policy.name.as_str();
+        let same = cells
+            .iter()
+            .find(|other| other.step == cell.step && other.param == NOBODY.param);
+        let all_answer = silenced((*cell.scenario).clone(), NOBODY);
+        assert_eq!(
+            all_answer,
+            *same.expect("it is played").scenario,
+            "{} {policy}",
+            cell.step
+        );
+    }
+}
+
+#[test]
+fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
+    for cell in trial::cells(&MixedFleets) {
+        let seconds = cell.scenario.span.as_secs_f64();
+        let queries = cell.scenario.load.rate * seconds;
+        assert!(
+            queries >= QUERIES && seconds >= SPAN_MIN_SECONDS,
+            "{}",
+            cell.step
+        );
+    }
+}
+
+/// In the second half one gets more and another as much less: together they get what they should.
+#[test]
+fn each_silent_replica_is_judged_for_itself() {
+    for (more, expected) in [
+        (0.24, Reproduced),
+        (0.26, NotReproduced),
+        (-0.24, Reproduced),
+        (-0.26, NotReproduced),
+    ] {
+        // What one loses the other four share, or the other way round: only one is beyond.
+        let played = trial::played(&MixedFleets, |cell| {
+            let mut run = run(cell, 1_000, NOBODY, 1.0);
+            if cell.step == ONE && cell.param == SECOND_HALF.param {
+                let moved = |queries: u64, by: f64| whole(queries as f64 * (1.0 + by));
+                let silent = &mut run.queries_by_replica[5..];
+                silent[4] = moved(silent[4], more);
+                for queries in &mut silent[..4] {
+                    *queries = moved(*queries, -more / 4.0);
+                }
+            }
+            run
+        });
+        assert_eq!(verdicts_on("starves", &played), [expected; 2], "{more}");
+    }
+}
+
+#[test]
+fn a_policy_runs_away_beyond_twice_least_loaded() {
+    for (us, expected) in [(2_000, Reproduced), (2_001, NotReproduced)] {
+        let played = played(us, SECOND_HALF, 1.0);
+        assert_eq!(verdicts_on("twice", &played), [expected; 2], "{us}");
+    }
+}
+
+/// The second half gets a third, and the last of ten a fifteenth.
+#[test]
+fn nobody_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
+    // 0.985 times 14 of 15 leave the last one 1.21 times its own, and 0.98 times 1.28.
+    for (silence, times, expected) in [
+        (SECOND_HALF, 0.74, NotReproduced),
+        (SECOND_HALF, 0.76, Reproduced),
+        (SECOND_HALF, 1.24, Reproduced),
+        (SECOND_HALF, 1.26, NotReproduced),
+        (ALL_BUT_LAST, 1.05, Reproduced),
+        (ALL_BUT_LAST, 0.985, Reproduced),
+        (ALL_BUT_LAST, 0.98, NotReproduced),
+    ] {
+        let found = verdicts_on("starves", &played(1_000, silence, times));
+        assert_eq!(found, [expected; 2], "{} {times}", silence.param);
+    }
+}

@@ -1,0 +1,204 @@
+//! What a scenario asks of the machine that plays it: how many queries are under way at once, and the memory for them.
+//!
+//! A reckoning with flows, before anything is played: what comes in less what can be served, over the run. There are two: what
+//! is to be expected where load is spread evenly over the replicas, as memory is reckoned by; and what no policy can do with
+//! less of, which alone may call a scenario a mistake.
+
+use super::{Group, Scenario, Service, nanoseconds};
+use core::time::Duration;
+
+/// What one query under way takes: the client's side, the copy at the replica, and the room that tables grow by. Measured
+/// with twenty million of them.
+const QUERY_BYTES: f64 = 320.0;
+/// What a deadline takes, which is kept until its time comes, whether or not the query has been answered.
+const DEADLINE_BYTES: f64 = 48.0;
+/// What a second of a replica's utilization takes.
+const SAMPLE_BYTES: f64 = 8.0;
+/// What it takes once the run has ended.
+const KEPT_SAMPLE_BYTES: f64 = 4.0;
+/// What the count of a replica's queries takes.
+const COUNT_BYTES: f64 = 8.0;
+/// What a run's histograms take once they are packed, at the most.
+const HISTOGRAM_BYTES: f64 = 65_536.0;
+/// What a client keeps of a replica under the policy that keeps most.
+const PAIR_BYTES: f64 = 200.0;
+
+impl Scenario {
+    /// How many queries are under way at once when there are the most, where each replica gets the same share of the load: at
+    /// the replicas, answered or given up or not, and on the network.
+    pub fn under_way(&self) -> f64 {
+        let seconds = self.seconds();
+        let share = self.load.rate / self.replicas().max(1) as f64;
+        let kept = self.kept(seconds);
+        let held = self.fleet.iter().map(|group| {
+            let spell = spell_seconds(group, seconds).min(kept);
+            let waits = mean_wait(group, kept);
+            let one = if let Some([usual, hobbled]) = self.latencies(group) {
+                let spell = if spell > 0.0 { hobbled.min(spell) } else { 0.0 };
+                share * (waits + usual + spell)
+            } else {
+                let up = up_share(group, f64::INFINITY);
+                let served = |left| self.served(group, up * left * lasting_cores(&group.service));
+                let excess = |left| (share - served(left)).max(0.0);
+                let left = group.hobble.map_or(1.0, |hobble| hobble.capacity);
+                excess(1.0) * (kept - spell) + excess(left) * spell + share * waits
+            };
+            group.count as f64 * one.min(share * kept)
+        });
+        let travelling = 2.0 * self.network.delay.most.as_secs_f64();
+        held.sum::<f64>() + self.load.rate * travelling.min(seconds)
+    }
+
+    /// How many queries are under way at once at the least, whichever policy spreads them, once all have arrived: what the
+    /// whole fleet cannot serve in this time, with all that neighbours can ever leave to it.
+    pub(super) fn under_way_least(&self) -> f64 {
+        let seconds = (self.warmup + self.span).as_secs_f64();
+        let kept = self.kept(seconds);
+        let capacity: f64 = (self.fleet.iter())
+            .map(|group| group.count as f64 * self.served_most(group, seconds))
+            .sum();
+        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(kept, f64::min);
+        let excess_held = least(&mut self.fleet.iter().filter_map(|group| {
+            let [usual, hobbled] = self.latencies(group)?;
+            let latency = if spell_seconds(group, seconds) < seconds {
+                usual.min(hobbled)
+            } else {
+                hobbled
+            };
+            Some(latency + mean_wait(group, kept))
+        }));
+        let waits = least(&mut self.fleet.iter().map(|group| mean_wait(group, kept)));
+        let excess = (self.load.rate - capacity).max(0.0);
+        let held = (excess * excess_held).max(self.load.rate * waits);
+        let delay = self.network.delay;
+        let travelling = (delay.least + delay.most).as_secs_f64();
+        held + self.load.rate * travelling.min(seconds)
+    }
+
+    /// The memory that one run takes, in bytes: for queries, for what is measured, and for what clients keep of replicas.
+    pub fn memory_bytes(&self) -> f64 {
+        let deadlines = self.load.rate * self.deadline.as_secs_f64().min(self.seconds());
+        let samples = self.replicas() as f64 * self.span.as_secs_f64();
+        let pairs = self.replicas() as f64 * self.load.clients.len() as f64;
+        QUERY_BYTES * self.under_way()
+            + DEADLINE_BYTES * deadlines
+            + SAMPLE_BYTES * samples
+            + PAIR_BYTES * pairs
+    }
+
+    /// What is kept of a run that has ended, in bytes: utilization second by second, and counts.
+    pub fn kept_bytes(&self) -> f64 {
+        let replicas = self.replicas() as f64;
+        KEPT_SAMPLE_BYTES * replicas * self.span.as_secs_f64().floor()
+            + COUNT_BYTES * replicas
+            + HISTOGRAM_BYTES
+    }
+
+    /// Queries a second that so many cores serve on a replica of the group.
+    fn served(&self, group: &Group, cores: f64) -> f64 {
+        cores / group.slowness / (self.cost.mean_ns() / 1e9)
+    }
+
+    /// Queries a second that no replica of the group exceeds over a run of so many seconds; none where latencies are replayed,
+    /// where there is no limit.
+    fn served_most(&self, group: &Group, seconds: f64) -> f64 {
+        let (cores, bucket) = match &group.service {
+            Service::Shared(sharing) => {
+                let spare = self.antagonists.as_ref().map_or(0.0, |near| near.spare_max);
+                (sharing.cores + spare, sharing.bucket)
+            }
+            Service::Fifo { workers } => (*workers as f64, 0.0),
+            Service::Latency | Service::LatencyTrace(_) => return 0.0,
+        };
+        let lost = group.hobble.map_or(0.0, |hobble| {
+            (1.0 - hobble.capacity) * spell_seconds(group, seconds) / seconds
+        });
+        let lasting = cores * up_share(group, seconds) * (1.0 - lost);
+        let usual = self.served(group, lasting + bucket / seconds);
+        // A query that fails may cost less, or nothing at all.
+        group.failure.map_or(usual, |failure| {
+            let window = window_seconds(failure.from, failure.until, seconds) / seconds;
+            let cost = 1.0 - failure.share * (1.0 - failure.cost_share);
+            match window {
+                0.0 => usual,
+                _ => usual * (1.0 - window + window / cost),
+            }
+        })
+    }
+
+    /// What a query takes where latencies are replayed, usually and in a spell of lower capacity, in seconds.
+    fn latencies(&self, group: &Group) -> Option<[f64; 2]> {
+        let mean_ns = match &group.service {
+            Service::Latency => self.cost.mean_ns(),
+            Service::LatencyTrace(trace) => {
+                let sum: f64 = trace.iter().copied().map(nanoseconds).sum();
+                sum / trace.len().max(1) as f64
+            }
+            Service::Shared(_) | Service::Fifo { .. } => return None,
+        };
+        let usual = mean_ns / 1e9 * group.slowness;
+        let hobbled = group.hobble.map_or(usual, |hobble| match hobble.latency {
+            Some(latency) => latency.as_secs_f64(),
+            None => usual / hobble.capacity,
+        });
+        Some([usual, hobbled])
+    }
+
+    /// How long a query stays at its replica at the most, in a run of so many seconds.
+    fn kept(&self, seconds: f64) -> f64 {
+        if self.cancel_expired {
+            seconds.min(self.deadline.as_secs_f64())
+        } else {
+            seconds
+        }
+    }
+
+    /// How long is played at the most: the last measured query may take until its deadline.
+    fn seconds(&self) -> f64 {
+        let parts: [Duration; 3] = [self.warmup, self.span, self.deadline];
+        parts.iter().map(Duration::as_secs_f64).sum()
+    }
+}
+
+/// What a replica can do for long at its worst, in cores.
+fn lasting_cores(service: &Service) -> f64 {
+    match service {
+        Service::Shared(sharing) => sharing.cores * (1.0 - sharing.contention_loss),
+        Service::Fifo { workers } => *workers as f64,
+        Service::Latency | Service::LatencyTrace(_) => f64::INFINITY,
+    }
+}
+
+/// The share of so many seconds that a replica does not stall, as is to be expected; at most the time until the first stall's
+/// end is all its own.
+fn up_share(group: &Group, seconds: f64) -> f64 {
+    group.stall.map_or(1.0, |stall| {
+        let (every, lasts) = (stall.every.as_secs_f64(), stall.lasts.as_secs_f64());
+        (every / (every + lasts) * (1.0 + lasts / seconds)).min(1.0)
+    })
+}
+
+/// How much of a run's first seconds is in the group's spell of lower capacity.
+fn spell_seconds(group: &Group, seconds: f64) -> f64 {
+    let spell = group.hobble;
+    spell.map_or(0.0, |spell| {
+        window_seconds(spell.from, spell.until, seconds)
+    })
+}
+
+fn window_seconds(from: Duration, until: Duration, seconds: f64) -> f64 {
+    until.as_secs_f64().min(seconds) - from.as_secs_f64().min(seconds)
+}
+
+/// The mean wait without the CPU of a query that is kept so long: waits are uniform.
+fn mean_wait(group: &Group, kept: f64) -> f64 {
+    let longest = group.io_wait.as_secs_f64();
+    if longest <= kept {
+        longest / 2.0
+    } else {
+        kept * (1.0 - kept / longest / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! What is reckoned, against what can be reckoned by hand.
+
+use super::*;
+use crate::presets::{at_load, testbed, web};
+use crate::scenario::{Cost, Hobble, Stall};
+
+fn near(found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() <= 1e-9 * expected.abs().max(1.0),
+        "{found}, not {expected}"
+    );
+}
+
+#[test]
+fn a_fleet_that_keeps_up_holds_what_is_on_the_network() {
+    let scenario = web(8, 1, 0.9);
+    near(
+        scenario.under_way(),
+        scenario.load.rate * 2.0 * scenario.network.delay.most.as_secs_f64(),
+    );
+    near(
+        scenario.memory_bytes(),
+        320.0 * scenario.under_way()
+            + 48.0 * scenario.load.rate * scenario.deadline.as_secs_f64()
+            + 8.0 * 8.0 * scenario.span.as_secs_f64()
+            + 200.0 * 8.0,
+    );
+}
+
+#[test]
+fn an_overload_piles_up_for_as_long_as_it_is_kept() {
+    let whole = web(8, 1, 1.0);
+    let mut twice = Scenario {
+        warmup: Duration::from_secs(40),
+        span: Duration::from_secs(55),
+        deadline: Duration::from_secs(5),
+        ..at_load(2.0, whole.clone())
+    };
+    let travelling = twice.load.rate * 2.0 * twice.network.delay.most.as_secs_f64();
+    near(twice.under_way(), whole.load.rate * 100.0 + travelling);
+    twice.cancel_expired = true;
+    near(twice.under_way(), whole.load.rate * 5.0 + travelling);
+}
+
+#[test]
+fn a_slow_replica_gets_the_same_share_and_serves_less() {
+    let mut scenario = at_load(0.9, web(2, 1, 1.0));
+    let rate = scenario.load.rate;
+    scenario.fleet = vec![
+        Group {
+            count: 1,
+            ..scenario.fleet[0].clone()
+        },
+        Group {
+            count: 1,
+            slowness: 3.0,
+            ..scenario.fleet[0].clone()
+        },
+    ];
+    let travelling = rate * 2.0 * scenario.network.delay.most.as_secs_f64();
+    let slow = rate / 2.0 - rate / 0.9 / 2.0 / 3.0;
+    near(scenario.under_way(), slow * scenario.seconds() + travelling);
+}
+
+#[test]
+fn stalls_and_spells_take_capacity() {
+    let mut scenario = web(1, 1, 0.75);
+    let travelling = scenario.load.rate * 2.0 * scenario.network.delay.most.as_secs_f64();
+    let whole = scenario.load.rate / 0.75;
+    let piled = |scenario: &Scenario| (scenario.under_way() - travelling) / scenario.seconds();
+    scenario.fleet[0].stall = Some(Stall {
+        every: Duration::from_secs(1),
+        lasts: Duration::from_secs(1),
+    });
+    near(piled(&scenario), 0.25 * whole);
+    scenario.fleet[0].stall = None;
+    scenario.fleet[0].hobble = Some(Hobble {
+        from: Duration::ZERO,
+        until: Duration::MAX,
+        capacity: 0.25,
+        latency: None,
+    });
+    near(piled(&scenario), 0.5 * whole);
+}
+
+#[test]
+fn replayed_latencies_are_all_under_way_at_once() {
+    let mut scenario = web(4, 1, 0.5);
+    scenario.load.rate = 1_000.0;
+    scenario.cost = Cost::Fixed(Duration::from_secs(2));
+    scenario.network.delay.most = Duration::ZERO;
+    scenario.fleet = vec![Group::healthy(4, Service::Latency)];
+    near(scenario.under_way(), 2_000.0);
+    let trace = [Duration::from_secs(1), Duration::from_secs(5)];
+    scenario.fleet = vec![Group::healthy(
+        4,
+        Service::LatencyTrace(trace.as_slice().into()),
+    )];
+    near(scenario.under_way(), 3_000.0);
+    scenario.deadline = Duration::from_secs(1);
+    scenario.cancel_expired = true;
+    near(scenario.under_way(), 1_000.0);
+}
+
+/// Ten replicas of 100 cores and ninety of one, at a half of what they can do.
+fn uneven() -> Scenario {
+    let mut scenario = web(100, 1, 1.0);
+    let shared = |count, cores| {
+        let mut group = Group {
+            count,
+            ..scenario.fleet[0].clone()
+        };
+        if let Service::Shared(sharing) = &mut group.service {
+            sharing.cores = cores;
+        }
+        group
+    };
+    scenario.fleet = vec![shared(10, 100.0), shared(90, 1.0)];
+    scenario.cost = Cost::Fixed(Duration::from_millis(1));
+    scenario.network.delay.least = Duration::ZERO;
+    scenario.network.delay.most = Duration::ZERO;
+    (scenario.warmup, scenario.span) = (Duration::ZERO, Duration::from_secs(1_000));
+    at_load(0.5, scenario)
+}
+
+#[test]
+fn a_fleet_of_unequal_replicas_is_sound_if_some_policy_can_carry_its_load() {
+    let scenario = uneven();
+    assert!(scenario.under_way() > 1e8, "under equal shares");
+    near(scenario.under_way_least(), 0.0);
+    assert_eq!(scenario.mistakes(), []);
+    let twice = at_load(2.0, scenario);
+    let whole = twice.load.rate / 2.0;
+    let bucket = match &twice.fleet[0].service {
+        Service::Shared(sharing) => sharing.bucket,
+        _ => 0.0,
+    };
+    near(
+        twice.under_way_least(),
+        whole * 1_000.0 - 100.0 * bucket / 1e-3,
+    );
+    assert_eq!(twice.mistakes()[0].field, "load.rate");
+}
+
+#[test]
+fn neighbours_and_failures_may_help() {
+    use crate::scenario::{Antagonists, Failure};
+    let mut scenario = at_load(1.5, uneven());
+    assert!(scenario.under_way_least() > 1e6);
+    let overloaded = scenario.clone();
+    for group in &mut scenario.fleet {
+        group.failure = Some(Failure {
+            share: 1.0,
+            cost_share: 0.0,
+            from: Duration::ZERO,
+            until: Duration::MAX,
+        });
+    }
+    near(scenario.under_way_least(), 0.0);
+    for group in &mut scenario.fleet {
+        group.failure.as_mut().expect("it fails").from = Duration::from_secs(1_000);
+    }
+    near(
+        scenario.under_way_least(),
+        overloaded.under_way_least(), // after the run's end
+    );
+    let mut scenario = overloaded;
+    scenario.antagonists = Some(Antagonists {
+        spare_max: 6.0,
+        ..testbed().antagonists.expect("neighbours")
+    });
+    near(scenario.under_way_least(), 0.0);
+}
+
+#[test]
+fn a_spell_counts_for_as_long_as_it_lasts() {
+    let mut scenario = uneven();
+    let rate = scenario.load.rate;
+    let spell = |scenario: &mut Scenario, seconds: u64| {
+        for group in &mut scenario.fleet {
+            group.hobble = Some(Hobble {
+                from: Duration::from_secs(10),
+                until: Duration::from_secs(10 + seconds),
+                capacity: 0.25,
+                latency: None,
+            });
+        }
+    };
+    let usual = scenario.under_way();
+    spell(&mut scenario, 1);
+    near(scenario.under_way_least(), 0.0);
+    // The small replicas serve 750 a second less, for a second; the large ones, at 5 % of theirs, keep up.
+    near(scenario.under_way(), usual + 90.0 * 750.0);
+    spell(&mut scenario, 10_000);
+    let lost = 0.75 * 0.99;
+    let bucket = match &scenario.fleet[0].service {
+        Service::Shared(sharing) => 100.0 * sharing.bucket / 1e-3,
+        _ => 0.0,
+    };
+    near(
+        scenario.under_way_least(),
+        (rate - 2.0 * rate * (1.0 - lost)) * 1_000.0 - bucket,
+    );
+}
+
+#[test]
+fn stalls_that_are_rare_leave_a_short_run_alone() {
+    let mut scenario = uneven();
+    let stall = |scenario: &mut Scenario, seconds: u64| {
+        for group in &mut scenario.fleet {
+            group.stall = Some(Stall {
+                every: Duration::from_secs(seconds),
+                lasts: Duration::from_secs(3 * seconds),
+            });
+        }
+    };
+    stall(&mut scenario, 100_000);
+    near(scenario.under_way_least(), 0.0);
+    stall(&mut scenario, 1);
+    assert!(scenario.under_way_least() > 1e8, "a quarter is left");
+}
+
+#[test]
+fn waits_without_the_cpu_are_under_way() {
+    let mut scenario = web(4, 1, 0.5);
+    scenario.network.delay.least = Duration::ZERO;
+    scenario.network.delay.most = Duration::ZERO;
+    let rate = scenario.load.rate;
+    scenario.fleet[0].io_wait = Duration::from_secs(2);
+    near(scenario.under_way(), rate);
+    near(scenario.under_way_least(), rate);
+    // Of the longest, three quarters are still waiting at the end of half of it.
+    scenario.fleet[0].io_wait = Duration::from_hours(240);
+    scenario.span = Duration::from_hours(120);
+    (scenario.warmup, scenario.deadline) = (Duration::ZERO, Duration::ZERO);
+    near(scenario.under_way_least(), 0.75 * 432_000.0 * rate);
+    near(scenario.under_way(), 0.75 * 432_000.0 * rate);
+    scenario.deadline = Duration::from_secs(5);
+    scenario.cancel_expired = true;
+    assert!(scenario.under_way() <= 5.0 * rate);
+}
+
+#[test]
+fn a_replica_without_a_wait_may_take_it_all() {
+    let mut scenario = web(2, 1, 0.5);
+    scenario.network.delay.most = Duration::ZERO;
+    scenario.network.delay.least = Duration::ZERO;
+    let group = |io_wait| Group {
+        count: 1,
+        io_wait,
+        ..Group::healthy(1, Service::Latency)
+    };
+    scenario.cost = Cost::Fixed(Duration::from_secs(1));
+    scenario.fleet = vec![group(Duration::from_secs(4)), group(Duration::ZERO)];
+    let rate = scenario.load.rate;
+    near(scenario.under_way_least(), rate);
+    near(scenario.under_way(), rate / 2.0 * 3.0 + rate / 2.0);
+    scenario.fleet.truncate(1);
+    near(scenario.under_way_least(), 3.0 * rate);
+}
+
+#[test]
+fn a_spell_s_latency_is_under_way() {
+    let mut scenario = web(2, 1, 0.5);
+    scenario.network.delay.least = Duration::ZERO;
+    scenario.network.delay.most = Duration::ZERO;
+    scenario.cost = Cost::Fixed(Duration::from_secs(1));
+    (scenario.warmup, scenario.span) = (Duration::ZERO, Duration::from_secs(100));
+    let rate = scenario.load.rate;
+    let hobbled = |from, until, latency| Group {
+        hobble: Some(Hobble {
+            from: Duration::from_secs(from),
+            until: Duration::from_secs(until),
+            capacity: 0.5,
+            latency,
+        }),
+        ..Group::healthy(2, Service::Latency)
+    };
+    let latency = Some(Duration::from_secs(50));
+    scenario.fleet = vec![hobbled(10, 30, latency)];
+    near(scenario.under_way(), rate * 21.0);
+    near(scenario.under_way_least(), rate);
+    scenario.fleet = vec![hobbled(0, 1_000, latency)];
+    near(scenario.under_way(), rate * 51.0);
+    scenario.fleet[0].slowness = 2.0;
+    near(scenario.under_way(), rate * 52.0); // the usual one is slowed
+    near(scenario.under_way_least(), rate * 50.0);
+    scenario.fleet = vec![hobbled(0, 1_000, None)];
+    near(scenario.under_way_least(), rate * 2.0);
+}
+
+#[test]
+fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
+    let mut scenario = web(8, 1, 0.5);
+    scenario.span = Duration::from_millis(1_000_900);
+    near(
+        scenario.kept_bytes(),
+        4.0 * 8.0 * 1_000.0 + 8.0 * 8.0 + 65_536.0,
+    );
+}
+
+#[test]
+fn the_paper_s_worst_overload_fits() {
+    let worst = at_load(1.74, testbed());
+    assert!(worst.memory_bytes() < 1e9, "{}", worst.memory_bytes());
+}
