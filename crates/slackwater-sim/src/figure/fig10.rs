@@ -1,9 +1,9 @@
 //! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
 
-use super::cells::{Plays, latency_ms, linear_settings, prequal_of_the_paper};
+use super::cells::{Plays, c3_settings, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
@@ -30,6 +30,16 @@ const FINE_STEPS: usize = 13;
 
 const LATENCY_ONLY: &str = "0";
 const RIF_ONLY: &str = "1";
+
+/// What is not in the paper's figure, and what its users may take instead: the policy by its step's name.
+const OTHERS: [(&str, &str); 5] = [
+    ("prequal with our defaults", PREQUAL),
+    ("rif_then_latency", "rif_then_latency"),
+    ("c3", "c3"),
+    ("least_loaded", "least_loaded"),
+    ("peak_ewma", "peak_ewma"),
+];
+const CLIENTS: usize = 100;
 
 /// A neighbourhood by name.
 type Neighbours = (&'static str, fn() -> Scenario);
@@ -73,7 +83,12 @@ impl Figure for Fig10 {
                     let cell = Cell::of(PREQUAL, LOAD, policy, &scenario);
                     cell.with_param(format!("neighbours={neighbours}"))
                 });
-                linear.chain(prequal).collect::<Vec<_>>()
+                let others = OTHERS.into_iter().filter_map(|(step, policy)| {
+                    let choice = PolicyChoice::with_settings(policy, c3_settings(CLIENTS)?)?;
+                    let cell = Cell::of(step.to_owned(), LOAD, choice, &scenario);
+                    Some(cell.with_param(format!("neighbours={neighbours}")))
+                });
+                linear.chain(prequal).chain(others).collect::<Vec<_>>()
             })
             .collect()
     }
@@ -85,6 +100,7 @@ impl Figure for Fig10 {
             let plays = plays.only(|cell| is_among(cell, neighbours));
             findings.claims.extend(claims(neighbours, &plays));
             findings.charts.extend(charts(neighbours, &plays));
+            findings.tables.push(others(neighbours, &plays));
         }
         findings
     }
@@ -184,6 +200,33 @@ fn monotonic(neighbours: &str, plays: &Plays<'_>) -> Option<Claim> {
     ))
 }
 
+/// The other policies beside RIF alone and the paper's Prequal.
+fn others(neighbours: &str, plays: &Plays<'_>) -> Table {
+    let papers = [
+        (RIF_ONLY, LINEAR, "λ = 1, RIF alone"),
+        (PREQUAL, PREQUAL, "prequal with the paper's settings"),
+    ];
+    let others = OTHERS.map(|(step, policy)| (step, policy, step));
+    let rows = papers
+        .into_iter()
+        .chain(others)
+        .filter_map(|(step, policy, shown)| {
+            let run = plays.measured(step, policy)?;
+            let latencies = [0.5, 0.99, 0.999].map(|q| number(latency_ms(run, q)));
+            let mut row = vec![shown.to_owned()];
+            row.extend(latencies);
+            row.push(number(100.0 * run.error_share()));
+            Some(row)
+        });
+    Table {
+        title: format!("Other policies, {neighbours}"),
+        columns: ["policy", "p50, ms", "p99", "p99.9", "errors, %"]
+            .map(str::to_owned)
+            .into(),
+        rows: rows.collect(),
+    }
+}
+
 fn charts(neighbours: &str, plays: &Plays<'_>) -> [Chart; 2] {
     let linear = plays.of(LINEAR);
     let weight = |played: &Played| played.cell.step.parse().unwrap_or(f64::NAN);
@@ -227,14 +270,14 @@ mod tests {
         assert_eq!(steps[..6], ["0", "0.25", "0.5", "0.7", "0.76", "0.78"]);
         assert_eq!(steps[15..], ["0.98", "1"]);
         let cells = trial::cells(&Fig10);
-        assert_eq!(cells.len(), 2 * 18);
+        assert_eq!(cells.len(), 2 * (18 + OTHERS.len()));
         let PolicyKind::Shipped { settings, .. } = &cells[4].policy.kind else {
             panic!("linear is a policy");
         };
         assert_eq!(settings.linear.rif_weight.millionths(), 760_000);
         assert_eq!(settings.linear.rif_scale, RIF_SCALE);
-        assert!(is_among(&cells[0], "tight") && is_among(&cells[17], "tight"));
-        assert!(is_among(&cells[18], "packed") && !is_among(&cells[18], "tight"));
+        assert!(is_among(&cells[0], "tight") && is_among(&cells[22], "tight"));
+        assert!(is_among(&cells[23], "packed") && !is_among(&cells[23], "tight"));
     }
 
     #[test]
@@ -244,6 +287,32 @@ mod tests {
         for claim in findings.claims {
             assert_eq!(claim.verdict, Reproduced, "{claim:?}");
         }
+    }
+
+    #[test]
+    fn other_policies_are_shown_and_not_judged() {
+        let findings = Fig10.findings(&trial::played(&Fig10, |cell| {
+            if cell.step == "c3" || cell.step == "prequal with our defaults" {
+                trial::run([100.0, 200.0, 300.0, 5_000.0])
+            } else {
+                paper(cell)
+            }
+        }));
+        let reproduced = |claim: &Claim| claim.verdict == Reproduced;
+        assert!(findings.claims.iter().all(reproduced));
+        let rows = &findings.tables[1].rows;
+        assert_eq!(rows.len(), 2 + OTHERS.len());
+        let names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            names[1..3],
+            [
+                "prequal with the paper's settings",
+                "prequal with our defaults"
+            ]
+        );
+        assert_eq!(rows[1][3], "580");
+        assert_eq!(rows[2][3], "5,000");
+        assert_eq!(rows[4][1..], ["100", "300", "5,000", "0"]);
     }
 
     #[test]
