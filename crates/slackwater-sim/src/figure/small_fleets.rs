@@ -442,7 +442,7 @@ fn chart(workload: &str, clients: usize, fleets: &[&Fleet<'_>]) -> Chart {
         )
     };
     Chart {
-        title: format!("p99, {workload}, {clients} clients"),
+        title: format!("p99, {workload}, clients: {clients}"),
         x: log_axis("replicas"),
         y: log_axis("p99, ms"),
         plot: Plot::Lines(DRAWN.map(of_policy).into()),
