@@ -1,5 +1,6 @@
 //! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
 
+mod arguments;
 mod command;
 mod peers;
 mod provenance;

@@ -4,10 +4,12 @@
 //! figure's pages and CSV are the command's own; beside them lies `NAME.md`: command, commit, date, machine, and what the
 //! command said of each claim.
 
+use crate::arguments::number;
 use crate::command::{build_slackwater, root};
 use crate::provenance::{date, head, machine};
+use crate::run::say;
+use core::ops::RangeInclusive;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,6 +20,9 @@ const MAIN_FIGURE: &str = "fig6";
 const MAIN_SEEDS: u64 = 3;
 /// Read by the command when it is built, to say on its pages which commit it is.
 const COMMIT: &str = "SLACKWATER_COMMIT";
+
+/// Of seeds and threads there is one at the least.
+const FROM_ONE: RangeInclusive<u64> = 1..=u64::MAX;
 
 /// What to play.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,9 +41,11 @@ impl Options {
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
             match argument {
-                "--seeds" => options.seeds = Some(number(argument, rest.next())?),
-                "--first-seed" => options.first_seed = Some(number(argument, rest.next())?),
-                "--threads" => options.threads = Some(number(argument, rest.next())?),
+                "--seeds" => options.seeds = Some(number(argument, rest.next(), FROM_ONE)?),
+                "--first-seed" => {
+                    options.first_seed = Some(number(argument, rest.next(), FROM_ONE)?);
+                }
+                "--threads" => options.threads = Some(number(argument, rest.next(), FROM_ONE)?),
                 _ if argument.starts_with('-') => {
                     return Err(format!(
                         "{argument:?} is not an option of results; expected names of figures, --seeds N, --first-seed N or \
@@ -69,16 +76,6 @@ impl Options {
         arguments.extend(["--out", FOLDER].map(str::to_owned));
         arguments
     }
-}
-
-fn number(option: &str, value: Option<&str>) -> Result<u64, String> {
-    value
-        .and_then(|value| value.parse().ok())
-        .filter(|&number| number > 0)
-        .ok_or_else(|| {
-            let found = value.unwrap_or("nothing");
-            format!("{option}: found {found}, expected a number from 1 up")
-        })
 }
 
 /// Plays the figures and writes them down. The first that fails ends it; those before it are written.
@@ -185,10 +182,6 @@ fn note(command: &str, commit: &str, said: &str) -> String {
         took.unwrap_or("not said"),
         claims.join("\n\n").trim_matches('\n'),
     )
-}
-
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "xtask: {line}");
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub(crate) fn test() -> Result<(), String> {
     Ok(())
 }
 
-fn say(line: &str) {
+/// Prints a line as the house's own.
+pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "xtask: {line}");
 }

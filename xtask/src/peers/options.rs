@@ -1,6 +1,6 @@
 //! The arguments of `cargo xtask peers`.
 
-use core::ops::RangeInclusive;
+use crate::arguments::number;
 use std::path::PathBuf;
 
 /// What to do.
@@ -44,17 +44,6 @@ impl Options {
         }
         Ok(options)
     }
-}
-
-fn number(option: &str, value: Option<&str>, range: RangeInclusive<u64>) -> Result<u64, String> {
-    value
-        .and_then(|value| value.parse().ok())
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| {
-            let (least, most) = range.into_inner();
-            let found = value.unwrap_or("nothing");
-            format!("{option}: found {found}, expected a number from {least} to {most}")
-        })
 }
 
 #[cfg(test)]
