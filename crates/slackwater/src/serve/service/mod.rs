@@ -10,8 +10,8 @@ mod prober;
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{
-    Cause, Deadlines, Failure, Origin, Replica, ReplicaCounts, ReplicaOptions, RequestBody,
-    ResponseBody, Target, answer, prepare_request, refuse,
+    Cause, Deadlines, Failure, Replica, ReplicaCounts, ReplicaOptions, RequestBody, ResponseBody,
+    Target, answer,
 };
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -80,6 +80,11 @@ impl Service {
         Ok((service, view))
     }
 
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
+    }
+
     /// Closes connections to replicas that have been idle for too long.
     pub(super) fn sweep(&self) {
         for member in &self.members {
@@ -135,15 +140,12 @@ async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
 }
 
 impl Service {
-    /// The response of the replica that the policy chose, or of another one after that.
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
     pub(super) async fn handle(
         &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
+        request: Box<Request<RequestBody>>,
     ) -> Response<ResponseBody<Box<Flight>>> {
-        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
-            return refuse(refusal);
-        }
         let Some(first) = self.pick(Query::first()).await else {
             return answer(None);
         };
