@@ -111,7 +111,7 @@ mod tests {
             let wire: Vec<u8> = (0_u8..=255).cycle().take(length).collect();
             assert_eq!(read(&wire), wire, "{length}");
         }
-        assert_eq!(read(&[1; READ_BYTES + 1]).len(), READ_BYTES);
+        assert_eq!(read(&vec![1; READ_BYTES + 1]).len(), READ_BYTES);
     }
 
     #[test]

@@ -85,6 +85,15 @@ impl ClientSettings {
     }
 }
 
+/// Where a client's connection came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: Authority,
+    /// As [`Origin::listener`].
+    pub(crate) listener: usize,
+}
+
 /// Where a worker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -172,10 +181,14 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: impl Into<Stream>,
-        peer: SocketAddr,
-        local: Authority,
+        entrance: Entrance,
         handler: Rc<H>,
     ) {
+        let Entrance {
+            peer,
+            local,
+            listener,
+        } = entrance;
         let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
             return;
         };
@@ -185,7 +198,11 @@ impl Clients {
         else {
             return;
         };
-        let origin = Rc::new(Origin { client, local });
+        let origin = Rc::new(Origin {
+            client,
+            local,
+            listener,
+        });
         if speaks_http2 {
             // In a box, so that HTTP/1.1 connections do not carry its size around.
             Box::pin(self.carry_http2(inbound, origin, handler)).await;
@@ -206,7 +223,7 @@ impl Clients {
         else {
             return;
         };
-        session.http2.set(true);
+        session.begin_http2();
         let answer = |request: Request<Incoming>| {
             let busy = Busy::new(&session);
             let body = |body| RequestBody::http2(body, &self.deadlines);

@@ -51,7 +51,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                     version: Version::HTTP_11,
                     keep_alive: false,
                 };
-                if matches!(respond(inbound, response, &asked).await, After::Lost) {
+                if matches!(respond(inbound, response, asked).await, After::Lost) {
                     return;
                 }
                 break;
@@ -181,7 +181,7 @@ async fn exchange<H: Handler>(
         .await
     };
     match response {
-        Some(response) => respond(inbound, response, &asked).await,
+        Some(response) => respond(inbound, response, asked).await,
         None => After::Lost,
     }
 }
@@ -227,7 +227,7 @@ fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Opti
 async fn respond<W: Watch>(
     inbound: &Inbound,
     mut response: Response<ResponseBody<W>>,
-    asked: &Asked,
+    asked: Asked,
 ) -> After {
     if inbound.is_body_left() {
         inbound.skip_body();
@@ -309,7 +309,7 @@ fn poll_send<W: Watch>(
 }
 
 /// How a response is framed. RFC 9112 §6
-fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: &Asked) -> Framing {
+fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Framing {
     let status = response.status();
     let body = response.body();
     if status.is_informational() || status == StatusCode::NO_CONTENT {
@@ -330,7 +330,7 @@ fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: &Asked) -> Fra
 fn encode<W: Watch>(
     out: &mut Out,
     response: &Response<ResponseBody<W>>,
-    asked: &Asked,
+    asked: Asked,
     framing: Framing,
     keep_alive: bool,
     upgrade: Option<&HeaderValue>,

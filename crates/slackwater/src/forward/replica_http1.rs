@@ -288,11 +288,13 @@ fn framing(request: &Request<RequestBody>) -> Framing {
     }
     let said = headers.get(header::CONTENT_LENGTH);
     let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
-    match (said, request.body().size_hint().exact()) {
-        (Some(length), _) => Framing::Known(length),
-        (None, Some(0)) => Framing::Absent,
-        (None, Some(length)) => Framing::Known(length),
-        (None, None) => Framing::Chunked,
+    match said {
+        Some(length) => Framing::Known(length),
+        None => match request.body().size_hint().exact() {
+            Some(0) => Framing::Absent,
+            Some(length) => Framing::Known(length),
+            None => Framing::Chunked,
+        },
     }
 }
 

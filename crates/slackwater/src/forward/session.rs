@@ -27,7 +27,7 @@ pub(super) struct Session {
     pub(super) clients: Rc<Clients>,
     deadline: Deadline,
     requests: Cell<u32>,
-    pub(super) http2: Cell<bool>,
+    http2: Cell<bool>,
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
 }
@@ -101,6 +101,13 @@ impl Session {
         if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
             self.deadline.arm(self.clients.head_ticks);
         }
+    }
+
+    /// The client speaks HTTP/2: what it has said so far begins no head.
+    pub(super) fn begin_http2(&self) {
+        self.http2.set(true);
+        self.in_head.set(false);
+        self.deadline.arm(self.clients.idle_ticks);
     }
 
     /// Where the worker is in its life.

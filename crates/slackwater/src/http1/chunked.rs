@@ -109,12 +109,13 @@ impl Chunked {
             (State::Size { digits: 0, .. }, _) => {
                 return Err(BadMessage::malformed("a chunk's size is not a number"));
             }
-            (State::Size { size, .. }, b'\r') => State::SizeLineFeed { size },
+            (State::Size { size, .. } | State::Extension { size }, b'\r') => {
+                State::SizeLineFeed { size }
+            }
             (State::Size { size, .. }, b';') => State::Extension { size },
             (State::Size { .. }, _) => {
                 return Err(BadMessage::malformed("a chunk's size is not a number"));
             }
-            (State::Extension { size }, b'\r') => State::SizeLineFeed { size },
             (State::Extension { .. }, _) if byte.is_ascii_control() && byte != b'\t' => {
                 return Err(BadMessage::malformed(
                     "a chunk's extension has control characters",

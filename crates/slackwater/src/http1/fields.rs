@@ -143,10 +143,10 @@ pub(super) const fn reason(error: httparse::Error) -> BadMessage {
 mod tests {
     use super::*;
 
-    fn heard(name: HeaderName, values: &[&str]) -> Result<Said, BadMessage> {
+    fn heard(name: &HeaderName, values: &[&str]) -> Result<Said, BadMessage> {
         let mut said = Said::default();
         for value in values {
-            said.hear(&name, value.as_bytes())?;
+            said.hear(name, value.as_bytes())?;
         }
         Ok(said)
     }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_length_is_digits_once() {
         let length =
-            |values: &[&str]| heard(header::CONTENT_LENGTH, values).map(|said| said.length);
+            |values: &[&str]| heard(&header::CONTENT_LENGTH, values).map(|said| said.length);
         assert_eq!(length(&["0"]), Ok(Some(0)));
         assert_eq!(length(&["007"]), Ok(Some(7)));
         assert_eq!(length(&["18446744073709551615"]), Ok(Some(u64::MAX)));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_only_coding_is_chunked_once() {
         let coding = |values: &[&str]| {
-            heard(header::TRANSFER_ENCODING, values)
+            heard(&header::TRANSFER_ENCODING, values)
                 .map(|said| said.chunked)
                 .map_err(|bad| bad.kind)
         };
@@ -206,9 +206,10 @@ mod tests {
 
     #[test]
     fn connection_is_a_list() {
-        let said = heard(header::CONNECTION, &["TE, Keep-Alive", "upgrade,, close"]).expect("fine");
+        let said =
+            heard(&header::CONNECTION, &["TE, Keep-Alive", "upgrade,, close"]).expect("fine");
         assert!(said.keep_alive && said.upgrade && said.close);
-        let said = heard(header::CONNECTION, &["closed"]).expect("fine");
+        let said = heard(&header::CONNECTION, &["closed"]).expect("fine");
         assert!(!said.keep_alive && !said.upgrade && !said.close);
     }
 }

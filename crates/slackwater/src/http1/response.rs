@@ -33,12 +33,11 @@ pub(crate) fn parse_response(
     }
     let mut usual = [const { MaybeUninit::uninit() }; FIELDS_USUAL];
     let mut many;
-    let room = match usual.get_mut(..limits.fields_max) {
-        Some(room) => room,
-        None => {
-            many = vec![MaybeUninit::uninit(); limits.fields_max];
-            &mut many[..]
-        }
+    let room = if let Some(room) = usual.get_mut(..limits.fields_max) {
+        room
+    } else {
+        many = vec![MaybeUninit::uninit(); limits.fields_max];
+        &mut many[..]
     };
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()

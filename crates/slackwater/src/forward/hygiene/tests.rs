@@ -1,11 +1,12 @@
 //! Heads as they come in and as they go out.
 
-use super::super::body::RequestBody;
+use super::super::request_body::RequestBody;
 use super::*;
 use ReplicaProtocol::{H2c, Http1};
 
 fn origin() -> Origin {
     Origin {
+        listener: 0,
         client: HeaderValue::from_static("192.0.2.7"),
         local: Authority::from_static("198.51.100.1:8080"),
     }
