@@ -76,6 +76,15 @@ impl ClientSettings {
     }
 }
 
+/// Where a client's connection came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: Authority,
+    /// As [`Origin::listener`].
+    pub(crate) listener: usize,
+}
+
 /// Where a worker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -167,10 +176,14 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: TcpStream,
-        peer: SocketAddr,
-        local: Authority,
+        entrance: Entrance,
         handler: Rc<H>,
     ) {
+        let Entrance {
+            peer,
+            local,
+            listener,
+        } = entrance;
         let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
             return;
         };
@@ -178,7 +191,11 @@ impl Clients {
         let Some(Ok(http2)) = session.carry_start(&stream).await else {
             return;
         };
-        let origin = Rc::new(Origin { client, local });
+        let origin = Rc::new(Origin {
+            client,
+            local,
+            listener,
+        });
         let answer = |request: Request<Incoming>| {
             let busy = Busy::new(&session);
             let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));

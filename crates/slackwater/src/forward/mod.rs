@@ -44,7 +44,7 @@ pub(crate) use counts::ReplicaCounts;
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::{Origin, prepare_request};
+pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;
 
 /// Runs hyper's tasks on the worker's own thread.
