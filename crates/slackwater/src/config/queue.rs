@@ -9,6 +9,10 @@ use core::time::Duration;
 
 /// How many requests a service works on at once, and how many wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each is called as its key, where a qualifier comes last"
+)]
 pub(crate) struct QueueSettings {
     /// Requests in flight at most, over all workers: 1 to 1,048,576. Default none: there is no limit, and nobody waits.
     /// Each worker has its share, and at least 1.

@@ -242,8 +242,8 @@ pub(super) fn name_of<T: Copy>(
     names: &[(&'static str, T)],
     is_it: impl Fn(T) -> bool,
 ) -> &'static str {
-    let named = names.iter().find(|(_, value)| is_it(*value));
-    named.map_or("", |(name, _)| name)
+    let found = names.iter().find(|(_, value)| is_it(*value));
+    found.map_or("", |(name, _)| name)
 }
 
 fn read_causes(reader: &mut Reader<'_>, field: &str) -> RetryCauses {

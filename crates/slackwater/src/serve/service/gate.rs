@@ -122,13 +122,11 @@ impl Gate {
         self.counts.queued.add_one();
         let in_line = InLine::new(self);
         let called = poll_fn(|cx| in_line.poll_called(cx));
-        match tokio::time::timeout(self.wait_max, called).await {
-            Ok(permit) => Ok(permit),
-            Err(_) => {
-                self.counts.shed_wait_over.add_one();
-                Err(Shed::WaitOver)
-            }
-        }
+        let permit = tokio::time::timeout(self.wait_max, called).await;
+        permit.map_err(|_| {
+            self.counts.shed_wait_over.add_one();
+            Shed::WaitOver
+        })
     }
 
     const fn has_room(&self) -> bool {
