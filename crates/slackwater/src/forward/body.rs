@@ -149,6 +149,11 @@ impl<W: Watch> ResponseBody<W> {
         self.settle(End::Complete);
     }
 
+    /// Whoever is to hear how the body ends; `None` once that is settled.
+    pub(crate) fn watch_mut(&mut self) -> Option<&mut W> {
+        self.open.as_mut().map(|open| &mut open.watch)
+    }
+
     fn settle(&mut self, end: End) {
         let Some(open) = self.open.take() else {
             return;

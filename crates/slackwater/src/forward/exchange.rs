@@ -7,7 +7,6 @@
 
 use super::answer::{says_withdrawn, unmark};
 use super::body::{ResponseBody, Source, Watch};
-use super::buffers;
 use super::client::STALL_MAX;
 use super::connect::Target;
 use super::deadline::{Deadline, Deadlines};
@@ -17,7 +16,7 @@ use super::multiplex::{self, Multiplex, Place};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending, is_turned_away};
 use super::replica_http1::{Connection, Download, NoResponse, Sending};
-use super::request_body::{Progress, RequestBody, Wait};
+use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
@@ -114,6 +113,7 @@ pub(crate) struct Reply {
     response: Response<Source>,
     deadline: Deadline,
     stall_ticks: u64,
+    spare: Option<Spare>,
 }
 
 impl Reply {
@@ -126,13 +126,27 @@ impl Reply {
         &self.response
     }
 
+    /// Whether [`Self::take_request`] would give the request.
+    pub(crate) fn has_request(&self) -> bool {
+        self.spare.as_ref().is_some_and(Spare::is_whole)
+    }
+
+    /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        self.spare.take()?.into_request()
+    }
+
     /// The response for the client; `watch` hears how its body ended.
     pub(crate) fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
         let Self {
             response,
             deadline,
             stall_ticks,
+            spare,
         } = self;
+        if let Some(spare) = spare {
+            spare.let_go();
+        }
         response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
     }
 }
@@ -177,16 +191,20 @@ impl Replica {
         }
     }
 
-    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head.
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
+    /// as long as configured, or as `first_byte` says instead.
     pub(crate) async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
+        first_byte: Option<Duration>,
     ) -> Result<Reply, Failure> {
+        let first_byte_ticks =
+            first_byte.map_or(self.first_byte_ticks, |span| self.deadlines.ticks(span));
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(held) = self.open_connection() {
             let began = Instant::now();
-            match self.send(held, request, &deadline).await {
+            match self.send(held, request, &deadline, first_byte_ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
                 Err(attempt) => {
                     (request, may_be_written) = attempt.again(began.elapsed())?;
@@ -194,9 +212,9 @@ impl Replica {
             }
         }
         // In a box, so that the usual way does not carry its size around.
-        let anew = Box::pin(self.exchange_anew(request, deadline)).await;
+        let anew = Box::pin(self.exchange_anew(request, deadline, first_byte_ticks)).await;
         anew.map_err(|failure| Failure {
-            unsent: failure.unsent.filter(|_| !may_be_written),
+            is_unsent: failure.is_unsent && !may_be_written,
             ..failure
         })
     }
@@ -205,17 +223,19 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
+        first_byte_ticks: u64,
     ) -> Result<Reply, Failure> {
         let held = match self.new_connection().await {
             Ok(held) => held,
             Err(error) => {
                 return Err(Failure {
                     cause: Cause::Unreachable(error),
-                    unsent: Some(request),
+                    request: Some(request),
+                    is_unsent: true,
                 });
             }
         };
-        match self.send(held, request, &deadline).await {
+        match self.send(held, request, &deadline, first_byte_ticks).await {
             Ok((response, spare)) => self.reply(response, deadline, spare),
             Err(attempt) => Err(attempt.fail()),
         }
@@ -234,11 +254,9 @@ impl Replica {
         } else if says_withdrawn(&response) {
             return Err(Failure {
                 cause: Cause::Withdrawn,
-                unsent: spare.map(Spare::into_request),
+                request: spare.and_then(Spare::into_request),
+                is_unsent: true,
             });
-        }
-        if let Some(Spare::Itself(mut request)) = spare {
-            buffers::take_headers_back(core::mem::take(request.headers_mut()));
         }
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));
@@ -247,6 +265,7 @@ impl Replica {
             response,
             deadline,
             stall_ticks: self.stall_ticks,
+            spare,
         })
     }
 
@@ -283,13 +302,18 @@ impl Replica {
         held: Held,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
-        deadline.arm(self.first_byte_ticks);
+        deadline.arm(first_byte_ticks);
         match held {
             Held::Http1(pool, connection) => {
-                self.send_http1(pool, connection, request, deadline).await
+                self.send_http1(pool, connection, request, deadline, first_byte_ticks)
+                    .await
             }
-            Held::Http2(sender, place) => self.send_http2(sender, place, request, deadline).await,
+            Held::Http2(sender, place) => {
+                self.send_http2(sender, place, request, deadline, first_byte_ticks)
+                    .await
+            }
         }
     }
 
@@ -299,23 +323,25 @@ impl Replica {
         mut connection: Connection,
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
         let progress = request.body().progress();
         let has_body = !request.body().is_end_stream();
+        let again = request.body().again();
         let mut sending = Sending::new(&mut connection, &request, upgrade.as_ref(), limits);
         let sent = poll_fn(
             |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
                 Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
                 Poll::Pending => self
-                    .poll_late(cx, progress.as_deref(), deadline)
+                    .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
                     .map(|cause| Err(Err(cause))),
             },
         );
         let head = match sent.await {
             Ok(head) => head,
-            Err(failed) => return Err(no_response(failed, sending, request, has_body)),
+            Err(failed) => return Err(no_response(failed, sending, request, has_body, again)),
         };
         if head.status == StatusCode::SWITCHING_PROTOCOLS
             && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
@@ -328,19 +354,13 @@ impl Replica {
                 ending: Ending::Other,
             });
         }
-        let (upload, spare) = match (sending.into_upload(), has_body) {
-            (Some(upload), _) => {
-                let body = core::mem::take(request.body_mut());
-                (Some((upload, body)), None)
-            }
-            (None, true) => (None, None),
-            (None, false) => (None, Some(Spare::Itself(request))),
-        };
+        let upload = sending.into_upload();
+        let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
         let download = Download::new(connection, &head, limits, upload);
         let mut response = Response::new(Source::Http1(Box::new(download), pool));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
-        Ok((response, spare))
+        Ok((response, Spare::itself(request, has_body, again)))
     }
 
     async fn send_http2(
@@ -349,13 +369,16 @@ impl Replica {
         place: Place,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
         let mut sending = pin!(sender.try_send_request(*request));
         let sent = poll_fn(|cx| match sending.as_mut().poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-            Poll::Pending => self.poll_late(cx, progress.as_deref(), deadline).map(Err),
+            Poll::Pending => self
+                .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                .map(Err),
         });
         match sent.await {
             Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -379,7 +402,7 @@ impl Replica {
                 Err(Attempt {
                     cause,
                     unsent: None,
-                    spare: None,
+                    spare,
                     ending: Ending::Other,
                 })
             }
@@ -392,20 +415,21 @@ impl Replica {
         cx: &Context<'_>,
         progress: Option<&Progress>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Poll<Cause> {
         while deadline.poll_passed(cx).is_ready() {
             let Some(progress) = progress else {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= self.first_byte_ticks {
+            if still_for >= first_byte_ticks {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
                     Wait::Broken => Cause::ClientBroken,
                 });
             }
-            deadline.arm(self.first_byte_ticks - still_for);
+            deadline.arm(first_byte_ticks - still_for);
         }
         Poll::Pending
     }
@@ -422,37 +446,40 @@ fn no_response(
     failed: Result<NoResponse, Cause>,
     mut sending: Sending,
     mut request: Box<Request<RequestBody>>,
-    has_body: bool,
+    had_body: bool,
+    again: Option<BodyAgain>,
 ) -> Attempt {
-    let mut attempt = Attempt {
-        cause: Cause::FirstByte,
-        unsent: None,
-        spare: None,
-        ending: Ending::Other,
-    };
-    attempt.cause = match failed {
+    let mut ending = Ending::Other;
+    let mut is_unsent = false;
+    let cause = match failed {
         Err(cause) => cause,
         Ok(NoResponse::Client) => Cause::ClientBroken,
         Ok(NoResponse::Coding) => Cause::Coding,
         Ok(failed) => {
-            match failed {
-                NoResponse::Closed { wrote: false, .. } => {
-                    let first = sending.take_first();
-                    let is_whole =
-                        !has_body || !first.is_empty() || !request.body().is_end_stream();
-                    request.body_mut().put_back(first);
-                    attempt.unsent = is_whole.then_some(request);
-                }
-                NoResponse::Closed { read: false, .. } => {
-                    attempt.ending = Ending::Closed;
-                    attempt.spare = (!has_body).then_some(Spare::Itself(request));
-                }
-                _ => (),
+            if let NoResponse::Closed { wrote, read, .. } = failed {
+                is_unsent = !wrote;
+                ending = if read { Ending::Other } else { Ending::Closed };
             }
             Cause::Broken(Box::new(failed))
         }
     };
-    attempt
+    // Trailers alone, taken in vain, cannot be put back.
+    let first = sending.take_first();
+    if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
+        request.body_mut().put_back(first);
+        return Attempt {
+            cause,
+            unsent: Some(request),
+            spare: None,
+            ending,
+        };
+    }
+    Attempt {
+        cause,
+        unsent: None,
+        spare: Spare::itself(request, had_body, again),
+        ending,
+    }
 }
 
 /// What hyper's error means for the request.

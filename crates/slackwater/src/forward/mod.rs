@@ -9,7 +9,7 @@
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
 //! | what may pass from head to head | `hygiene`, `via` |
-//! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
+//! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `request_body`, `body` |
@@ -43,17 +43,18 @@ mod sender;
 mod session;
 mod spare;
 mod stream;
+mod tape;
 mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse};
+pub(crate) use answer::{answer, refuse, shed};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
-pub(crate) use counts::ReplicaCounts;
+pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Replica, ReplicaOptions};
+pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;
