@@ -8,6 +8,7 @@ use super::body::{RequestBody, ResponseBody, Watch};
 use super::deadline::Deadlines;
 use super::hygiene::Origin;
 use super::session::{Busy, ClientIo, Session};
+use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -189,7 +190,7 @@ impl Clients {
             }
         };
         let io = ClientIo {
-            stream: TokioIo::new(stream),
+            stream: TokioIo::new(Stream::Tcp(stream)),
             session: Rc::clone(&session),
         };
         if http2 {
