@@ -1,6 +1,7 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
+use super::forwarded::ForwardedSettings;
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
@@ -31,6 +32,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let mut policies = PolicySections::read(reader_ref);
     let replicas = read_replicas(reader_ref, probe.port.value);
     let replica = read_replica_settings(reader_ref);
+    let forwarded = ForwardedSettings::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
@@ -69,6 +71,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
         replica,
         probe: probe.into_settings(),
+        forwarded,
         timeouts,
         limits,
         admin: AdminSettings {

@@ -8,7 +8,9 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod forwarded;
 mod model;
+mod network;
 mod overrides;
 mod policies;
 mod probe;
@@ -18,6 +20,7 @@ mod show;
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
     ReplicaSettings, Timeouts,

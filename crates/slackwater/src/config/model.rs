@@ -3,6 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::forwarded::ForwardedSettings;
 use super::policies::{has_probes, reads};
 use core::fmt;
 use core::net::SocketAddr;
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) replica: ReplicaSettings,
     /// How to ask replicas for their load.
     pub(crate) probe: ProbeSettings,
+    /// Whose word on a request's origin is believed, and what is said of it.
+    pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.

@@ -31,6 +31,7 @@ impl Config {
         write_replica(to, &self.replica)?;
         self.write_probe(to)?;
         write_sections(to, &self.policy_settings)?;
+        self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }

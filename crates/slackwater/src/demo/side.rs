@@ -8,8 +8,8 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, ForwardedSettings, Limits, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -150,6 +150,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
+        forwarded: ForwardedSettings::default(),
         timeouts: Timeouts {
             idle: IDLE_MAX,
             ..Timeouts::default()

@@ -7,7 +7,7 @@ use super::balancing::Balancing;
 use crate::config::{Config, ProbeTransport};
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Phase, ReplicaCounts, ReplicaOptions,
+    ClientSettings, Clients, Deadlines, Intake, Phase, ReplicaCounts, ReplicaOptions, Rules,
 };
 use slackwater_core::ReplicaId;
 use slackwater_tower::client::{
@@ -147,6 +147,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.balancing,
+            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

@@ -95,7 +95,11 @@ pub(crate) fn reset(stream: u32) -> Vec<u8> {
 }
 
 pub(crate) fn setting(id: u16, value: u32) -> Vec<u8> {
-    let payload: Vec<u8> = id.to_be_bytes().into_iter().chain(value.to_be_bytes()).collect();
+    let payload: Vec<u8> = id
+        .to_be_bytes()
+        .into_iter()
+        .chain(value.to_be_bytes())
+        .collect();
     frame(SETTINGS, 0, 0, &payload)
 }
 
@@ -126,21 +130,32 @@ impl Reader {
         Self { read }
     }
 
+    async fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.read.read_exact(&mut head).await.ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let mut payload = vec![0; length as usize];
+        self.read.read_exact(&mut payload).await.ok()?;
+        Some((head[3], stream, payload))
+    }
+
+    /// Waits for the answer to a PING; `None` at the end of the connection.
+    pub(crate) async fn next_ping(&mut self) -> Option<()> {
+        while self.frame().await?.0 != PING {}
+        Some(())
+    }
+
     /// The next thing that was said; `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> Option<Heard> {
         loop {
-            let mut head = [0; 9];
-            self.read.read_exact(&mut head).await.ok()?;
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-            let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-            let mut payload = vec![0; length as usize];
-            self.read.read_exact(&mut payload).await.ok()?;
+            let (kind, stream, payload) = self.frame().await?;
             let number = |at: usize| {
                 let bytes = payload.get(at..at + 4).unwrap();
                 u32::from_be_bytes(bytes.try_into().unwrap())
             };
-            match head[3] {
-                HEADERS if payload.first().is_some() => {
+            match kind {
+                HEADERS if !payload.is_empty() => {
                     return Some(Heard::Status(stream, status(&payload)));
                 }
                 RST_STREAM => return Some(Heard::Reset(number(0))),

@@ -31,7 +31,9 @@ fn page() -> String {
         }
         page += "| what comes | what is answered | what the replica sees |\n|---|---|---|\n";
         for row in rows {
-            let Row { name, answer, seen, .. } = row;
+            let Row {
+                name, answer, seen, ..
+            } = row;
             let (answer, seen) = leniency::of(name).unwrap_or((answer, seen));
             let _ = writeln!(page, "| {name} | {answer} | {} |", told(seen));
         }
@@ -65,7 +67,10 @@ fn the_page_is_the_table() {
 fn rows_that_are_said_to_be_lenient_exist() {
     let groups = groups();
     for name in leniency::names() {
-        let there = groups.iter().flat_map(|group| &group.rows).any(|row| row.name == name);
+        let there = groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .any(|row| row.name == name);
         assert!(there, "{name}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! It reads strictly, so that a second request hidden in a first one shows up as a request.
 
+use core::fmt::Write;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
@@ -79,7 +80,7 @@ async fn answer_all(stream: TcpStream, seen: Seen) {
         if let Some(note) = seen.lock().unwrap().get_mut(&number) {
             *note = describe(&head);
             if body_bytes > 0 {
-                *note += &format!(" with {body_bytes} bytes");
+                let _ = write!(note, " with {body_bytes} bytes");
             }
         }
         let answered = if target.contains("/large") {
@@ -96,7 +97,7 @@ async fn answer_all(stream: TcpStream, seen: Seen) {
 }
 
 async fn write_large(write: &mut OwnedWriteHalf) -> std::io::Result<()> {
-    const PIECE: [u8; 64 << 10] = [b'x'; 64 << 10];
+    static PIECE: [u8; 64 << 10] = [b'x'; 64 << 10];
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE_BYTES}\r\n\r\n");
     write.write_all(head.as_bytes()).await?;
     for _ in 0..LARGE_BYTES / PIECE.len() {

@@ -152,7 +152,7 @@ impl Proxy {
 
     /// Memory that the process has in use.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        resident_bytes(self.child.id()).unwrap()
+        resident_bytes(self.process_id()).unwrap()
     }
 
     pub(crate) fn process_id(&self) -> u32 {

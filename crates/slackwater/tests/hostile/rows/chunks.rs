@@ -25,23 +25,41 @@ pub(super) fn group() -> Group {
 fn rows() -> Vec<Row> {
     let bad = |name, body: &str| passed(name, "400, closed", CUT_OFF, post(body));
     vec![
-        bad("a chunk's size beyond 64 bits", "10000000000000005\r\nhello\r\n0\r\n\r\n"),
+        bad(
+            "a chunk's size beyond 64 bits",
+            "10000000000000005\r\nhello\r\n0\r\n\r\n",
+        ),
         bad("a chunk's size with `0x`", "0x5\r\nhello\r\n0\r\n\r\n"),
         bad("a chunk's size with a plus", "+5\r\nhello\r\n0\r\n\r\n"),
         bad("a chunk's size below zero", "-5\r\nhello\r\n0\r\n\r\n"),
         bad("no chunk's size", "\r\nhello\r\n0\r\n\r\n"),
-        bad("a chunk's size that is no number", "five\r\nhello\r\n0\r\n\r\n"),
-        bad("a chunk's size with a word behind it", "5 5\r\nhello\r\n0\r\n\r\n"),
+        bad(
+            "a chunk's size that is no number",
+            "five\r\nhello\r\n0\r\n\r\n",
+        ),
+        bad(
+            "a chunk's size with a word behind it",
+            "5 5\r\nhello\r\n0\r\n\r\n",
+        ),
         bad("a space before a chunk's size", " 5\r\nhello\r\n0\r\n\r\n"),
         bad("a bare LF after a chunk's size", "5\nhello\r\n0\r\n\r\n"),
         bad("a bare CR after a chunk's size", "5\rhello\r\n0\r\n\r\n"),
-        bad("a bare LF in a chunk's extension", "5;a=b\nc\r\nhello\r\n0\r\n\r\n"),
-        bad("a bare CR in a chunk's extension", "5;a=\rb\r\nhello\r\n0\r\n\r\n"),
+        bad(
+            "a bare LF in a chunk's extension",
+            "5;a=b\nc\r\nhello\r\n0\r\n\r\n",
+        ),
+        bad(
+            "a bare CR in a chunk's extension",
+            "5;a=\rb\r\nhello\r\n0\r\n\r\n",
+        ),
         bad("a chunk longer than its size", "4\r\nhello\r\n0\r\n\r\n"),
         bad("a bare LF after a chunk", "5\r\nhello\n0\r\n\r\n"),
         bad("nothing after a chunk", "5\r\nhello0\r\n\r\n"),
         bad("a bare LF at the end of the body", "5\r\nhello\r\n0\n\n"),
-        bad("a trailer with a space before its colon", "0\r\na : b\r\n\r\n"),
+        bad(
+            "a trailer with a space before its colon",
+            "0\r\na : b\r\n\r\n",
+        ),
         bad("a trailer without a colon", "0\r\nGET /x HTTP/1.1\r\n\r\n"),
         bad("a trailer on a continued line", "0\r\na: b\r\n c\r\n\r\n"),
         passed(
@@ -54,7 +72,10 @@ fn rows() -> Vec<Row> {
             "a megabyte of trailers",
             "400, closed",
             CUT_OFF,
-            post(&format!("0\r\n{}\r\n", "a: bbbbbbbbbbbbbbbb\r\n".repeat(50_000))),
+            post(&format!(
+                "0\r\n{}\r\n",
+                "a: bbbbbbbbbbbbbbbb\r\n".repeat(50_000)
+            )),
         ),
         passed(
             "extensions by the grammar are left out",

@@ -2,14 +2,21 @@
 
 use super::{Does, Group, Row, frames};
 use crate::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, PING, PRIORITY, SETTINGS, block,
-    field, frame, get, headers, open, preface, request, reset, setting, streams, window_update,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, PING, PRIORITY, Reader, SETTINGS,
+    block, field, frame, get, headers, open, preface, request, reset, setting, streams,
+    window_update,
 };
+use crate::talk::connect;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use tokio::io::AsyncWriteExt;
 
 pub(super) fn group() -> Group {
     Group {
         title: "HTTP/2: floods",
-        about: "",
+        about: "Frames that ask for nothing (PING, SETTINGS, PRIORITY…) are let through: each costs less than a request of its \
+                length would, is answered before the next one is read, and leaves nothing behind. What makes others work, \
+                or has to be kept, has a limit.",
         rows: rows(),
     }
 }
@@ -23,8 +30,8 @@ fn bomb() -> Vec<u8> {
     let mut big = field("a", "b".repeat(3900).as_bytes());
     big[0] = 0x40;
     fields.extend(big);
-    // 62 is the newest entry of the table.
-    fields.extend([0x80 | 62; 10_000]);
+    // Entry 62 is the newest of the table.
+    fields.extend([0xbe; 10_000]);
     fields
 }
 
@@ -42,9 +49,15 @@ fn rows() -> Vec<Row> {
                 .flat_map(|stream| [get(stream, "/a"), reset(stream)].concat())
                 .collect(),
         ),
+        Row {
+            name: "rapid reset, one by one: each request has begun when it is taken back, 500 of them",
+            does: Does::Act(rapid_reset),
+            answer: "closed",
+            seen: &[],
+        },
         frames(
             "20,000 malformed requests, each of which we have to reset (CVE-2025-8671)",
-            CALM,
+            "reset (REFUSED_STREAM), GOAWAY (ENHANCE_YOUR_CALM), closed",
             streams(20_000)
                 .flat_map(|stream| headers(stream, &[(":method", "GET")]))
                 .collect(),
@@ -87,21 +100,41 @@ fn rows() -> Vec<Row> {
             fields.extend([("a", "b"); 101]);
             headers(1, &fields)
         }),
-        frames("100,000 PING", CALM, frame(PING, 0, 0, &[0; 8]).repeat(FLOOD)),
-        frames("100,000 PING answers", CALM, frame(PING, 1, 0, &[0; 8]).repeat(FLOOD)),
-        frames("100,000 SETTINGS", CALM, setting(4, 65_535).repeat(FLOOD)),
-        frames("100,000 empty SETTINGS", CALM, frame(SETTINGS, 0, 0, &[]).repeat(FLOOD)),
+        frames(
+            "100,000 PING",
+            "nothing",
+            frame(PING, 0, 0, &[0; 8]).repeat(FLOOD),
+        ),
+        frames(
+            "100,000 PING answers",
+            "nothing",
+            frame(PING, 1, 0, &[0; 8]).repeat(FLOOD),
+        ),
+        frames(
+            "100,000 SETTINGS",
+            "nothing",
+            setting(4, 65_535).repeat(FLOOD),
+        ),
+        frames(
+            "100,000 empty SETTINGS",
+            "nothing",
+            frame(SETTINGS, 0, 0, &[]).repeat(FLOOD),
+        ),
         frames(
             "100,000 PRIORITY",
-            CALM,
+            "nothing",
             frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 0]).repeat(FLOOD),
         ),
         frames(
             "100,000 WINDOW_UPDATE of 1 byte",
-            CALM,
+            "nothing",
             window_update(0, 1).repeat(FLOOD),
         ),
-        frames("100,000 frames of an unknown kind", CALM, frame(0xfa, 0, 0, &[]).repeat(FLOOD)),
+        frames(
+            "100,000 frames of an unknown kind",
+            "nothing",
+            frame(0xfa, 0, 0, &[]).repeat(FLOOD),
+        ),
         Row {
             seen: &["POST x/unread, cut off"],
             ..frames(
@@ -146,11 +179,40 @@ fn rows() -> Vec<Row> {
             answer: "closed",
             seen: &[],
         },
-        Row {
-            name: "a request in place of the first SETTINGS",
-            does: Does::Bytes([&preface()[..24], &get(1, "/a")].concat()),
-            answer: "GOAWAY (PROTOCOL_ERROR), closed",
-            seen: &[],
-        },
     ]
+}
+
+/// Takes requests back one by one, each when its body has begun to arrive at the replica.
+fn rapid_reset(proxy: SocketAddr, _: SocketAddr) -> Pin<Box<dyn Future<Output = String> + Send>> {
+    Box::pin(async move {
+        let (read, mut write) = connect(proxy).await;
+        let mut reader = Reader::new(read);
+        write.write_all(&preface()).await.unwrap();
+        let ping = frame(PING, 0, 0, &[0; 8]);
+        let mut taken_back = 0;
+        for stream in streams(20_000) {
+            let begun = [upload(stream, "/last/unread"), ping.clone()].concat();
+            let _ = write.write_all(&begun).await;
+            // The answer to a PING: what came before it has been read.
+            if reader.next_ping().await.is_none() {
+                return closed_after(taken_back);
+            }
+            let _ = write
+                .write_all(&[reset(stream), ping.clone()].concat())
+                .await;
+            taken_back += 1;
+            if reader.next_ping().await.is_none() {
+                return closed_after(taken_back);
+            }
+        }
+        "served".to_owned()
+    })
+}
+
+/// The last ones may be under way when the proxy closes.
+fn closed_after(taken_back: u32) -> String {
+    match taken_back {
+        501..600 => "closed".to_owned(),
+        other => format!("closed after {other}"),
+    }
 }

@@ -24,12 +24,18 @@ fn rows() -> Vec<Row> {
         refused(
             "`Content-Length` and `Transfer-Encoding` (CL.TE)",
             "400, closed",
-            post("content-length: 39\r\ntransfer-encoding: chunked\r\n", chunks),
+            post(
+                "content-length: 39\r\ntransfer-encoding: chunked\r\n",
+                chunks,
+            ),
         ),
         refused(
             "`Transfer-Encoding` and `Content-Length` (TE.CL)",
             "400, closed",
-            post("transfer-encoding: chunked\r\ncontent-length: 4\r\n", "27\r\n"),
+            post(
+                "transfer-encoding: chunked\r\ncontent-length: 4\r\n",
+                "27\r\n",
+            ),
         ),
         refuse(
             "two different `Content-Length` (CL.CL)",
@@ -42,9 +48,15 @@ fn rows() -> Vec<Row> {
         refuse("a list in `Content-Length`", "content-length: 5, 5\r\n"),
         refuse("`Content-Length` with a plus", "content-length: +5\r\n"),
         refuse("`Content-Length` below zero", "content-length: -5\r\n"),
-        refuse("`Content-Length` with a space in it", "content-length: 0 5\r\n"),
+        refuse(
+            "`Content-Length` with a space in it",
+            "content-length: 0 5\r\n",
+        ),
         refuse("`Content-Length` in hexadecimal", "content-length: 0x5\r\n"),
-        refuse("`Content-Length` with a fraction", "content-length: 5.0\r\n"),
+        refuse(
+            "`Content-Length` with a fraction",
+            "content-length: 5.0\r\n",
+        ),
         refuse("`Content-Length` without a number", "content-length:\r\n"),
         refuse(
             "`Content-Length` beyond 64 bits, which would wrap to 5",
@@ -65,7 +77,10 @@ fn rows() -> Vec<Row> {
         refused(
             "`chunked` and another coding in two fields",
             "400, closed",
-            post("transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n", chunks),
+            post(
+                "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n",
+                chunks,
+            ),
         ),
         refused(
             "`chunked` below another coding",

@@ -19,11 +19,14 @@ fn rows() -> Vec<Row> {
         refused(
             "a target of 10 MB",
             "414, closed",
-            format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(10_000_000)),
+            format!(
+                "GET /{} HTTP/1.1\r\nhost: x\r\n\r\n",
+                "a".repeat(10_000_000)
+            ),
         ),
         refused(
             "a method of 10 MB",
-            "400, closed",
+            "431, closed",
             format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", "A".repeat(10_000_000)),
         ),
         refused(
@@ -43,10 +46,14 @@ fn rows() -> Vec<Row> {
             &["GET x/a"],
             with(&"a: b\r\n".repeat(98)),
         ),
-        refused("a million fields", "431, closed", with(&"a: b\r\n".repeat(1_000_000))),
+        refused(
+            "a million fields",
+            "431, closed",
+            with(&"a: b\r\n".repeat(1_000_000)),
+        ),
         refused(
             "a megabyte of empty lines before a request",
-            "400, closed",
+            "431, closed",
             format!("{}{}", "\r\n".repeat(500_000), with("")),
         ),
     ]

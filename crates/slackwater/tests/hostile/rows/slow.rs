@@ -35,7 +35,12 @@ fn rows() -> Vec<Row> {
             b"GET /a HTTP/1.1\r\nhost: x\r\n",
             "a: b\r\n",
         ),
-        slowly("half of HTTP/2's preface, byte by byte", "closed", b"PRI * HTTP/2.0\r\n", ""),
+        slowly(
+            "half of HTTP/2's preface, byte by byte",
+            "closed",
+            b"PRI * HTTP/2.0\r\n",
+            "",
+        ),
         slowly("no byte at all", "closed", b"", ""),
         Row {
             name: "a body that stops",
@@ -77,10 +82,16 @@ async fn others_are_served(proxy: SocketAddr) {
     let (mut read, write) = connect(proxy).await;
     let _writing = write_all(
         write,
-        "GET /other/all HTTP/1.1\r\nhost: x\r\n\r\n".repeat(ROUNDS).into(),
+        "GET /other/all HTTP/1.1\r\nhost: x\r\n\r\n"
+            .repeat(ROUNDS)
+            .into(),
     );
     let mut heard = Vec::new();
-    while String::from_utf8_lossy(&heard).matches("HTTP/1.1 200").count() < ROUNDS {
+    while String::from_utf8_lossy(&heard)
+        .matches("HTTP/1.1 200")
+        .count()
+        < ROUNDS
+    {
         let read = timeout(PATIENCE, read.read_buf(&mut heard)).await;
         assert_ne!(read.unwrap().unwrap(), 0);
     }

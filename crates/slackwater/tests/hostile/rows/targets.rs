@@ -36,10 +36,21 @@ fn rows() -> Vec<Row> {
         bad("a fragment in the target", line("GET /a#b HTTP/1.1")),
         bad("NUL in the target", line("GET /a\0 HTTP/1.1")),
         bad("a target without a slash", line("GET a HTTP/1.1")),
-        bad("a target that is a host and a port", line("GET x:80 HTTP/1.1")),
+        bad(
+            "a target that is a host and a port",
+            line("GET x:80 HTTP/1.1"),
+        ),
         bad("`*` as the target of GET", line("GET * HTTP/1.1")),
-        refused("HTTP/2.0 in a request line", "505, closed", line("GET /a HTTP/2.0")),
-        refused("HTTP/3.7 in a request line", "505, closed", line("GET /a HTTP/3.7")),
+        refused(
+            "HTTP/2.0 in a request line",
+            "505, closed",
+            line("GET /a HTTP/2.0"),
+        ),
+        refused(
+            "HTTP/3.7 in a request line",
+            "505, closed",
+            line("GET /a HTTP/3.7"),
+        ),
         refused("CONNECT", "501, closed", line("CONNECT x:443 HTTP/1.1")),
         refused(
             "the first bytes of TLS where there is none",
