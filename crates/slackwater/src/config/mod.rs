@@ -9,12 +9,15 @@ mod agent;
 mod assemble;
 mod fleet;
 mod forwarded;
+mod listeners;
 mod model;
 mod network;
 mod overrides;
 mod policies;
 mod probe;
 mod remarks;
+mod routes;
+mod services;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -22,8 +25,8 @@ mod tests;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

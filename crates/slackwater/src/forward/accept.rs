@@ -38,9 +38,10 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves until the phase, and then the last connection, ends.
+    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
     pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
-        join_all(listeners.into_iter().map(|listener| self.accept(listener))).await;
+        let listeners = listeners.into_iter().enumerate();
+        join_all(listeners.map(|(index, listener)| self.accept(index, listener))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -62,7 +63,7 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, listener: TcpListener) {
+    async fn accept(&self, index: usize, listener: TcpListener) {
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
@@ -88,13 +89,13 @@ impl<H: Handler> Intake<H> {
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), &local);
+            self.take(accepted, permit.ok(), index, &local);
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), &local);
+            self.take(accepted, Some(permit), index, &local);
         }
     }
 
@@ -102,10 +103,11 @@ impl<H: Handler> Intake<H> {
         &self,
         (stream, peer): (TcpStream, SocketAddr),
         permit: Option<OwnedSemaphorePermit>,
+        listener: usize,
         local: &Authority,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let origin = Origin::new(&self.rules, peer, local.clone());
+        let origin = Origin::new(&self.rules, peer, local.clone(), listener);
         tokio::task::spawn_local(async move {
             let _permit = permit;
             clients.carry(stream, origin, handler).await;

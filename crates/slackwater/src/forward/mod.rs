@@ -51,7 +51,7 @@ pub(crate) use counts::ReplicaCounts;
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::prepare_request;
+pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
 

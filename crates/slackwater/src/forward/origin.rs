@@ -44,11 +44,18 @@ pub(crate) struct Origin {
     pub(super) is_tls: bool,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(super) local: Authority,
+    /// Which listener it came in by, in the order of the configuration.
+    pub(crate) listener: usize,
 }
 
 impl Origin {
-    /// Of a connection from `peer` to `local`.
-    pub(crate) fn new(rules: &Rc<Rules>, peer: SocketAddr, local: Authority) -> Self {
+    /// Of a connection from `peer` to `local`, by way of a listener.
+    pub(crate) fn new(
+        rules: &Rc<Rules>,
+        peer: SocketAddr,
+        local: Authority,
+        listener: usize,
+    ) -> Self {
         let peer = peer.ip().to_canonical();
         Self {
             is_trusted: rules.trusts(peer),
@@ -57,6 +64,7 @@ impl Origin {
             peer_field: forwarded::address_field(peer),
             is_tls: false,
             local,
+            listener,
         }
     }
 

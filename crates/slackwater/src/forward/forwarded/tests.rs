@@ -14,6 +14,7 @@ fn origin(peer: &str, settings: &str) -> Origin {
         &rules,
         (peer, 50_000).into(),
         Authority::from_static("local:80"),
+        0,
     )
 }
 

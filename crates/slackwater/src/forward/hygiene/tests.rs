@@ -11,7 +11,12 @@ use http::uri::Authority;
 fn origin() -> Origin {
     let rules = Rules::new(&ForwardedSettings::default(), &Limits::default());
     let client = SocketAddr::from(([192, 0, 2, 7], 50_000));
-    Origin::new(&rules, client, Authority::from_static("198.51.100.1:8080"))
+    Origin::new(
+        &rules,
+        client,
+        Authority::from_static("198.51.100.1:8080"),
+        0,
+    )
 }
 
 fn request(
