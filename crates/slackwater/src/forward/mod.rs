@@ -10,7 +10,7 @@
 //! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
 //! | where a connection comes from | `origin` |
 //! | clients that take back what they ask for | `resets` |
-//! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
+//! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
@@ -39,17 +39,18 @@ mod resets;
 mod session;
 mod spare;
 mod stream;
+mod tape;
 mod target;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse};
+pub(crate) use answer::{answer, refuse, shed};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
-pub(crate) use counts::ReplicaCounts;
+pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Replica, ReplicaOptions};
+pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;

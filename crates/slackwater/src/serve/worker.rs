@@ -4,8 +4,8 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView};
-use crate::config::Config;
+use super::service::{Service, ServiceView, WorkerPlace};
+use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
 use core::time::Duration;
@@ -29,6 +29,8 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Which of the workers it is.
+    pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -73,7 +75,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
     for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines)?;
+        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
         services.push(Rc::new(service));
         views.push(view);
     }
@@ -91,7 +93,12 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = config.timeouts.head.min(config.timeouts.idle);
-    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
 }
 
