@@ -34,13 +34,17 @@ impl Signals {
     }
 }
 
-/// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
+/// What is logged unless `RUST_LOG` says otherwise. The HTTP/2 library warns of single frames of clients, who could fill
+/// the log with them.
+const LOGGED: &str = "info,h2=error";
+
+/// Writes the log to standard error: what `RUST_LOG` says, else [`LOGGED`].
 fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let asked = std::env::var_os(EnvFilter::DEFAULT_ENV);
     let (filter, wrong) = match EnvFilter::try_from_default_env() {
         Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("info"), asked.map(|_| error)),
+        Err(error) => (EnvFilter::new(LOGGED), asked.map(|_| error)),
     };
     // An error means that a logger is there already, which is as good.
     let _ = tracing_subscriber::fmt()

@@ -7,9 +7,9 @@ use super::LocalExecutor;
 use super::body::{ResponseBody, Watch};
 use super::client_http1;
 use super::deadline::Deadlines;
-use super::hygiene::Origin;
 use super::inbound::Inbound;
-use super::request_body::RequestBody;
+use super::origin::Origin;
+use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
@@ -18,11 +18,9 @@ use bytes::Bytes;
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::future::poll_fn;
-use core::net::SocketAddr;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use http::uri::Authority;
 use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -83,15 +81,6 @@ impl ClientSettings {
             upgrades: Box::new([HeaderValue::from_static("websocket")]),
         }
     }
-}
-
-/// Where a client's connection came in.
-#[derive(Clone, Debug)]
-pub(crate) struct Entrance {
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: Authority,
-    /// As [`Origin::listener`].
-    pub(crate) listener: usize,
 }
 
 /// Where a worker is in its life.
@@ -181,28 +170,16 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: impl Into<Stream>,
-        entrance: Entrance,
+        origin: Origin,
         handler: Rc<H>,
     ) {
-        let Entrance {
-            peer,
-            local,
-            listener,
-        } = entrance;
-        let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
-            return;
-        };
         let session = Rc::new(Session::new(self));
         let inbound = Inbound::new(stream.into(), Bytes::new(), &session);
         let Some(Some(speaks_http2)) = session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
         else {
             return;
         };
-        let origin = Rc::new(Origin {
-            client,
-            local,
-            listener,
-        });
+        let origin = Rc::new(origin);
         if speaks_http2 {
             // In a box, so that HTTP/1.1 connections do not carry its size around.
             Box::pin(self.carry_http2(inbound, origin, handler)).await;
@@ -229,9 +206,15 @@ impl Clients {
             let body = |body| RequestBody::http2(body, &self.deadlines);
             let request = Box::new(request.map(body));
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
+            let unanswered = session.resets.begin();
+            let progress = request.body().progress();
             // In a box, because hyper moves it around several times on its way to a task of its own.
             Box::pin(async move {
                 let mut response = handler.handle(request, &origin).await;
+                // A request that broke off was taken back, whatever is answered.
+                if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+                    unanswered.answered();
+                }
                 response.body_mut().busy = Some(busy);
                 Ok::<_, Infallible>(response)
             })

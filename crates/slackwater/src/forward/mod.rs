@@ -8,7 +8,9 @@
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
-//! | what may pass from head to head | `hygiene`, `via` |
+//! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
+//! | where a connection comes from | `origin` |
+//! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex` (HTTP/2) |
@@ -30,20 +32,25 @@ mod date;
 mod deadline;
 mod exchange;
 mod failure;
+mod forwarded;
 mod hygiene;
 mod inbound;
 mod listen;
+mod max_forwards;
 mod multiplex;
+mod origin;
 mod out;
 mod pool;
 mod repeat;
 mod replica_http1;
 mod request_body;
+mod resets;
 mod sender;
 mod session;
 mod spare;
 mod stream;
 mod tape;
+mod target;
 mod tunnel;
 mod via;
 
@@ -56,8 +63,9 @@ pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::{Origin, Refusal, prepare_request};
+pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
+pub(crate) use origin::{Origin, Rules};
 pub(crate) use request_body::RequestBody;
 
 /// Runs hyper's tasks on the worker's own thread.
