@@ -39,7 +39,7 @@ pub(in crate::policy) struct LocalArrival {
     arrival: Arrival,
 }
 
-/// What is heard of a replica's probes.
+/// What is heard of a replica's probes: looked at with every answer, so that no more than this is in it.
 #[derive(Debug, Default)]
 struct Hearing {
     answered_at: Option<Instant>,
@@ -47,6 +47,11 @@ struct Hearing {
     silent: bool,
     /// It is silent and may be chosen.
     silent_available: bool,
+}
+
+/// What holds for a replica while it is silent.
+#[derive(Debug, Default)]
+struct Silence {
     /// A silent replica is not offered before this.
     unreachable_until: Instant,
     /// When a probe of it was last answered here.
@@ -65,6 +70,7 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
+    silences: ReplicaMap<Silence>,
     /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be chosen.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
@@ -77,7 +83,7 @@ pub(super) struct LocalLoads {
     others: RecentMean,
     /// How long recent probes were out that were answered, in nanoseconds.
     round_trips: RecentMean,
-    /// No silent replica is out of reach from then on; looked at before searching.
+    /// No replica is out of reach from then on; looked at before searching.
     out_of_reach_until: Instant,
 }
 
@@ -85,6 +91,7 @@ impl LocalLoads {
     pub(super) fn new(watches_all: bool) -> Self {
         Self {
             hearings: ReplicaMap::default(),
+            silences: ReplicaMap::default(),
             own: ReplicaMap::default(),
             watches_all,
             silent_now: 0,
@@ -98,6 +105,7 @@ impl LocalLoads {
 
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
+        self.silences.insert(replica, Silence::default());
         if self.watches_all && self.silent_available > 0 {
             self.watch(replica);
         }
@@ -107,6 +115,7 @@ impl LocalLoads {
         self.end_silence(replica);
         self.own.remove(replica);
         self.hearings.remove(replica);
+        self.silences.remove(replica);
     }
 
     /// Of so many replicas that may be chosen, none is heard.
@@ -130,8 +139,8 @@ impl LocalLoads {
 
     /// The replica is silent, and could not be reached just now.
     pub(super) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
-        let hearing = self.hearings.find(replica);
-        hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
+        let silence = self.silences.find(replica);
+        self.is_silent(replica) && silence.is_some_and(|it| now < it.unreachable_until)
     }
 
     /// The replica, one of `fleet`, counts as silent from now on; `false` if it did before.
@@ -207,12 +216,19 @@ impl LocalLoads {
 
     /// The replica has answered a probe sent at `sent_at`.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
-        self.end_silence(replica);
         self.round_trips.record(now.ns_since(sent_at));
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            hearing.answered_at = Some(now);
-            hearing.lost_in_a_row = 0;
-            hearing.unreachable_until = Instant::EPOCH;
+        let Some(hearing) = self.hearings.find_mut(replica) else {
+            return;
+        };
+        hearing.answered_at = Some(now);
+        hearing.lost_in_a_row = 0;
+        if hearing.silent {
+            self.end_silence(replica);
+        }
+        if now < self.out_of_reach_until
+            && let Some(silence) = self.silences.find_mut(replica)
+        {
+            silence.unreachable_until = Instant::EPOCH;
         }
     }
 
@@ -258,10 +274,10 @@ impl LocalLoads {
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if outcome == Outcome::Unreachable
-            && let Some(hearing) = self.hearings.find_mut(replica)
+            && let Some(silence) = self.silences.find_mut(replica)
         {
-            hearing.unreachable_until = now + UNREACHABLE_PAUSE;
-            self.out_of_reach_until = hearing.unreachable_until;
+            silence.unreachable_until = now + UNREACHABLE_PAUSE;
+            self.out_of_reach_until = silence.unreachable_until;
         }
         let Some(local) = ticket.local.take() else {
             return;
@@ -309,18 +325,18 @@ impl LocalLoads {
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
         let pace_ns = interval_ns.max(self.round_trips.mean());
-        let hearing = self
-            .hearings
+        let silence = self
+            .silences
             .find_mut(replica)
             .ok_or(Unanswered::OutOfReach)?;
-        if now < hearing.unreachable_until {
+        if now < silence.unreachable_until {
             return Err(Unanswered::OutOfReach);
         }
-        let last = hearing.answered_here_at;
+        let last = silence.answered_here_at;
         if last.is_some_and(|last| now.ns_since(last) < pace_ns) {
             return Err(Unanswered::Interval);
         }
-        hearing.answered_here_at = Some(now);
+        silence.answered_here_at = Some(now);
         let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
         let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
         report.rif = Rif::new(own_in_flight.saturating_add(others));
