@@ -142,52 +142,46 @@ impl Samples {
         remembered_max: usize,
         age_max_ns: u64,
     ) -> Option<u64> {
-        let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
-        let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
-        let mut passed_over = 0;
         let young = |sample: &Sample| sample.age_ns(now) < age_max_ns;
+        let recent = |sample: &Sample| young(sample) && sample.age_ns(now) <= self.window_ns;
         let next = self.next.load(Relaxed);
-        for back in 1..=self.slots.len() {
-            let Some(sample) = self.read(next, back) else {
-                continue;
-            };
-            let recent = sample.age_ns(now) <= self.window_ns;
-            let memory_open =
-                in_window.offered < self.window_min && remembered.offered < remembered_max;
-            if !young(&sample) || !(recent || memory_open) {
-                passed_over += 1;
-                if passed_over > PASSED_OVER_MAX {
-                    break;
-                }
-                continue;
-            }
-            let distance = sample.others.abs_diff(rif.count());
-            if memory_open {
-                remembered.offer(distance, back);
-            }
-            if recent {
-                in_window.offer(distance, back);
-                if in_window.is_settled() && in_window.offered >= self.window_min {
-                    break;
-                }
-            }
-        }
-        if in_window.offered >= self.window_min {
-            self.median_of_ns(next, &in_window, young)
+        let in_window = || self.newest(next, recent);
+        if in_window().take(self.window_min).count() == self.window_min {
+            self.median_of_ns(next, nearest::<NEAREST_IN_WINDOW>(in_window(), rif), young)
         } else {
-            self.median_of_ns(next, &remembered, young)
+            let remembered = self.newest(next, young).take(remembered_max);
+            self.median_of_ns(next, nearest::<NEAREST_REMEMBERED>(remembered, rif), young)
         }
+    }
+
+    /// The samples that are wanted, the newest first, and how far back each is.
+    #[inline]
+    fn newest(
+        &self,
+        next: usize,
+        wanted: impl Fn(&Sample) -> bool,
+    ) -> impl Iterator<Item = (usize, Sample)> {
+        let mut passed_over = 0;
+        let written = (1..=self.slots.len()).filter_map(move |back| {
+            let sample = self.read(next, back)?;
+            Some((back, wanted(&sample), sample))
+        });
+        let not_hidden = written.take_while(move |(_, wanted, _)| {
+            passed_over += usize::from(!wanted);
+            passed_over <= PASSED_OVER_MAX
+        });
+        not_hidden.filter_map(|(back, wanted, sample)| wanted.then_some((back, sample)))
     }
 
     fn median_of_ns<const N: usize>(
         &self,
         next: usize,
-        nearest: &Nearest<N>,
+        nearest: [u64; N],
         young: impl Fn(&Sample) -> bool,
     ) -> Option<u64> {
         let mut by_latency = [VACANT; N];
         let mut count = 0_usize;
-        for back in nearest.found() {
+        for back in nearest.into_iter().filter_map(back_of) {
             // One that has been written over since counts as what it is now, if that is not too old.
             if let Some(sample) = self.read(next, back).filter(&young) {
                 insert(&mut by_latency, sample.latency_ns);
@@ -205,51 +199,32 @@ impl Samples {
     }
 }
 
-/// The `N` samples nearest in RIF so far, nearest first; of equally near ones those that came first.
-#[derive(Debug)]
-struct Nearest<const N: usize> {
-    /// The distance in RIF above, and below how far back in the ring, which no two have in common.
-    found: [u64; N],
-    /// How many there were to choose from.
-    offered: usize,
-}
-
-/// Farther than any sample.
+/// In a place that no sample has; farther than any.
 const VACANT: u64 = u64::MAX;
 
-impl<const N: usize> Default for Nearest<N> {
-    fn default() -> Self {
-        Self {
-            found: [VACANT; N],
-            offered: 0,
+/// The `N` of these samples that are nearest in RIF, nearest first; of equally near ones those that came first. Each as its
+/// distance in RIF, and below that how far back it is, which no two have in common.
+#[inline]
+fn nearest<const N: usize>(samples: impl Iterator<Item = (usize, Sample)>, rif: Rif) -> [u64; N] {
+    let mut nearest = [VACANT; N];
+    for (back, sample) in samples {
+        let distance = sample.others.abs_diff(rif.count());
+        insert(&mut nearest, (u64::from(distance) << 32) | (back as u64));
+        if nearest[N - 1] >> 32 == 0 {
+            break; // no later one can be nearer
         }
     }
+    nearest
 }
 
-impl<const N: usize> Nearest<N> {
-    #[inline]
-    fn offer(&mut self, distance: u32, back: usize) {
-        self.offered += 1;
-        insert(&mut self.found, (u64::from(distance) << 32) | (back as u64));
-    }
-
-    /// No later sample can be nearer than those found.
-    #[inline]
-    fn is_settled(&self) -> bool {
-        self.found[N - 1] >> 32 == 0
-    }
-
-    /// How far back they are.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "it was a `usize` when it was packed"
-    )]
-    fn found(&self) -> impl Iterator<Item = usize> + '_ {
-        self.found
-            .iter()
-            .take(self.offered)
-            .map(|found| (found & u64::from(u32::MAX)) as usize)
-    }
+/// How far back one of the nearest is.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "it was a `usize` when it was packed"
+)]
+fn back_of(nearest: u64) -> Option<usize> {
+    (nearest != VACANT).then_some((nearest & u64::from(u32::MAX)) as usize)
 }
 
 /// Puts a number where it belongs among some in order; the greatest falls out.
