@@ -10,6 +10,7 @@
 //! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
 //! about half a kilobyte for each replica at once; later would be in a pick.
 
+use super::probing::Answers;
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::Fleet;
 use crate::policy::query::{Outcome, Ticket};
@@ -39,19 +40,13 @@ pub(in crate::policy) struct LocalArrival {
     arrival: Arrival,
 }
 
-/// What is heard of a replica's probes: looked at with every answer, so that no more than this is in it.
+/// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query or probe while all
+/// replicas answer and can be reached: with many of them that would be a miss of the cache each time.
 #[derive(Debug, Default)]
 struct Hearing {
-    answered_at: Option<Instant>,
-    lost_in_a_row: u8,
     silent: bool,
     /// It is silent and may be chosen.
     silent_available: bool,
-}
-
-/// What holds for a replica while it is silent.
-#[derive(Debug, Default)]
-struct Silence {
     /// A silent replica is not offered before this.
     unreachable_until: Instant,
     /// When a probe of it was last answered here.
@@ -70,7 +65,6 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    silences: ReplicaMap<Silence>,
     /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be chosen.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
@@ -91,7 +85,6 @@ impl LocalLoads {
     pub(super) fn new(watches_all: bool) -> Self {
         Self {
             hearings: ReplicaMap::default(),
-            silences: ReplicaMap::default(),
             own: ReplicaMap::default(),
             watches_all,
             silent_now: 0,
@@ -105,7 +98,6 @@ impl LocalLoads {
 
     pub(super) fn add(&mut self, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        self.silences.insert(replica, Silence::default());
         if self.watches_all && self.silent_available > 0 {
             self.watch(replica);
         }
@@ -115,7 +107,6 @@ impl LocalLoads {
         self.end_silence(replica);
         self.own.remove(replica);
         self.hearings.remove(replica);
-        self.silences.remove(replica);
     }
 
     /// Of so many replicas that may be chosen, none is heard.
@@ -139,8 +130,8 @@ impl LocalLoads {
 
     /// The replica is silent, and could not be reached just now.
     pub(super) fn is_out_of_reach(&self, now: Instant, replica: ReplicaId) -> bool {
-        let silence = self.silences.find(replica);
-        self.is_silent(replica) && silence.is_some_and(|it| now < it.unreachable_until)
+        let hearing = self.hearings.find(replica);
+        hearing.is_some_and(|it| it.silent && now < it.unreachable_until)
     }
 
     /// The replica, one of `fleet`, counts as silent from now on; `false` if it did before.
@@ -217,18 +208,13 @@ impl LocalLoads {
     /// The replica has answered a probe sent at `sent_at`.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
         self.round_trips.record(now.ns_since(sent_at));
-        let Some(hearing) = self.hearings.find_mut(replica) else {
-            return;
-        };
-        hearing.answered_at = Some(now);
-        hearing.lost_in_a_row = 0;
-        if hearing.silent {
+        if self.silent_now > 0 {
             self.end_silence(replica);
         }
         if now < self.out_of_reach_until
-            && let Some(silence) = self.silences.find_mut(replica)
+            && let Some(hearing) = self.hearings.find_mut(replica)
         {
-            silence.unreachable_until = Instant::EPOCH;
+            hearing.unreachable_until = Instant::EPOCH;
         }
     }
 
@@ -245,16 +231,18 @@ impl LocalLoads {
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost; `true` if that makes the replica, one of `fleet`, silent.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, fleet: &Fleet) -> bool {
-        let Some(hearing) = self.hearings.find_mut(replica) else {
-            return false;
-        };
-        hearing.lost_in_a_row = hearing.lost_in_a_row.saturating_add(1);
-        let long_silent = hearing
-            .answered_at
-            .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
+    /// A probe was lost, after which `answers` is what was heard; `true` if that makes the replica, one of `fleet`, silent.
+    pub(super) fn lost(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        answers: Answers,
+        fleet: &Fleet,
+    ) -> bool {
+        let long_silent = answers
+            .last_at
+            .is_none_or(|last_at| now.saturating_since(last_at) >= SILENCE_MAX);
+        answers.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
     /// A query goes to the replica.
@@ -274,10 +262,10 @@ impl LocalLoads {
     pub(super) fn query_done(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if outcome == Outcome::Unreachable
-            && let Some(silence) = self.silences.find_mut(replica)
+            && let Some(hearing) = self.hearings.find_mut(replica)
         {
-            silence.unreachable_until = now + UNREACHABLE_PAUSE;
-            self.out_of_reach_until = silence.unreachable_until;
+            hearing.unreachable_until = now + UNREACHABLE_PAUSE;
+            self.out_of_reach_until = hearing.unreachable_until;
         }
         let Some(local) = ticket.local.take() else {
             return;
@@ -325,18 +313,18 @@ impl LocalLoads {
         interval_ns: u64,
     ) -> Result<LoadReport, Unanswered> {
         let pace_ns = interval_ns.max(self.round_trips.mean());
-        let silence = self
-            .silences
+        let hearing = self
+            .hearings
             .find_mut(replica)
             .ok_or(Unanswered::OutOfReach)?;
-        if now < silence.unreachable_until {
+        if now < hearing.unreachable_until {
             return Err(Unanswered::OutOfReach);
         }
-        let last = silence.answered_here_at;
+        let last = hearing.answered_here_at;
         if last.is_some_and(|last| now.ns_since(last) < pace_ns) {
             return Err(Unanswered::Interval);
         }
-        silence.answered_here_at = Some(now);
+        hearing.answered_here_at = Some(now);
         let mut report = self.own_load(now, replica).ok_or(Unanswered::OutOfReach)?;
         let others = u32::try_from(self.others.mean()).unwrap_or(u32::MAX);
         report.rif = Rif::new(own_in_flight.saturating_add(others));

@@ -30,11 +30,22 @@ struct Slot {
     outstanding: Option<Outstanding>,
 }
 
-/// When a replica was last probed.
+/// What a replica's probes came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// When the last answer came.
+    pub(super) last_at: Option<Instant>,
+    /// Probes lost since then.
+    pub(super) lost_in_a_row: u8,
+}
+
+/// The last probe of a replica, and what those before came to: in one place, which the probe that goes out has brought
+/// into the cache by the time that its answer comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastProbe {
     sent_at: Option<Instant>,
     outstanding: bool,
+    answers: Answers,
 }
 
 /// Why a probe that was due is not sent.
@@ -136,10 +147,8 @@ impl Probing {
             return Err(Skipped::Interval);
         }
         let slot = self.free.pop().ok_or(Skipped::Cap)?;
-        *last = LastProbe {
-            sent_at: Some(now),
-            outstanding: true,
-        };
+        last.sent_at = Some(now);
+        last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
         self.next_deadline = Some(
             self.next_deadline
@@ -176,6 +185,23 @@ impl Probing {
             last.outstanding = false;
         }
         Some((replica, sent_at))
+    }
+
+    /// The replica has answered a probe.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
+        if let Some(last) = self.last.find_mut(replica) {
+            last.answers = Answers {
+                last_at: Some(now),
+                lost_in_a_row: 0,
+            };
+        }
+    }
+
+    /// A probe of the replica was lost; what its probes came to with this one, or `None` if it has left.
+    pub(super) fn lost(&mut self, replica: ReplicaId) -> Option<Answers> {
+        let answers = &mut self.last.find_mut(replica)?.answers;
+        answers.lost_in_a_row = answers.lost_in_a_row.saturating_add(1);
+        Some(*answers)
     }
 
     /// Whether the deadline of an outstanding probe may have passed.
