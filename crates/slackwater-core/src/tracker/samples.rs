@@ -145,32 +145,68 @@ impl Samples {
         let young = |sample: &Sample| sample.age_ns(now) < age_max_ns;
         let recent = |sample: &Sample| young(sample) && sample.age_ns(now) <= self.window_ns;
         let next = self.next.load(Relaxed);
-        let in_window = || self.newest(next, recent);
-        if in_window().take(self.window_min).count() == self.window_min {
-            self.median_of_ns(next, nearest::<NEAREST_IN_WINDOW>(in_window(), rif), young)
+        let mut in_window = 0;
+        self.look_back(next, recent, |_, _| {
+            in_window += 1;
+            in_window < self.window_min
+        });
+        if in_window >= self.window_min {
+            let nearest = self.nearest::<NEAREST_IN_WINDOW>(next, rif, usize::MAX, recent);
+            self.median_of_ns(next, nearest, young)
+        } else if remembered_max > 0 {
+            let nearest = self.nearest::<NEAREST_REMEMBERED>(next, rif, remembered_max, young);
+            self.median_of_ns(next, nearest, young)
         } else {
-            let remembered = self.newest(next, young).take(remembered_max);
-            self.median_of_ns(next, nearest::<NEAREST_REMEMBERED>(remembered, rif), young)
+            None
         }
     }
 
-    /// The samples that are wanted, the newest first, and how far back each is.
+    /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of equally near ones the
+    /// newer. Each as its distance in RIF, and below that how far back it is, which no two have in common.
     #[inline]
-    fn newest(
+    fn nearest<const N: usize>(
+        &self,
+        next: usize,
+        rif: Rif,
+        newest_max: usize,
+        wanted: impl Fn(&Sample) -> bool,
+    ) -> [u64; N] {
+        let mut nearest = [VACANT; N];
+        let mut left = newest_max;
+        self.look_back(next, wanted, |back, sample| {
+            let distance = sample.others.abs_diff(rif.count());
+            insert(&mut nearest, (u64::from(distance) << 32) | (back as u64));
+            left -= 1;
+            let settled = nearest[N - 1] >> 32 == 0; // no older one can be nearer
+            left > 0 && !settled
+        });
+        nearest
+    }
+
+    /// Shows the samples that are wanted, the newest first, and how far back each is, for as long as `show` says.
+    #[inline]
+    fn look_back(
         &self,
         next: usize,
         wanted: impl Fn(&Sample) -> bool,
-    ) -> impl Iterator<Item = (usize, Sample)> {
+        mut show: impl FnMut(usize, Sample) -> bool,
+    ) {
+        let slots = &*self.slots;
         let mut passed_over = 0;
-        let written = (1..=self.slots.len()).filter_map(move |back| {
-            let sample = self.read(next, back)?;
-            Some((back, wanted(&sample), sample))
-        });
-        let not_hidden = written.take_while(move |(_, wanted, _)| {
-            passed_over += usize::from(!wanted);
-            passed_over <= PASSED_OVER_MAX
-        });
-        not_hidden.filter_map(|(back, wanted, sample)| wanted.then_some((back, sample)))
+        for back in 1..=slots.len() {
+            let Some(sample) = slots[next.wrapping_sub(back) & (slots.len() - 1)].read() else {
+                continue;
+            };
+            let goes_on = if wanted(&sample) {
+                show(back, sample)
+            } else {
+                passed_over += 1;
+                passed_over <= PASSED_OVER_MAX
+            };
+            if !goes_on {
+                return;
+            }
+        }
     }
 
     fn median_of_ns<const N: usize>(
@@ -201,21 +237,6 @@ impl Samples {
 
 /// In a place that no sample has; farther than any.
 const VACANT: u64 = u64::MAX;
-
-/// The `N` of these samples that are nearest in RIF, nearest first; of equally near ones those that came first. Each as its
-/// distance in RIF, and below that how far back it is, which no two have in common.
-#[inline]
-fn nearest<const N: usize>(samples: impl Iterator<Item = (usize, Sample)>, rif: Rif) -> [u64; N] {
-    let mut nearest = [VACANT; N];
-    for (back, sample) in samples {
-        let distance = sample.others.abs_diff(rif.count());
-        insert(&mut nearest, (u64::from(distance) << 32) | (back as u64));
-        if nearest[N - 1] >> 32 == 0 {
-            break; // no later one can be nearer
-        }
-    }
-    nearest
-}
 
 /// How far back one of the nearest is.
 #[inline]
