@@ -22,14 +22,23 @@ pub(crate) trait StatusSource: Send + Sync + 'static {
 pub(crate) struct Facts {
     /// The sub-command: `serve`, `agent` or `demo`.
     pub(crate) role: &'static str,
+    /// The fleets, in the order of the configuration.
+    pub(crate) services: Vec<ServiceFacts>,
+    /// What the process answers to probes itself; `None` unless it stands before a replica.
+    pub(crate) own_load: Option<LoadReport>,
+}
+
+/// One fleet, and who chooses from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceFacts {
+    /// What the configuration calls it.
+    pub(crate) name: String,
     /// The policy's name; `none` where there is nothing to choose.
     pub(crate) policy: &'static str,
     /// The fleet, in the order of the configuration.
     pub(crate) replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
     pub(crate) workers: Vec<WorkerFacts>,
-    /// What the process answers to probes itself; `None` unless it stands before a replica.
-    pub(crate) own_load: Option<LoadReport>,
 }
 
 /// Who a replica is.
@@ -43,13 +52,15 @@ pub(crate) struct ReplicaFacts {
     pub(crate) probe_address: Option<String>,
 }
 
-/// What one worker knows. The two lists follow the order of [`Facts::replicas`]; a missing end counts as unknown.
+/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
     /// What its policy calls each replica.
     pub(crate) ids: Vec<ReplicaId>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
+    /// What became of its requests before a replica had them.
+    pub(crate) admission: AdmissionCounts,
     /// What happened to its policy.
     pub(crate) counters: Counters,
     /// What its policy knows.
@@ -59,9 +70,9 @@ pub(crate) struct WorkerFacts {
 /// How requests to a replica ended. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RequestCounts {
-    /// Requests sent there, second tries included.
+    /// Requests sent there, further tries included.
     pub(crate) sent: u64,
-    /// Of these: second tries of requests that never reached another replica's application.
+    /// Of these: further tries of requests that had been sent to another replica before.
     pub(crate) retries: u64,
     /// Responses by the first digit of their status.
     pub(crate) responses_1xx: u64,
@@ -81,6 +92,28 @@ pub(crate) struct RequestCounts {
     pub(crate) broken: u64,
     /// The client left before the response was complete.
     pub(crate) client_gone: u64,
+}
+
+/// What became of requests to a service before a replica had them. Every count only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct AdmissionCounts {
+    /// Requests that had to wait for a place.
+    pub(crate) queued: u64,
+    /// Requests turned away because the queue was full.
+    pub(crate) shed_queue_full: u64,
+    /// Requests turned away because they had waited for `queue.wait_max`.
+    pub(crate) shed_wait_over: u64,
+    /// Further tries that there were none of because the budget was spent.
+    pub(crate) retries_over_budget: u64,
+}
+
+impl AddAssign for AdmissionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.shed_queue_full += other.shed_queue_full;
+        self.shed_wait_over += other.shed_wait_over;
+        self.retries_over_budget += other.retries_over_budget;
+    }
 }
 
 impl AddAssign for RequestCounts {

@@ -8,22 +8,29 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod listeners;
 mod model;
 mod overrides;
 mod policies;
 mod probe;
+mod queue;
 mod remarks;
+mod retries;
+mod routes;
+mod services;
 mod show;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
+pub(crate) use queue::QueueSettings;
+pub(crate) use retries::{RetryMethods, RetrySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -8,8 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, RouteConfig,
+    ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -133,9 +134,12 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         address: addresses.requests,
         probe_address: addresses.probes,
     };
-    Config {
-        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-        workers: NonZeroU16::MIN,
+    let timeouts = Timeouts {
+        idle: IDLE_MAX,
+        ..Timeouts::default()
+    };
+    let service = ServiceConfig {
+        name: "default".to_owned(),
         policy,
         policy_settings: PolicySettings::default(),
         replicas: replicas.enumerate().map(replica).collect(),
@@ -150,10 +154,26 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
-        timeouts: Timeouts {
-            idle: IDLE_MAX,
-            ..Timeouts::default()
+        // A request that fails is one more in the picture, not a second one elsewhere.
+        retries: RetrySettings {
+            methods: RetryMethods::None,
+            ..RetrySettings::default()
         },
+        queue: QueueSettings::default(),
+        timeouts: timeouts.clone(),
+    };
+    Config {
+        listeners: vec![ListenerConfig {
+            name: "demo".to_owned(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        }],
+        workers: NonZeroU16::MIN,
+        services: vec![service],
+        routes: vec![RouteConfig {
+            listeners: Vec::new(),
+            service: 0,
+        }],
+        timeouts,
         limits: Limits::default(),
         admin: AdminSettings {
             listen: None,

@@ -2,20 +2,23 @@
 //!
 //! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself, without any state of the
 //! process, so that `demo` can run two of them. Requests are carried by `worker`s over the machinery in
-//! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
+//! [`forward`](crate::forward); which service gets one is decided in `routing`, which replica in
+//! `service`.
 
-mod balancing;
+mod routing;
+mod service;
 mod silence;
 mod status;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use service::WorkerPlace;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -57,14 +60,16 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     let _admin = admin_listener
         .map(|listener| run_admin(config, &running, listener))
         .transpose()?;
-    for address in running.addresses() {
+    for service in &config.services {
         tracing::info!(
-            %address,
-            replicas = config.replicas.len(),
-            policy = config.policy.name,
-            workers = config.workers,
-            "serving"
+            service = service.name,
+            replicas = service.replicas.len(),
+            policy = service.policy.name,
+            "balancing"
         );
+    }
+    for address in running.addresses() {
+        tracing::info!(%address, workers = config.workers, "serving");
     }
     tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
     tokio::select! {
@@ -119,7 +124,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     let worker_count = usize::from(config.workers.get());
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
-    for &address in &config.listen {
+    for &ListenerConfig { address, .. } in &config.listeners {
         let opened = listen(address, worker_count).map_err(|error| {
             let advice = advice_on_port(&error, "--listen");
             Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
@@ -146,10 +151,14 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for listeners in listeners {
+    for (index, listeners) in (0..).zip(listeners) {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
+            place: WorkerPlace {
+                index,
+                workers: config.workers.get(),
+            },
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };

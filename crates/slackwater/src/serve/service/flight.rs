@@ -1,0 +1,259 @@
+//! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
+//! body, with an error, or by being dropped when the client leaves.
+
+use super::gate::Permit;
+use super::retries::{Hint, Retries};
+use crate::forward::{
+    Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
+};
+use bytes::Bytes;
+use core::pin::Pin;
+use core::time::Duration;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Outcome;
+use slackwater_tower::client::Lease;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A replica to this worker.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) id: ReplicaId,
+    pub(super) name: String,
+    pub(super) replica: Replica,
+    pub(super) counts: Arc<[ReplicaCounts]>,
+    /// Its place in `counts`.
+    pub(super) index: usize,
+}
+
+impl Member {
+    pub(super) fn counts(&self) -> &ReplicaCounts {
+        &self.counts[self.index]
+    }
+}
+
+/// One attempt at a request.
+#[derive(Debug)]
+pub(in crate::serve) struct Flight {
+    /// There until it ends.
+    lease: Option<Lease>,
+    member: Rc<Member>,
+    is_server_error: bool,
+    /// Another attempt has taken its place.
+    is_discarded: bool,
+    /// The request's place in the service.
+    permit: Option<Permit>,
+}
+
+/// An attempt that gave the client nothing.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// There is no response.
+    Failed(Failure),
+    /// There is one that the rules do not take for an answer while there may be another attempt.
+    Refused(Box<Unwanted>),
+}
+
+impl Setback {
+    /// Whether [`Self::take_request`] would give the request.
+    pub(super) fn has_request(&self) -> bool {
+        match self {
+            Self::Failed(failure) => failure.request.is_some(),
+            Self::Refused(unwanted) => unwanted.reply.has_request(),
+        }
+    }
+
+    /// The request, for another attempt.
+    pub(super) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        match self {
+            Self::Failed(failure) => failure.request.take(),
+            Self::Refused(unwanted) => unwanted.reply.take_request(),
+        }
+    }
+}
+
+/// A response that will be passed on only for want of a better one.
+#[derive(Debug)]
+pub(super) struct Unwanted {
+    reply: Reply,
+    flight: Box<Flight>,
+}
+
+/// Of a response that nobody wants so much is read, and for so long, to keep its connection.
+const DISCARD_BYTES_MAX: usize = 64 << 10;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
+
+impl Unwanted {
+    /// When the replica would be tried again.
+    pub(super) fn hint(&self) -> Hint {
+        Hint::of(self.reply.response().headers())
+    }
+
+    pub(super) fn into_response(self) -> Response<ResponseBody<Box<Flight>>> {
+        self.reply.into_response(self.flight)
+    }
+
+    /// Reads it to its end, if that is near, so that the connection can be used again.
+    pub(super) fn discard(mut self) {
+        self.flight.is_discarded = true;
+        let mut body = self.into_response().into_body();
+        if body.is_end_stream() {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let mut read_bytes = 0;
+            let reading = async {
+                while read_bytes <= DISCARD_BYTES_MAX {
+                    let frame = core::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+                    match frame.await {
+                        Some(Ok(frame)) => read_bytes += frame.data_ref().map_or(0, Bytes::len),
+                        Some(Err(_)) | None => return,
+                    }
+                }
+            };
+            // Whatever is left then is dropped, and its connection closed.
+            let _ = tokio::time::timeout(DISCARD_TIME_MAX, reading).await;
+        });
+    }
+}
+
+impl Flight {
+    pub(super) const fn new(lease: Lease, member: Rc<Member>) -> Self {
+        Self {
+            lease: Some(lease),
+            member,
+            is_server_error: false,
+            is_discarded: false,
+            permit: None,
+        }
+    }
+
+    /// Keeps the request's place in the service to the end of the response.
+    pub(super) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Ends an attempt that was never made.
+    pub(super) fn cancel(mut self: Box<Self>) {
+        self.end(Outcome::Dropped);
+    }
+
+    pub(super) fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Sends the request and waits for the head of the response, as long as one may take or as `first_byte` says
+    /// instead. A response that `rules` refuse is a setback, if the request can be had again.
+    pub(super) async fn send(
+        mut self: Box<Self>,
+        request: Box<Request<RequestBody>>,
+        first_byte: Option<Duration>,
+        rules: Option<&Retries>,
+    ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
+        self.member.counts().sent.add_one();
+        match self.member.replica.exchange(request, first_byte).await {
+            Ok(reply) => {
+                let status = reply.status();
+                self.is_server_error = status.is_server_error();
+                if let Some(lease) = &mut self.lease {
+                    lease.head_ready(if self.is_server_error {
+                        Outcome::Failed
+                    } else {
+                        Outcome::Success
+                    });
+                }
+                self.member.counts().count_response(status);
+                let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
+                if is_refused && reply.has_request() {
+                    let unwanted = Unwanted {
+                        reply,
+                        flight: self,
+                    };
+                    return Err(Setback::Refused(Box::new(unwanted)));
+                }
+                Ok(reply.into_response(self))
+            }
+            Err(failure) => {
+                self.fail(&failure);
+                Err(Setback::Failed(failure))
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        let counts = self.member.counts();
+        let outcome = match &failure.cause {
+            Cause::Unreachable(_) => {
+                counts.connect_failures.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Broken(_) if failure.is_unsent => {
+                counts.broken.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Withdrawn => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                Outcome::Unreachable
+            }
+            Cause::Broken(_) | Cause::Coding | Cause::Switched => {
+                counts.broken.add_one();
+                Outcome::Failed
+            }
+            Cause::FirstByte => {
+                counts.timeouts.add_one();
+                Outcome::Failed
+            }
+            Cause::ClientStalled | Cause::ClientBroken => {
+                counts.client_gone.add_one();
+                Outcome::Dropped
+            }
+        };
+        tracing::debug!(
+            replica = self.member.name,
+            target = %self.member.replica.target(),
+            cause = %failure.cause,
+            "a request failed"
+        );
+        self.end(outcome);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(lease) = self.lease.take() {
+            lease.finish(outcome);
+        }
+    }
+}
+
+impl Watch for Box<Flight> {
+    fn finish(mut self, end: End) {
+        let outcome = match end {
+            End::Complete if self.is_server_error => Outcome::Failed,
+            End::Complete => Outcome::Success,
+            End::Broken => {
+                self.member.counts().broken.add_one();
+                Outcome::Failed
+            }
+            End::Stalled => {
+                self.member.counts().timeouts.add_one();
+                Outcome::Failed
+            }
+        };
+        self.end(outcome);
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if self.lease.is_none() {
+            return;
+        }
+        if self.is_discarded {
+            self.end(Outcome::Failed);
+        } else {
+            self.member.counts().client_gone.add_one();
+            self.end(Outcome::Dropped);
+        }
+    }
+}

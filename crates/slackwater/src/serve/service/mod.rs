@@ -1,0 +1,170 @@
+//! A service as one worker has it: its fleet, the balancer that chooses from it, and connections.
+//!
+//! A request waits at the `gate` until there is room for it; its `attempts` are each a `flight` to one replica, and
+//! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
+//! that one can be put in another's place between requests; those that run keep the one that they began with.
+
+mod attempts;
+mod counts;
+mod flight;
+mod gate;
+mod prober;
+mod retries;
+
+use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
+use crate::fault::Fault;
+use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use bytes::Bytes;
+use core::future::poll_fn;
+use core::time::Duration;
+use counts::ServiceCounts;
+use flight::Member;
+use gate::Gate;
+use retries::Retries;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+use slackwater_tower::client::{
+    Balancer, DriveGuard, InsertError, Lease, Picked, ReplicaAddrs, Round,
+};
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub(super) use flight::Flight;
+
+/// What the admin server may look at of one worker's part of a service.
+#[derive(Debug)]
+pub(super) struct ServiceView {
+    pub(super) balancer: Balancer,
+    /// What the policy calls each replica, in the order of the configuration.
+    pub(super) ids: Vec<ReplicaId>,
+    pub(super) counts: Arc<[ReplicaCounts]>,
+    pub(super) admission: Arc<ServiceCounts>,
+}
+
+/// Which of how many workers this is, counted from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkerPlace {
+    pub(super) index: u16,
+    pub(super) workers: u16,
+}
+
+/// A worker's part of a service.
+#[derive(Debug)]
+pub(super) struct Service {
+    balancer: Balancer,
+    /// By `id`, lowest first, which is also the order of the configuration.
+    members: Vec<Rc<Member>>,
+    protocol: ReplicaProtocol,
+    /// Absent: there is room for everybody.
+    gate: Option<Rc<Gate>>,
+    retries: Retries,
+    /// From a request's dispatch to the head of its response, all tries together.
+    first_byte: Duration,
+    /// Sends probes as long as it is there.
+    _drive: DriveGuard,
+}
+
+impl Service {
+    /// A service at work, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no socket for probes, the probes' key or a replica's address cannot be used.
+    pub(super) fn start(
+        config: &ServiceConfig,
+        limits: &Limits,
+        deadlines: &Rc<Deadlines>,
+        worker: WorkerPlace,
+    ) -> Result<(Self, ServiceView), Fault> {
+        let policy = (config.policy.build)(&config.policy_settings);
+        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let counts: Arc<[ReplicaCounts]> = (config.replicas.iter())
+            .map(|_| ReplicaCounts::default())
+            .collect();
+        let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let members = members(config, &Rc::new(options), &balancer, deadlines, &counts);
+        let members = members.map_err(|error| Fault::usage(error.to_string()))?;
+        let admission = Arc::<ServiceCounts>::default();
+        let gate = Gate::new(&config.queue, worker, &admission);
+        let retries = Retries::new(&config.retries, draw_seed(), &admission);
+        let view = ServiceView {
+            balancer: balancer.clone(),
+            ids: members.iter().map(|member| member.id).collect(),
+            counts,
+            admission,
+        };
+        let service = Self {
+            members,
+            protocol: config.replica.protocol,
+            gate,
+            retries,
+            first_byte: config.timeouts.first_byte,
+            _drive: balancer.spawn_drive(),
+            balancer,
+        };
+        Ok((service, view))
+    }
+
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
+    }
+
+    /// Closes connections to replicas that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        for member in &self.members {
+            member.replica.sweep();
+        }
+    }
+
+    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
+        let lease = match self.balancer.pick(query) {
+            Picked::Ready(lease) => lease,
+            Picked::NoReplica => return None,
+            // In a box, so that the others do not carry its size around.
+            Picked::Probing(round) => Box::pin(ask(round, query)).await?,
+        };
+        let replica = lease.replica();
+        let place = self
+            .members
+            .binary_search_by_key(&replica, |member| member.id);
+        let member = Rc::clone(self.members.get(place.ok()?)?);
+        Some(Box::new(Flight::new(lease, member)))
+    }
+}
+
+/// Puts the configured replicas into the balancer, which names them in this order.
+fn members(
+    config: &ServiceConfig,
+    options: &Rc<ReplicaOptions>,
+    balancer: &Balancer,
+    deadlines: &Rc<Deadlines>,
+    counts: &Arc<[ReplicaCounts]>,
+) -> Result<Vec<Rc<Member>>, InsertError> {
+    let member = |(index, replica): (usize, &ReplicaConfig)| {
+        let id = balancer.insert(ReplicaAddrs {
+            query: replica.address,
+            probe: replica.probe_address,
+        })?;
+        Ok(Rc::new(Member {
+            id,
+            name: replica.name.clone(),
+            replica: Replica::new(Target::Tcp(replica.address), options, deadlines),
+            counts: Arc::clone(counts),
+            index,
+        }))
+    };
+    config.replicas.iter().enumerate().map(member).collect()
+}
+
+/// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
+fn draw_seed() -> u64 {
+    getrandom::u64().unwrap_or(1)
+}
+
+/// Waits for the answers of a synchronous round.
+async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
+    round.send(&Bytes::new());
+    poll_fn(|cx| round.poll_ready(cx)).await;
+    round.finish(query)
+}
