@@ -77,7 +77,7 @@ pub(super) struct LocalLoads {
     others: RecentMean,
     /// How long recent probes were out that were answered, in nanoseconds.
     round_trips: RecentMean,
-    /// No replica is out of reach from then on; looked at before searching.
+    /// No silent replica is out of reach from then on; looked at before searching.
     out_of_reach_until: Instant,
 }
 
@@ -211,11 +211,7 @@ impl LocalLoads {
         if self.silent_now > 0 {
             self.end_silence(replica);
         }
-        if now < self.out_of_reach_until
-            && let Some(hearing) = self.hearings.find_mut(replica)
-        {
-            hearing.unreachable_until = Instant::EPOCH;
-        }
+        // That it could not be reached is forgotten by the time that it can be silent again.
     }
 
     /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more than is ordinary: one
