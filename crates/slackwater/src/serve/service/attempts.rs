@@ -6,7 +6,7 @@
 use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
-use crate::forward::{Origin, RequestBody, ResponseBody, answer, prepare_request, refuse};
+use crate::forward::{RequestBody, ResponseBody, answer};
 use core::time::Duration;
 use http::{Request, Response};
 use slackwater_core::ReplicaId;
@@ -23,15 +23,9 @@ struct Attempts<'s> {
 }
 
 impl Service {
-    /// The response of the replica that the policy chose, or of another one after that.
-    pub(in crate::serve) async fn handle(
-        &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
-    ) -> Reply {
-        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
-            return refuse(refusal);
-        }
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
+    pub(in crate::serve) async fn handle(&self, request: Box<Request<RequestBody>>) -> Reply {
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter().await {

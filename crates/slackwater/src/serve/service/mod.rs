@@ -105,6 +105,11 @@ impl Service {
         Ok((service, view))
     }
 
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
+    }
+
     /// Closes connections to replicas that have been idle for too long.
     pub(super) fn sweep(&self) {
         for member in &self.members {
