@@ -9,6 +9,7 @@ mod demo;
 mod descriptors;
 mod fault;
 mod forward;
+mod health;
 mod json_output;
 mod load;
 mod output;

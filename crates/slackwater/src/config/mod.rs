@@ -8,6 +8,7 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod health;
 mod listeners;
 mod model;
 mod overrides;
@@ -23,6 +24,7 @@ mod show;
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,

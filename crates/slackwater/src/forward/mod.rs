@@ -40,13 +40,14 @@ pub(crate) use accept::Intake;
 pub(crate) use answer::{answer, refuse, shed};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{Target, reach};
+pub(crate) use connect::{Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;
+pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]
