@@ -161,7 +161,6 @@ async fn grpc(service: &'static str, serving: u8) -> core::net::SocketAddr {
         assert_eq!(request.headers()["content-type"], "application/grpc");
         let question = request.into_body().collect().await.unwrap().to_bytes();
         let is_asked_for = question.ends_with(service.as_bytes());
-        assert_eq!(question.len(), 5 + 2 + service.len());
         let mut trailers = HeaderMap::new();
         let status = if is_asked_for { "0" } else { "5" };
         trailers.insert("grpc-status", HeaderValue::from_static(status));
