@@ -126,6 +126,12 @@ impl Fleet {
         random_of(self.choice(), query, draw).or_else(|| random_of(self.known(), query, draw))
     }
 
+    /// The replica that the query is pinned to, if it may go there.
+    pub(crate) fn pinned(&self, query: Query<'_>) -> Option<ReplicaId> {
+        let may_go = |&replica: &ReplicaId| self.is_available(replica) && query.allows(replica);
+        query.pinned.filter(may_go)
+    }
+
     pub(crate) fn in_flight(&self, replica: ReplicaId) -> u32 {
         self.standings
             .find(replica)
