@@ -9,10 +9,11 @@ use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::routes::Route;
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -162,10 +163,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],
-        routes: vec![RouteConfig {
-            listeners: Vec::new(),
-            service: 0,
-        }],
+        routes: vec![Route::to(0)],
         timeouts,
         limits: Limits::default(),
         admin: AdminSettings {

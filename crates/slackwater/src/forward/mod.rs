@@ -36,7 +36,7 @@ mod stream;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse};
+pub(crate) use answer::{answer, own_response, refuse};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};

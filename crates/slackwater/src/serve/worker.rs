@@ -8,7 +8,9 @@ use super::service::{Service, ServiceView};
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
+use core::hash::BuildHasher;
 use core::time::Duration;
+use std::hash::RandomState;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,14 +80,20 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let table = Table::new(&config.routes, services);
     let worker = Worker {
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
+        routing: Rc::new(Routing::new(table, seed())),
         deadlines,
     };
     Ok((worker, WorkerView { services: views }))
+}
+
+/// Not for secrets: only that workers do not choose alike.
+fn seed() -> u64 {
+    RandomState::new().hash_one(0_u8)
 }
 
 /// The one that deadlines must be exact enough for.
