@@ -239,6 +239,7 @@ fn what_is_shown_is_what_is_in_force() {
         "minimal",
         "everything",
         "named_services",
+        "routes",
         "admin_off",
         "sync_settings_with_async",
     ] {
@@ -345,6 +346,7 @@ fn fields_of(name: &str) -> BTreeSet<String> {
 fn all_fields() -> BTreeSet<String> {
     let mut fields = fields_of("good/everything.toml");
     fields.append(&mut fields_of("good/named_services.toml"));
+    fields.append(&mut fields_of("good/routes.toml"));
     fields.retain(|field| !["listeners[]", "routes[]"].contains(&field.as_str()));
     fields
 }

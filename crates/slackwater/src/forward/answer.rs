@@ -61,13 +61,19 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
     }
 }
 
-/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
-fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
-    let line = "the server behind the agent cannot be connected to";
-    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, WITHDRAWN, line);
+/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears it may come back in a
+/// second.
+pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     let second = HeaderValue::from_static("1");
     answer.headers_mut().insert(header::RETRY_AFTER, second);
     answer
+}
+
+/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+    let line = "the server behind the agent cannot be connected to";
+    shed(WITHDRAWN, line)
 }
 
 /// Whether an agent answered in place of its server.
@@ -84,6 +90,15 @@ pub(super) fn unmark<B>(response: &mut Response<B>) {
 /// The answer to a request that is not forwarded at all.
 pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, "refused", refusal.reason)
+}
+
+/// The answer to a request that no route takes.
+pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::NOT_FOUND,
+        "no_route",
+        "no route leads from here to a service",
+    )
 }
 
 /// A response that no replica made and that is no failure.

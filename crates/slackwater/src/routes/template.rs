@@ -43,13 +43,6 @@ impl Template {
     ///
     /// What is wrong with it.
     pub(crate) fn parse(written: &str) -> Result<Self, String> {
-        if !leads_somewhere(written) {
-            return Err(
-                "expected \"http://\", \"https://\" or \"{scheme}://\" and a host, or a path that begins with one / and \
-                 then something of its own"
-                    .to_owned(),
-            );
-        }
         if let Some(odd) = written.chars().find(|c| !c.is_ascii_graphic()) {
             return Err(format!("expected no {odd:?} in it"));
         }
@@ -82,6 +75,13 @@ impl Template {
         }
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
+        }
+        if !leads_somewhere(written) {
+            return Err(
+                "expected \"http://\", \"https://\" or \"{scheme}://\" and a host, or a path that begins with one / and \
+                 then something of its own"
+                    .to_owned(),
+            );
         }
         Ok(Self {
             pieces,

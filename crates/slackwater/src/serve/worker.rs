@@ -4,13 +4,11 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView};
-use crate::config::Config;
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
-use core::hash::BuildHasher;
 use core::time::Duration;
-use std::hash::RandomState;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +29,8 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Which of the workers it is.
+    pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -75,7 +75,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
     for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines)?;
+        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
         services.push(Rc::new(service));
         views.push(view);
     }
@@ -85,21 +85,21 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(table, seed())),
+        routing: Rc::new(Routing::new(table, draw_seed())),
         deadlines,
     };
     Ok((worker, WorkerView { services: views }))
 }
 
-/// Not for secrets: only that workers do not choose alike.
-fn seed() -> u64 {
-    RandomState::new().hash_one(0_u8)
-}
-
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = config.timeouts.head.min(config.timeouts.idle);
-    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
 }
 

@@ -63,8 +63,8 @@ pub(super) fn read_rewrite(
 ) -> Option<Rewrite> {
     let host = reader.take(&format!("{field}.host"));
     let host = match host {
-        Some(item) => Some(reader.note(authority(&item))?),
-        None => None,
+        Some(item) => reader.note(authority(&item)).map(Some),
+        None => Some(None),
     };
     let whole_path = reader.take(&format!("{field}.path"));
     let prefix = reader.take(&format!("{field}.path_prefix"));
@@ -91,7 +91,7 @@ pub(super) fn read_rewrite(
             return None;
         }
     };
-    Some(Rewrite { host, path })
+    Some(Rewrite { host: host?, path })
 }
 
 /// A host, perhaps with a port.

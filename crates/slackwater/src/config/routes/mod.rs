@@ -90,8 +90,8 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
     }
     // A route that could not be read might be the one that is missed.
     let is_whole = routes.len() == count;
+    reach::note_circles(reader, &routes);
     let remarks = if is_whole {
-        reach::note_circles(reader, &routes);
         reach::remarks(reader, &routes, named.services)
     } else {
         Vec::new()

@@ -144,12 +144,16 @@ fn read_header(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<HeaderRule> {
         ["name", "present", "exact", "prefix"].map(|key| reader.take(&format!("{field}.{key}")));
     let tests = [present.is_some(), exact.is_some(), begins.is_some()];
     let count = tests.into_iter().filter(|is_there| *is_there).count();
-    let (Some(name), 1) = (name, count) else {
-        reader.add_mistake(
-            item.mistake(format!("found {count} of them, expected {HEADER_EXPECTED}")),
-        );
+    let Some(name) = name else {
+        let told = format!("has no name, expected {HEADER_EXPECTED}");
+        reader.add_mistake(item.mistake(told));
         return None;
     };
+    if count != 1 {
+        let told = format!("has {count} tests, expected {HEADER_EXPECTED}");
+        reader.add_mistake(item.mistake(told));
+        return None;
+    }
     let name = reader.note(header_name(&name));
     let test = if let Some(present) = present {
         let present = reader.note(present.read(boolean, ""))?;

@@ -5,7 +5,8 @@
 use super::service::{Flight, Service};
 use crate::config::ReplicaProtocol;
 use crate::forward::{
-    Handler, Origin, Refusal, RequestBody, ResponseBody, own_response, prepare_request, refuse,
+    Handler, Origin, Refusal, RequestBody, ResponseBody, no_route, own_response, prepare_request,
+    refuse,
 };
 use crate::routes::{
     Action, Asked, FixedResponse, Forward, Found, Parts, Path, PathRule, Redirect, Route, Router,
@@ -122,13 +123,6 @@ impl Handler for Routing {
         route.response_headers.apply(answer.headers_mut());
         answer
     }
-}
-
-fn no_route() -> Answer {
-    refuse(Refusal {
-        status: StatusCode::NOT_FOUND,
-        reason: "no route leads from here to a service",
-    })
 }
 
 /// Makes sure that what would be refused on its way to a replica is refused here, too.
