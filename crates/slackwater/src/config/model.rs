@@ -3,6 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::forwarded::ForwardedSettings;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
@@ -27,6 +28,8 @@ pub(crate) struct Config {
     /// What becomes of a request: the first that matches decides. At least one; their services and listeners are places
     /// in the lists above.
     pub(crate) routes: Vec<Route>,
+    /// Whose word on a request's origin is believed, and what is said of it.
+    pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.

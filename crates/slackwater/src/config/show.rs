@@ -32,6 +32,7 @@ impl Config {
             service.write_toml(to)?;
         }
         write_routes(to, self)?;
+        self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }

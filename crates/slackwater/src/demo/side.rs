@@ -8,9 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings,
-    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig,
-    Timeouts,
+    AdminSettings, Config, ForwardedSettings, Limits, ListenerConfig, ProbeSettings,
+    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
+    RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -171,6 +171,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         workers: NonZeroU16::MIN,
         services: vec![service],
         routes: vec![Route::to(0)],
+        forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),
         admin: AdminSettings {

@@ -127,7 +127,7 @@ impl Handler for Routing {
 
 /// Makes sure that what would be refused on its way to a replica is refused here, too.
 fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
-    prepare_request(request, ReplicaProtocol::Http1, origin)
+    prepare_request(request, ReplicaProtocol::Http1, origin).map(|_| ())
 }
 
 fn redirected(
@@ -149,7 +149,7 @@ fn redirected(
         _ => 0,
     };
     let location = redirect.to.fill(&Parts {
-        scheme: "http",
+        scheme: origin.scheme(),
         host: host_of(uri, request.headers(), &origin.local),
         path,
         rest: path.get(prefix..).unwrap_or_default(),
