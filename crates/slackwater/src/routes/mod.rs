@@ -16,7 +16,7 @@ pub(crate) use headers::{HeaderChanges, why_untouchable};
 pub(crate) use host::{HostRule, host_of};
 pub(crate) use path::{Path, PathRule, Reading};
 pub(crate) use rewrite::{PathRewrite, Rewrite};
-pub(crate) use router::{Found, Router};
+pub(crate) use router::{Found, Head, Router};
 pub(crate) use split::Split;
 pub(crate) use template::{Parts, Template};
 

@@ -30,15 +30,16 @@ pub(crate) enum Reading {
 }
 
 /// A request's path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path<'r> {
     sent: &'r str,
     doubt: Doubt,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doubt {
     /// There is one way to read it.
+    #[default]
     None,
     /// There are several, all of which go down.
     Spelling,

@@ -9,8 +9,7 @@ use crate::forward::{
     refuse,
 };
 use crate::routes::{
-    Action, Asked, FixedResponse, Forward, Found, Parts, Path, PathRule, Redirect, Route, Router,
-    host_of,
+    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Route, Router, host_of,
 };
 use bytes::Bytes;
 use core::cell::RefCell;
@@ -40,12 +39,12 @@ impl Table {
     }
 
     fn find(&self, request: &Request<RequestBody>, origin: &Origin) -> Found<'_> {
-        self.router.find(&Asked {
+        self.router.find(&Head {
             listener: origin.listener,
             method: request.method(),
-            host: host_of(request.uri(), request.headers(), &origin.local),
-            path: Path::new(request.uri().path()),
+            uri: request.uri(),
             headers: request.headers(),
+            local: &origin.local,
         })
     }
 }
