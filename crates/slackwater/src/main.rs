@@ -15,6 +15,7 @@ mod json_output;
 mod load;
 mod output;
 mod process;
+mod routes;
 mod serve;
 mod sim;
 mod toml_reader;

@@ -55,7 +55,7 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, shed};
+pub(crate) use answer::{answer, no_route, own_response, refuse, shed};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, connect, reach};
