@@ -13,6 +13,7 @@ mod json_output;
 mod load;
 mod output;
 mod process;
+mod proxy_protocol;
 mod serve;
 mod sim;
 mod toml_reader;

@@ -169,6 +169,11 @@ impl Clients {
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
+        let (mut stream, mut origin) = (stream, origin);
+        if origin.proxied().is_some() && !session.carry_proxy_header(&mut stream, &mut origin).await
+        {
+            return;
+        }
         let Some(Ok(http2)) = session.carry_start(&stream).await else {
             return;
         };

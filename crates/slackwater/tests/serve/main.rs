@@ -15,6 +15,7 @@ mod failures;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod proxy_protocol;
 mod queue;
 mod replicas;
 mod requests;
