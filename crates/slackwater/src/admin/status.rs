@@ -1,7 +1,9 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{AdmissionCounts, Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use super::facts::{
+    AdmissionCounts, Facts, HealthFacts, Phase, RequestCounts, ServiceFacts, WorkerFacts,
+};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,7 @@ pub(crate) struct Status {
     pub(crate) role: String,
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
+    pub(crate) proxy_headers_refused: u64,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
@@ -42,6 +45,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
+    pub(crate) health: Option<HealthFacts>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
@@ -105,6 +109,7 @@ impl Status {
             role: facts.role.to_owned(),
             phase,
             uptime_ms: whole(uptime.as_millis()),
+            proxy_headers_refused: facts.proxy_headers_refused,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             counts,
             services,
@@ -143,6 +148,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             available: true,
             draining: false,
             silent: false,
+            health: replica.health.clone(),
             note: None,
             in_flight: 0,
             requests: RequestCounts::default(),

@@ -55,10 +55,10 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, shed};
+pub(crate) use answer::{answer, no_route, own_response, refuse, shed};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{Target, reach};
+pub(crate) use connect::{Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
@@ -67,6 +67,7 @@ pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
 pub(crate) use request_body::RequestBody;
+pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

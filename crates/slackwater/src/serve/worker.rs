@@ -4,10 +4,11 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
+use crate::health::Health;
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -21,6 +22,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerView {
     /// In the order of the configuration.
     pub(super) services: Vec<ServiceView>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 /// What a worker is made of.
@@ -29,6 +32,8 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Of each service, in the order of the configuration.
+    pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
@@ -61,6 +66,7 @@ struct Worker {
     listeners: Vec<TcpListener>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
+    rules: Rc<Rules>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -74,20 +80,29 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let deadlines = Deadlines::new(shortest_timeout(&config));
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
-    for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
+    let health = core::mem::take(&mut parts.health);
+    for (service, health) in config.services.iter().zip(health) {
+        let (service, view) =
+            Service::start(service, &config.limits, &deadlines, parts.place, health)?;
         services.push(Rc::new(service));
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let table = Table::new(&config.routes, services);
+    let proxy_headers_refused = Arc::default();
     let worker = Worker {
+        rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
+        routing: Rc::new(Routing::new(table, draw_seed())),
         deadlines,
     };
-    Ok((worker, WorkerView { services: views }))
+    let view = WorkerView {
+        services: views,
+        proxy_headers_refused,
+    };
+    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -110,7 +125,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
+            rules: self.rules,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
