@@ -52,7 +52,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     let connections_max = loaded.config.limits.connections_max;
+    let log = loaded.config.log.clone();
     run_configured(
+        &log,
         &loaded.remarks,
         connections_max,
         serve(Arc::new(loaded.config)),

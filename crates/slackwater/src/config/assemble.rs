@@ -1,6 +1,7 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
+use super::log::{read_access_log, read_log};
 use super::model::{
     AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
@@ -35,6 +36,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let log = read_log(reader_ref);
+    let access_log = read_access_log(reader_ref);
     note_collisions(reader_ref, &listeners, admin.as_ref(), &replicas);
 
     let is_local_only = policies.prequal.local_only;
@@ -75,6 +78,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
         },
+        log,
+        access_log,
     };
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {

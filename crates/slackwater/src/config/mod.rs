@@ -8,6 +8,7 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod log;
 mod model;
 mod overrides;
 mod policies;
@@ -18,6 +19,7 @@ mod show;
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
     ReplicaSettings, Timeouts,

@@ -3,6 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::log::{AccessLogSettings, LogSettings};
 use super::policies::{has_probes, reads};
 use core::fmt;
 use core::net::SocketAddr;
@@ -35,6 +36,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// The admin server.
     pub(crate) admin: AdminSettings,
+    /// The log.
+    pub(crate) log: LogSettings,
+    /// The access log.
+    pub(crate) access_log: AccessLogSettings,
 }
 
 impl Config {

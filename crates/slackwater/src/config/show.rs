@@ -2,6 +2,7 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
+use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
 use super::policies::write_sections;
 use crate::toml_reader::values::{show_bytes, show_duration};
@@ -32,7 +33,9 @@ impl Config {
         self.write_probe(to)?;
         write_sections(to, &self.policy_settings)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)?;
+        write_access_log(to, &self.access_log)
     }
 
     fn write_probe(&self, to: &mut String) -> fmt::Result {
@@ -78,7 +81,8 @@ impl AgentConfig {
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)
     }
 }
 
@@ -99,7 +103,7 @@ fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
     let listen = admin.listen.map_or_else(|| quoted("none"), quoted);
     writeln!(to, "[admin]\nlisten = {listen}")?;
-    writeln!(to, "connections_max = {}", admin.connections_max)
+    writeln!(to, "connections_max = {}\n", admin.connections_max)
 }
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
@@ -129,6 +133,6 @@ fn write_section(to: &mut String, name: &str, fields: &[(&str, &dyn Display)]) -
     writeln!(to)
 }
 
-fn quoted(text: impl Display) -> String {
+pub(super) fn quoted(text: impl Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }

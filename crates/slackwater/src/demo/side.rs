@@ -8,8 +8,8 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AccessLogSettings, AdminSettings, Config, Limits, LogSettings, ProbeSettings, ProbeTransport,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -159,5 +159,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             listen: None,
             connections_max: 1,
         },
+        log: LogSettings::default(),
+        access_log: AccessLogSettings::default(),
     }
 }

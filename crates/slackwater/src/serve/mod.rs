@@ -46,7 +46,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let Loaded { config, remarks } = Config::load(config.as_deref(), &overrides)?;
-    run_configured(&remarks, config.limits.connections_max, serve(&config))
+    run_configured(
+        &config.log,
+        &remarks,
+        config.limits.connections_max,
+        serve(&config),
+    )
 }
 
 async fn serve(config: &Config) -> Result<(), Fault> {
