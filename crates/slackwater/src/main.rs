@@ -15,6 +15,7 @@ mod load;
 mod log;
 mod output;
 mod process;
+mod ready;
 mod serve;
 mod sim;
 mod supervisor;

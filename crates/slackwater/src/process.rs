@@ -18,9 +18,6 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches them from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
-        };
         Ok(Self {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,
@@ -34,6 +31,44 @@ impl Signals {
             _ = self.interrupt.recv() => (),
         }
     }
+}
+
+/// What else a process can be asked for by signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// SIGUSR1: open the files of logs anew.
+    Reopen,
+    /// SIGUSR2: put a new process in the place of this one.
+    Upgrade,
+}
+
+/// The signals that ask for it.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    reopen: Signal,
+    upgrade: Signal,
+}
+
+impl Wishes {
+    /// Catches them from now on.
+    pub(crate) fn new() -> Result<Self, Fault> {
+        Ok(Self {
+            reopen: catch(SignalKind::user_defined1())?,
+            upgrade: catch(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.reopen.recv() => Wish::Reopen,
+            _ = self.upgrade.recv() => Wish::Upgrade,
+        }
+    }
+}
+
+fn catch(kind: SignalKind) -> Result<Signal, Fault> {
+    signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
 }
 
 /// Lets the process open as many files as it may, and logs if `connections_max` needs more.

@@ -36,7 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let answer = ask(admin, Duration::from_secs(args.timeout))
         .map_err(|error| Fault::runtime(format!("nobody answers at {admin}: {error}")))?;
     let (status, phase) = parse(&answer).ok_or_else(|| {
-        Fault::runtime(format!("what answers at {admin} is not slackwater's admin server"))
+        Fault::runtime(format!(
+            "what answers at {admin} is not slackwater's admin server"
+        ))
     })?;
     if status == 200 {
         print(&format!("{phase}\n"))
@@ -73,7 +75,13 @@ mod tests {
         assert_eq!(parse(serving), Some((200, "serving")));
         let draining = "HTTP/1.1 503 Service Unavailable\r\n\r\ndraining\n";
         assert_eq!(parse(draining), Some((503, "draining")));
-        for other in ["", "HTTP/1.1", "HTTP/1.1 200 OK", "SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 x\r\n\r\n"] {
+        for other in [
+            "",
+            "HTTP/1.1",
+            "HTTP/1.1 200 OK",
+            "SSH-2.0-OpenSSH\r\n\r\n",
+            "HTTP/1.1 x\r\n\r\n",
+        ] {
             assert_eq!(parse(other), None, "{other:?}");
         }
     }

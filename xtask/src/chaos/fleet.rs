@@ -83,7 +83,9 @@ impl<'a> Fleet<'a> {
         let pair = &mut self.pairs[index];
         let mut command = Command::new(program);
         command.args([super::REPLICA, &pair.replica.port().to_string()]);
-        let process = self.processes.start(&format!("replica-{index}"), &mut command)?;
+        let process = self
+            .processes
+            .start(&format!("replica-{index}"), &mut command)?;
         let address = pair.replica;
         await_answer(pair.replica_process.insert(process), address, "/")
     }
@@ -94,9 +96,15 @@ impl<'a> Fleet<'a> {
         let mut command = Command::new(self.slackwater);
         command.args(["agent", "--listen", &pair.agent.to_string()]);
         command.args(["--to", &pair.replica.to_string(), "--drain-delay", "500ms"]);
-        let process = self.processes.start(&format!("agent-{index}"), &mut command)?;
+        let process = self
+            .processes
+            .start(&format!("agent-{index}"), &mut command)?;
         let address = pair.agent;
-        await_answer(pair.agent_process.insert(process), address, "/prequal/probe")
+        await_answer(
+            pair.agent_process.insert(process),
+            address,
+            "/prequal/probe",
+        )
     }
 
     /// Kills a replica.
@@ -132,11 +140,21 @@ impl<'a> Fleet<'a> {
     }
 
     /// A stream of load for so long.
-    pub(super) fn load(&self, name: &str, rate: u64, length: Duration, more: &[&str]) -> Result<Load, String> {
+    pub(super) fn load(
+        &self,
+        name: &str,
+        rate: u64,
+        length: Duration,
+        more: &[&str],
+    ) -> Result<Load, String> {
         let file = self.folder.join(format!("{name}.json"));
         let mut command = Command::new(self.slackwater);
         command
-            .args(["load", &format!("http://{}/", self.serve.address), "--quiet"])
+            .args([
+                "load",
+                &format!("http://{}/", self.serve.address),
+                "--quiet",
+            ])
             // Longer than all tries of a request may take together.
             .args(["--timeout", "30s", "--rate", &rate.to_string()])
             .args(["--seconds", &length.as_secs().to_string()])
@@ -151,7 +169,9 @@ impl<'a> Fleet<'a> {
     pub(super) fn rif(&self) -> Result<u64, String> {
         let rifs = self.pairs.iter().map(|pair| {
             let answer = http::get(pair.agent, "/prequal/probe")?;
-            let rif = answer.header("x-prequal-rif").and_then(|rif| rif.parse::<u64>().ok());
+            let rif = answer
+                .header("x-prequal-rif")
+                .and_then(|rif| rif.parse::<u64>().ok());
             rif.ok_or_else(|| format!("{}: a probe's answer without x-prequal-rif", pair.agent))
         });
         rifs.sum()
@@ -184,12 +204,20 @@ impl Load {
     pub(super) fn finish(self, limit: Duration) -> Result<Seen, String> {
         let ended = self.process.wait(limit)?;
         if !ended.status.success() {
-            return Err(format!("slackwater load: {}: {}", ended.status, ended.err.trim()));
+            return Err(format!(
+                "slackwater load: {}: {}",
+                ended.status,
+                ended.err.trim()
+            ));
         }
         let wrong = |error: &dyn core::fmt::Display| format!("{}: {error}", self.file.display());
         let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
         let all: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-        let number = |name: &str| all[name].as_u64().ok_or_else(|| wrong(&format!("no {name}")));
+        let number = |name: &str| {
+            all[name]
+                .as_u64()
+                .ok_or_else(|| wrong(&format!("no {name}")))
+        };
         let kinds = all["errors_by_kind"].as_object().into_iter().flatten();
         let kinds = kinds.filter(|(_, count)| count.as_u64() != Some(0));
         let kinds = kinds.map(|(kind, count)| format!("{kind} {count}"));

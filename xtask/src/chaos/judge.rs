@@ -32,7 +32,11 @@ pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report)
 
 fn describe(played: &Played) -> String {
     let mut text = String::new();
-    let mut kinds: Vec<_> = played.faults.iter().map(|happened| happened.fault.as_str()).collect();
+    let mut kinds: Vec<_> = played
+        .faults
+        .iter()
+        .map(|happened| happened.fault.as_str())
+        .collect();
     kinds.sort_unstable();
     for group in kinds.chunk_by(|one, other| one == other) {
         let _ = write!(text, "{} {}×, ", group[0], group.len());
@@ -46,7 +50,9 @@ fn settle(fleet: &Fleet<'_>) -> Result<String, String> {
     let serve = || -> Result<u64, String> {
         let status = fleet.serve.status()?;
         let replicas = status["replicas"].as_array().into_iter().flatten();
-        Ok(replicas.filter_map(|replica| replica["in_flight"].as_u64()).sum())
+        Ok(replicas
+            .filter_map(|replica| replica["in_flight"].as_u64())
+            .sum())
     };
     let mut last = (0, 0);
     wait_for("nothing to be in flight", SETTLE_MAX, || {
@@ -61,7 +67,11 @@ fn settle(fleet: &Fleet<'_>) -> Result<String, String> {
 /// in the access log.
 fn losses(fleet: &Fleet<'_>, played: &Played) -> Result<String, String> {
     let lines = fleet.lines()?;
-    let agents: Vec<_> = fleet.pairs.iter().map(|pair| pair.agent.to_string()).collect();
+    let agents: Vec<_> = fleet
+        .pairs
+        .iter()
+        .map(|pair| pair.agent.to_string())
+        .collect();
     let failed: Vec<_> = lines.iter().filter(|line| line.is_failure()).collect();
     let (excused, others): (Vec<&Line>, Vec<&Line>) =
         (failed.iter()).partition(|line| is_excused(line, &agents, &played.faults));
@@ -110,7 +120,12 @@ fn memory(generations: &[Vec<u64>]) -> Result<String, String> {
         let (before, after) = (most(first), most(second));
         is_flat &= after <= before + GROWTH_BYTES + before * GROWTH_TWENTIETHS / 20;
         let separator = if text.is_empty() { "" } else { ", " };
-        let _ = write!(text, "{separator}{:.1} then {:.1} MiB", mib(before), mib(after));
+        let _ = write!(
+            text,
+            "{separator}{:.1} then {:.1} MiB",
+            mib(before),
+            mib(after)
+        );
     }
     if is_flat && !generations.is_empty() {
         Ok(text)
@@ -132,7 +147,13 @@ mod tests {
     fn memory_that_goes_on_growing_is_not_flat() {
         const MIB: u64 = 1 << 20;
         assert!(memory(&[vec![10 * MIB, 20 * MIB, 20 * MIB, 25 * MIB]]).is_ok());
-        assert!(memory(&[vec![20 * MIB; 4], vec![20 * MIB, 20 * MIB, 20 * MIB, 27 * MIB]]).is_err());
+        assert!(
+            memory(&[
+                vec![20 * MIB; 4],
+                vec![20 * MIB, 20 * MIB, 20 * MIB, 27 * MIB]
+            ])
+            .is_err()
+        );
         assert!(memory(&[]).is_err());
     }
 
@@ -158,7 +179,10 @@ mod tests {
         assert!(is_excused(&line(Some("b")), &agents, &faults));
         assert!(!is_excused(&line(Some("a")), &agents, &faults));
         assert!(!is_excused(&line(Some("c")), &agents, &faults));
-        assert!(!is_excused(&line(None), &agents, &faults), "no replica had it");
+        assert!(
+            !is_excused(&line(None), &agents, &faults),
+            "no replica had it"
+        );
         assert!(!is_excused(&line(Some("b")), &agents, &[]));
     }
 }

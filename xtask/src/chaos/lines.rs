@@ -44,7 +44,8 @@ impl Line {
 /// Every line; one that cannot be read is an error.
 pub(super) fn read(file: &Path) -> Result<Vec<Line>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let parse = |line: &str| Line::parse(line).ok_or_else(|| format!("{}: {line:?}", file.display()));
+    let parse =
+        |line: &str| Line::parse(line).ok_or_else(|| format!("{}: {line:?}", file.display()));
     text.lines().map(parse).collect()
 }
 
@@ -55,9 +56,17 @@ fn since_1970(text: &str) -> Option<Duration> {
     let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
     let (clock, fraction) = time.split_once('.')?;
     let mut clock = clock.split(':').map(str::parse::<u64>);
-    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    let (hour, minute, second) = (
+        clock.next()?.ok()?,
+        clock.next()?.ok()?,
+        clock.next()?.ok()?,
+    );
     // Days before each month, in a year that begins in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     let seconds = days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second;
     Some(Duration::from_secs(seconds) + Duration::from_micros(fraction.parse().ok()?))
@@ -74,7 +83,11 @@ mod tests {
             ("2000-02-29T00:00:00.000000Z", 951_782_400_000_000),
             ("2026-12-31T23:59:59.000042Z", 1_798_761_599_000_042),
         ] {
-            assert_eq!(since_1970(text), Some(Duration::from_micros(micros)), "{text}");
+            assert_eq!(
+                since_1970(text),
+                Some(Duration::from_micros(micros)),
+                "{text}"
+            );
         }
         assert_eq!(since_1970("yesterday"), None);
     }
@@ -92,7 +105,10 @@ mod tests {
         assert!(line(502, "complete").is_failure());
         assert!(line(200, "broken").is_failure());
         assert!(line(0, "client_gone").is_failure());
-        assert_eq!((line(200, "complete").ended - line(200, "complete").began).as_micros(), 8);
+        assert_eq!(
+            (line(200, "complete").ended - line(200, "complete").began).as_micros(),
+            8
+        );
         assert_eq!(Line::parse("{}"), None);
     }
 }

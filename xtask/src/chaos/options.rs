@@ -64,9 +64,15 @@ mod tests {
     fn options_have_defaults_and_ranges() {
         let options = Options::parse(&["--short", "--rate", "50"]).unwrap();
         assert_eq!((options.seconds, options.rate), (SHORT_SECONDS, 50));
-        assert_eq!(Options::parse(&[]).unwrap().length(), Duration::from_mins(10));
+        assert_eq!(
+            Options::parse(&[]).unwrap().length(),
+            Duration::from_mins(10)
+        );
         for (arguments, expected) in [
-            (&["--seconds", "19"][..], "found 19, expected a number from 20"),
+            (
+                &["--seconds", "19"][..],
+                "found 19, expected a number from 20",
+            ),
             (&["--report"], "expected a file"),
             (&["--shorter"], "\"--shorter\" is not an option"),
         ] {

@@ -25,7 +25,9 @@ const BODY: &str = "served\n";
 ///
 /// It cannot listen.
 pub(crate) fn run(port: &str) -> Result<(), String> {
-    let port: u16 = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
+    let port: u16 = port
+        .parse()
+        .map_err(|_| format!("{port:?} is not a port"))?;
     let describe = |error: io::Error| format!("a replica cannot serve: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -40,7 +42,10 @@ async fn serve(port: u16) -> io::Result<()> {
         room: Semaphore::new(usize::try_from(ROOM).unwrap_or(1)),
         is_slow: AtomicBool::new(false),
     });
-    for (kind, slow) in [(SignalKind::user_defined1(), true), (SignalKind::user_defined2(), false)] {
+    for (kind, slow) in [
+        (SignalKind::user_defined1(), true),
+        (SignalKind::user_defined2(), false),
+    ] {
         let (mut signals, replica) = (signal(kind)?, Arc::clone(&replica));
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
@@ -70,10 +75,17 @@ impl Replica {
             tokio::io::copy(&mut body, &mut tokio::io::sink()).await?;
             // The semaphore is never closed.
             let place = self.room.acquire().await.ok();
-            let slower = if self.is_slow.load(Relaxed) { SLOWER } else { 1 };
+            let slower = if self.is_slow.load(Relaxed) {
+                SLOWER
+            } else {
+                1
+            };
             tokio::time::sleep(Duration::from_millis(SERVICE_MS) * slower).await;
             drop(place);
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{BODY}",
+                BODY.len()
+            );
             stream.write_all(head.as_bytes()).await?;
         }
         Ok(())

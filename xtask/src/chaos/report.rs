@@ -40,7 +40,11 @@ impl Report {
             fs::write(file, self.text(arguments))
                 .map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        let failed = self.rows.iter().filter(|(_, outcome)| outcome.is_err()).count();
+        let failed = self
+            .rows
+            .iter()
+            .filter(|(_, outcome)| outcome.is_err())
+            .count();
         match failed {
             0 => Ok(()),
             _ => Err(format!("{failed} of {} checks failed", self.rows.len())),
@@ -64,7 +68,11 @@ impl Report {
                 Err(numbers) => ("**failed**", numbers),
             };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "| {what} | {mark} | {} |", numbers.replace('|', "\\|"));
+            let _ = writeln!(
+                text,
+                "| {what} | {mark} | {} |",
+                numbers.replace('|', "\\|")
+            );
         }
         text
     }

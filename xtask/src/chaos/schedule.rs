@@ -156,7 +156,9 @@ pub(super) fn play(
         }
     }
     for load in loads {
-        played.seen.push(Load::finish(load, Duration::from_mins(1))?);
+        played
+            .seen
+            .push(Load::finish(load, Duration::from_mins(1))?);
     }
     Ok(played)
 }
@@ -205,7 +207,9 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
 }
 
 fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -231,8 +235,14 @@ mod tests {
                 }
             }
             assert_eq!(suffering, None);
-            assert!(Fault::ALL.iter().all(|fault| seen.contains(fault)), "{arguments:?}");
-            let upgrades = schedule.steps.iter().filter(|(_, step)| *step == Step::Upgrade);
+            assert!(
+                Fault::ALL.iter().all(|fault| seen.contains(fault)),
+                "{arguments:?}"
+            );
+            let upgrades = schedule
+                .steps
+                .iter()
+                .filter(|(_, step)| *step == Step::Upgrade);
             assert_eq!(upgrades.count(), 2);
         }
     }

@@ -73,18 +73,32 @@ impl Serve {
         let agents: Vec<_> = self.agents.iter().map(ToString::to_string).collect();
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(text, "listen = \"{}\"\nworkers = 2\nreplicas = {agents:?}", self.address);
-        let _ = writeln!(text, "[timeouts]\nconnect = \"250ms\"\nfirst_byte = \"{FIRST_BYTE}\"");
+        let _ = writeln!(
+            text,
+            "listen = \"{}\"\nworkers = 2\nreplicas = {agents:?}",
+            self.address
+        );
+        let _ = writeln!(
+            text,
+            "[timeouts]\nconnect = \"250ms\"\nfirst_byte = \"{FIRST_BYTE}\""
+        );
         // What each reload changes; of no effect on the requests of a run.
         let _ = writeln!(text, "idle = \"{}s\"\ndrain = \"20s\"", 60 + self.reloads);
         let _ = writeln!(text, "[admin]\nlisten = \"{}\"", self.admin);
-        let _ = writeln!(text, "[access_log]\nto = {:?}\nformat = \"json\"", self.access_log);
+        let _ = writeln!(
+            text,
+            "[access_log]\nto = {:?}\nformat = \"json\"",
+            self.access_log
+        );
         fs::write(&self.file, text).map_err(|error| format!("{}: {error}", self.file.display()))
     }
 
     /// The generation that takes requests.
     pub(super) fn current(&self) -> Result<Pid, String> {
-        self.generations.last().copied().ok_or_else(|| "serve is not there".to_owned())
+        self.generations
+            .last()
+            .copied()
+            .ok_or_else(|| "serve is not there".to_owned())
     }
 
     /// How many generations there were.
@@ -107,8 +121,12 @@ impl Serve {
     /// Which process answers at the admin address.
     fn process_serving(&self) -> Result<Pid, String> {
         let status = self.status()?;
-        let process = status["process"].as_i64().and_then(|process| i32::try_from(process).ok());
-        process.and_then(Pid::from_raw).ok_or_else(|| "the status names no process".to_owned())
+        let process = status["process"]
+            .as_i64()
+            .and_then(|process| i32::try_from(process).ok());
+        process
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| "the status names no process".to_owned())
     }
 
     pub(super) fn status(&self) -> Result<Value, String> {
@@ -125,7 +143,12 @@ impl Serve {
                 return Err(format!("the first generation ended with {}", ended.status));
             }
         }
-        let old: Vec<_> = self.generations.iter().copied().filter(|old| *old != current).collect();
+        let old: Vec<_> = self
+            .generations
+            .iter()
+            .copied()
+            .filter(|old| *old != current)
+            .collect();
         wait_for("old generations to end", EFFECT_MAX, || {
             Ok(old.iter().all(|old| !is_alive(*old)).then_some(()))
         })
@@ -136,9 +159,14 @@ impl Serve {
         let pid = self.current()?.as_raw_nonzero();
         let file = format!("/proc/{pid}/statm");
         let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
-        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        let pages = text
+            .split(' ')
+            .nth(1)
+            .and_then(|pages| pages.parse::<u64>().ok());
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-        pages.map(|pages| pages * page).ok_or_else(|| format!("{file}: {text:?}"))
+        pages
+            .map(|pages| pages * page)
+            .ok_or_else(|| format!("{file}: {text:?}"))
     }
 }
 
@@ -157,8 +185,8 @@ impl Drop for Serve {
         for process in &self.generations {
             let file = format!("/proc/{}/cmdline", process.as_raw_nonzero());
             let ours = self.file.as_os_str().as_encoded_bytes();
-            let is_ours = fs::read(file)
-                .is_ok_and(|line| line.windows(ours.len()).any(|part| part == ours));
+            let is_ours =
+                fs::read(file).is_ok_and(|line| line.windows(ours.len()).any(|part| part == ours));
             if is_ours && test_kill_process(*process).is_ok() {
                 let _ = kill_process(*process, Signal::KILL);
             }

@@ -49,13 +49,13 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     )?;
     write!(
         to,
-        " queue_us={} connect_us={} first_byte_us={} total_us={} end={} error={} id=\"{}\"",
+        " queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" id=\"{}\"",
         Micros(facts.queue),
         Micros(facts.connect),
         Micros(facts.first_byte),
         facts.total.as_micros(),
         facts.end,
-        facts.error.unwrap_or("-"),
+        Dashed(facts.error),
         Dashed(request.id),
     )?;
     to.push(b'\n');
@@ -91,7 +91,7 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
         }
     }
     write!(to, ",\"end\":\"{}\"", facts.end)?;
-    optional(to, "error", facts.error.map(str::as_bytes))?;
+    optional(to, "error", facts.error)?;
     optional(to, "id", request.id)?;
     optional(to, "referer", request.referer)?;
     optional(to, "user_agent", request.user_agent)?;
@@ -229,7 +229,7 @@ mod tests {
             first_byte: None,
             total: Duration::from_nanos(12_999),
             end: "complete",
-            error: Some("no_replica"),
+            error: Some(b"no_replica"),
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             line(AccessLogFormat::Text, &facts(&bare)),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
              listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 reason=- bytes_in=0 queue_us=- \
-             connect_us=- first_byte_us=- total_us=12 end=complete error=no_replica id=\"-\"\n"
+             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"-\"\n"
         );
         let full = RequestFacts {
             query: Some("q=1"),
@@ -265,7 +265,7 @@ mod tests {
             line(AccessLogFormat::Text, &facts),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
              host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 reason=cold \
-             bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=- id=\"abc\"\n"
+             bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
         );
     }
 

@@ -1,6 +1,6 @@
 //! The access log: a line for each request, written off the request's way.
 //!
-//! A worker makes a [`Record`] of each request when the log is on. At the request's end it becomes a line in the worker's
+//! A worker keeps a record of each request when the log is on, behind a [`Trace`]. At the request's end it becomes a line in the worker's
 //! own queue, which is bounded; one thread for the whole process takes the lines of all workers and writes them. A queue
 //! that is full loses lines, which are counted, and never holds a request up. Without a log there is no record, and a
 //! request costs a look at an empty option.
@@ -16,5 +16,5 @@ mod sample;
 mod sink;
 mod writer;
 
-pub(crate) use record::{Ended, Record, Recorder};
+pub(crate) use record::{Ended, Recorder, Trace};
 pub(crate) use writer::{AccessLog, Switch};

@@ -4,10 +4,14 @@ use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
 use crate::config::{AccessLogFormat, AccessLogSettings};
-use core::cell::{Cell, RefCell};
+use crate::forward::{Progress, X_SLACKWATER_ERROR};
+use core::cell::RefCell;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+};
+use http_body::Body;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -66,10 +70,10 @@ impl Recorder {
         request: &Request<B>,
         client: &HeaderValue,
         listener: &Authority,
-    ) -> Box<Record> {
+    ) -> Trace {
         let headers = request.headers();
         let field = |name: &HeaderName| headers.get(name).cloned();
-        Box::new(Record {
+        Trace(Some(Rc::new(RefCell::new(Record {
             recorder: Rc::clone(self),
             at: SystemTime::now(),
             began: Instant::now(),
@@ -86,15 +90,15 @@ impl Recorder {
             replica: None,
             attempts: 0,
             reason: None,
-            status: 0,
+            status: None,
             error: None,
-            bytes_in: Rc::default(),
+            upload: None,
             bytes_out: 0,
             queue: None,
             connect: None,
             first_byte: None,
             ended: Ended::ClientGone,
-        })
+        }))))
     }
 }
 
@@ -110,9 +114,82 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     }
 }
 
-/// One request. Until it is told how it ended, its client is taken to have left.
+/// A handle on a request's record; without a log there is none, and nothing happens. The line is written when the last
+/// handle is dropped. Until it is told how the request ended, its client is taken to have left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trace(Option<Rc<RefCell<Record>>>);
+
+impl Trace {
+    /// The service that the request goes to.
+    pub(crate) fn route(&self, service: &Rc<str>) {
+        self.note(|record| record.service = Some(Rc::clone(service)));
+    }
+
+    /// The request is sent to a replica, which was chosen for this reason. Of several attempts the last one is told.
+    pub(crate) fn attempt(
+        &self,
+        replica: &str,
+        reason: &'static str,
+        upload: Option<Rc<Progress>>,
+    ) {
+        self.note(|record| {
+            record.replica = Some(replica.into());
+            record.reason = Some(reason);
+            record.attempts += 1;
+            record.queue = Some(record.began.elapsed());
+            record.upload = upload;
+            record.connect = None;
+            record.status = None;
+            record.first_byte = None;
+        });
+    }
+
+    /// A new connection was made for it, which took so long.
+    pub(crate) fn connected(&self, took: Duration) {
+        self.note(|record| record.connect = Some(took));
+    }
+
+    /// The head of a replica's response is here.
+    pub(crate) fn head(&self, status: StatusCode) {
+        self.note(|record| {
+            record.status = Some(status);
+            record.first_byte = Some(record.began.elapsed());
+        });
+    }
+
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
+    pub(crate) fn answer<B: Body>(&self, response: &Response<B>) {
+        self.note(|record| {
+            if record.status.is_none() {
+                record.status = Some(response.status());
+                record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
+                record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
+                record.ended = Ended::Complete;
+            }
+        });
+    }
+
+    /// Bytes of the response's body went to the client.
+    pub(crate) fn passed(&self, bytes: usize) {
+        // A usize has at most 64 bits.
+        self.note(|record| record.bytes_out += bytes as u64);
+    }
+
+    /// How it ended.
+    pub(crate) fn end(&self, ended: Ended) {
+        self.note(|record| record.ended = ended);
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Record)) {
+        if let Some(record) = &self.0 {
+            note(&mut record.borrow_mut());
+        }
+    }
+}
+
+/// One request.
 #[derive(Debug)]
-pub(crate) struct Record {
+struct Record {
     recorder: Rc<Recorder>,
     at: SystemTime,
     began: Instant,
@@ -126,12 +203,13 @@ pub(crate) struct Record {
     user_agent: Option<HeaderValue>,
     id: Option<HeaderValue>,
     service: Option<Rc<str>>,
-    replica: Option<Rc<str>>,
+    replica: Option<Box<str>>,
     attempts: u32,
     reason: Option<&'static str>,
-    status: u16,
-    error: Option<&'static str>,
-    bytes_in: Rc<Cell<u64>>,
+    /// Once there is a head.
+    status: Option<StatusCode>,
+    error: Option<HeaderValue>,
+    upload: Option<Rc<Progress>>,
     bytes_out: u64,
     queue: Option<Duration>,
     connect: Option<Duration>,
@@ -140,56 +218,9 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The service that the request goes to.
-    pub(crate) fn route(&mut self, service: &Rc<str>) {
-        self.service = Some(Rc::clone(service));
-    }
-
-    /// The request is sent to a replica, which was chosen for this reason. The last one counts.
-    pub(crate) fn attempt(&mut self, replica: &Rc<str>, reason: &'static str) {
-        self.replica = Some(Rc::clone(replica));
-        self.reason = Some(reason);
-        self.attempts += 1;
-        self.queue = Some(self.began.elapsed());
-        self.connect = None;
-    }
-
-    /// A new connection was made for it, which took so long.
-    pub(crate) const fn connected(&mut self, took: Duration) {
-        self.connect = Some(took);
-    }
-
-    /// The head of a replica's response is here.
-    pub(crate) fn head(&mut self, status: u16) {
-        self.status = status;
-        self.first_byte = Some(self.began.elapsed());
-    }
-
-    /// The answer is ours and not a replica's: its status, the size of its body, and what it is about in a word.
-    pub(crate) const fn answered(&mut self, status: u16, bytes: u64, error: Option<&'static str>) {
-        self.status = status;
-        self.bytes_out = bytes;
-        self.error = error;
-        self.ended = Ended::Complete;
-    }
-
-    /// Counts bytes of the request's body; clones count together.
-    pub(crate) const fn bytes_in(&self) -> &Rc<Cell<u64>> {
-        &self.bytes_in
-    }
-
-    /// Bytes of the response's body went to the client.
-    pub(crate) const fn passed(&mut self, bytes: u64) {
-        self.bytes_out += bytes;
-    }
-
-    /// How it ended.
-    pub(crate) const fn end(&mut self, ended: Ended) {
-        self.ended = ended;
-    }
-
     fn failed(&self) -> bool {
-        self.status >= 500 || matches!(self.ended, Ended::Broken | Ended::Stalled)
+        self.status.is_some_and(|status| status.is_server_error())
+            || matches!(self.ended, Ended::Broken | Ended::Stalled)
     }
 }
 
@@ -220,15 +251,15 @@ impl Drop for Record {
             replica: self.replica.as_deref(),
             attempts: self.attempts,
             reason: self.reason,
-            status: self.status,
-            bytes_in: self.bytes_in.get(),
+            status: self.status.map_or(0, |status| status.as_u16()),
+            bytes_in: self.upload.as_ref().map_or(0, |upload| upload.bytes()),
             bytes_out: self.bytes_out,
             queue: self.queue,
             connect: self.connect,
             first_byte: self.first_byte,
             total,
             end: self.ended.as_str(),
-            error: self.error,
+            error: bytes(self.error.as_ref()),
         };
         let mut line = recorder.line.borrow_mut();
         line.clear();
@@ -287,7 +318,7 @@ pub(super) struct Facts<'a> {
     pub(super) first_byte: Option<Duration>,
     pub(super) total: Duration,
     pub(super) end: &'static str,
-    pub(super) error: Option<&'static str>,
+    pub(super) error: Option<&'a [u8]>,
 }
 
 #[cfg(test)]
@@ -307,7 +338,7 @@ mod tests {
         }
     }
 
-    fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Box<Record> {
+    fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
         let request = request.body(()).expect("a request");
         let client = HeaderValue::from_static("10.0.0.9");
         recorder.begin(&request, &client, &Authority::from_static("10.0.0.1:80"))
@@ -327,18 +358,21 @@ mod tests {
     #[test]
     fn a_record_is_written_once_with_what_became_of_it() {
         let (recorder, queue) = recorder(&json());
-        let mut record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
-        record.route(&"web".into());
-        record.attempt(&"one".into(), "cold");
-        record.connected(Duration::from_micros(7));
-        record.attempt(&"two".into(), "fallback");
-        record.bytes_in().set(5);
-        record.head(200);
-        record.passed(10);
-        record.passed(3);
-        record.end(Ended::Complete);
+        let trace = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+        trace.route(&"web".into());
+        trace.attempt("one", "cold", None);
+        trace.connected(Duration::from_micros(7));
+        trace.head(StatusCode::BAD_GATEWAY);
+        trace.attempt("two", "fallback", None);
+        trace.head(StatusCode::OK);
+        trace.answer(&Response::new(String::from("not ours to count")));
+        trace.passed(10);
+        let of_the_body = trace.clone();
+        drop(trace);
+        of_the_body.passed(3);
+        of_the_body.end(Ended::Complete);
         assert!(lines(&queue).is_empty(), "not before its end");
-        drop(record);
+        drop(of_the_body);
         let [line] = &lines(&queue)[..] else {
             panic!("one line");
         };
@@ -372,9 +406,14 @@ mod tests {
         let (recorder, queue) = recorder(&json());
         drop(begin(&recorder, Request::get("/")));
         assert_eq!(lines(&queue)[0]["end"], "client_gone");
-        let mut record = begin(&recorder, Request::get("/"));
-        record.answered(503, 41, Some("no_replica"));
-        drop(record);
+        let mut answer = Response::new("x".repeat(41));
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        let kind = HeaderValue::from_static("no_replica");
+        answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
+        let trace = begin(&recorder, Request::get("/"));
+        trace.attempt("one", "cold", None);
+        trace.answer(&answer);
+        drop(trace);
         let line = &lines(&queue)[0];
         assert_eq!(
             (&line["status"], &line["bytes_out"]),
@@ -432,10 +471,10 @@ mod tests {
             (200, Ended::Stalled, true),
             (200, Ended::ClientGone, false),
         ] {
-            let mut record = begin(&recorder, Request::get("/"));
-            record.head(status);
-            record.end(ended);
-            drop(record);
+            let trace = begin(&recorder, Request::get("/"));
+            trace.head(StatusCode::from_u16(status).expect("a status"));
+            trace.end(ended);
+            drop(trace);
             assert_eq!(
                 lines(&queue).len(),
                 usize::from(written),

@@ -158,7 +158,7 @@ impl Writer {
             for queue in self.shared.queues() {
                 queue.exchange(&mut lines);
                 if let Err(error) = self.sink.write(&lines) {
-                    let lost = lines.iter().filter(|byte| **byte == b'\n').count();
+                    let lost = memchr::memchr_iter(b'\n', &lines).count();
                     queue.drop_lines(u64::try_from(lost).unwrap_or(u64::MAX));
                     self.complain("cannot be written", &error);
                 }

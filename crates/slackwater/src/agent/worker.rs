@@ -45,7 +45,8 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
 async fn serve(parts: WorkerParts) -> io::Result<()> {
     let config = &parts.config;
     let listeners = (parts.listeners.into_iter())
-        .map(TcpListener::from_std)
+        .enumerate()
+        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()?;
     let timeouts = &config.timeouts;
     let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);

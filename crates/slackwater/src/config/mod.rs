@@ -8,12 +8,15 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod listeners;
 mod log;
 mod model;
 mod overrides;
 mod policies;
 mod probe;
 mod remarks;
+mod routes;
+mod services;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -21,8 +24,8 @@ mod tests;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

@@ -9,6 +9,10 @@ use toml::de::DeValue;
 
 /// Flags that stand for configuration keys.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(
+    clippy::doc_markdown,
+    reason = "this is what the help shows, without markup"
+)]
 pub(crate) struct Overrides {
     /// Where clients connect [key: listen]
     #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]

@@ -1,9 +1,9 @@
-//! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
+//! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
 use super::log::{write_access_log, write_log};
-use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
+use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
@@ -19,9 +19,41 @@ impl Config {
     }
 
     fn write_toml(&self, to: &mut String) -> fmt::Result {
-        let listen: Vec<_> = self.listen.iter().map(quoted).collect();
-        writeln!(to, "listen = [{}]", listen.join(", "))?;
-        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(to, "workers = {}\n", self.workers)?;
+        for listener in &self.listeners {
+            writeln!(to, "[[listeners]]")?;
+            let address = listener.address.to_string();
+            if listener.name != address {
+                writeln!(to, "name = {}", quoted(&listener.name))?;
+            }
+            writeln!(to, "address = {}\n", quoted(address))?;
+        }
+        for service in &self.services {
+            service.write_toml(to)?;
+        }
+        for route in &self.routes {
+            let service = self.services.get(route.service);
+            let service = service.map_or_else(String::new, |service| quoted(&service.name));
+            writeln!(to, "[[routes]]")?;
+            let listeners = route.listeners.iter();
+            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
+            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
+            if !listeners.is_empty() {
+                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
+            }
+            writeln!(to, "service = {service}\n")?;
+        }
+        write_bounds(to, &self.timeouts, &self.limits)?;
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)?;
+        write_access_log(to, &self.access_log)
+    }
+}
+
+impl ServiceConfig {
+    fn write_toml(&self, to: &mut String) -> fmt::Result {
+        let prefix = &format!("services.{}.", self.name);
+        writeln!(to, "[services.{}]", self.name)?;
         writeln!(to, "policy = {}", quoted(self.policy.name))?;
         writeln!(to, "replicas = [")?;
         for replica in &self.replicas {
@@ -29,18 +61,20 @@ impl Config {
             writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
         }
         writeln!(to, "]\n")?;
-        write_replica(to, &self.replica)?;
-        self.write_probe(to)?;
-        write_sections(to, &self.policy_settings)?;
-        write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)?;
-        write_log(to, &self.log)?;
-        write_access_log(to, &self.access_log)
+        write_replica(to, prefix, &self.replica)?;
+        self.write_probe(to, prefix)?;
+        write_sections(to, prefix, &self.policy_settings)?;
+        let span = |span| quoted(show_duration(span));
+        let timeouts: [(&str, &dyn Display); 2] = [
+            ("connect", &span(self.timeouts.connect)),
+            ("first_byte", &span(self.timeouts.first_byte)),
+        ];
+        write_section(to, &format!("{prefix}timeouts"), &timeouts)
     }
 
-    fn write_probe(&self, to: &mut String) -> fmt::Result {
+    fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
         let transport = quoted(self.probe.transport.as_str());
-        writeln!(to, "[probe]\ntransport = {transport}")?;
+        writeln!(to, "[{prefix}probe]\ntransport = {transport}")?;
         if let Some(port) = self.probe.port {
             writeln!(to, "port = {port}")?;
         }
@@ -70,7 +104,7 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
-        write_replica(to, &self.replica)?;
+        write_replica(to, "", &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
             writeln!(to, "listen = {}", quoted(address))?;
@@ -92,12 +126,12 @@ fn key_file(file: &Path) -> String {
     quoted(file.display())
 }
 
-fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
+fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let fields: [(&str, &dyn Display); 2] = [
         ("protocol", &quoted(replica.protocol.as_str())),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, "replica", &fields)
+    write_section(to, &format!("{prefix}replica"), &fields)
 }
 
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {

@@ -8,8 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AccessLogSettings, AdminSettings, Config, Limits, LogSettings, ProbeSettings, ProbeTransport,
-    ReplicaConfig, ReplicaProtocol, ReplicaSettings, Timeouts,
+    AccessLogSettings, AdminSettings, Config, Limits, ListenerConfig, LogSettings, ProbeSettings,
+    ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig,
+    Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -70,7 +71,10 @@ impl Side {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let proxy = serve::start(&config(policy, fleet.addresses()))?;
+        let proxy = serve::start(
+            &config(policy, fleet.addresses()),
+            &mut serve::Outside::default(),
+        )?;
         let Some(address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -133,9 +137,12 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         address: addresses.requests,
         probe_address: addresses.probes,
     };
-    Config {
-        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-        workers: NonZeroU16::MIN,
+    let timeouts = Timeouts {
+        idle: IDLE_MAX,
+        ..Timeouts::default()
+    };
+    let service = ServiceConfig {
+        name: "default".to_owned(),
         policy,
         policy_settings: PolicySettings::default(),
         replicas: replicas.enumerate().map(replica).collect(),
@@ -150,10 +157,20 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
-        timeouts: Timeouts {
-            idle: IDLE_MAX,
-            ..Timeouts::default()
-        },
+        timeouts: timeouts.clone(),
+    };
+    Config {
+        listeners: vec![ListenerConfig {
+            name: "demo".to_owned(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        }],
+        workers: NonZeroU16::MIN,
+        services: vec![service],
+        routes: vec![RouteConfig {
+            listeners: Vec::new(),
+            service: 0,
+        }],
+        timeouts,
         limits: Limits::default(),
         admin: AdminSettings {
             listen: None,

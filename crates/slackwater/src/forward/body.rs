@@ -29,16 +29,22 @@ pub(crate) enum End {
 
 /// Hears how a request ended. Dropped without a word: the client left.
 pub(crate) trait Watch: Unpin {
+    /// Bytes of the response's body go to the client.
+    fn passed(&self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// The request is over.
     fn finish(self, end: End);
 }
 
 /// What became of a request's body.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     deadlines: Rc<Deadlines>,
     /// When a piece of it was last handed on, in ticks.
     moved_at: Cell<u64>,
+    bytes: Cell<u64>,
     state: Cell<Upload>,
 }
 
@@ -56,6 +62,11 @@ pub(super) enum Upload {
 impl Progress {
     pub(super) fn moved_at(&self) -> u64 {
         self.moved_at.get()
+    }
+
+    /// So many bytes were handed on.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
     }
 
     pub(super) fn state(&self) -> Upload {
@@ -79,6 +90,7 @@ impl RequestBody {
         let progress = Progress {
             deadlines: Rc::clone(deadlines),
             moved_at: Cell::new(deadlines.now()),
+            bytes: Cell::new(0),
             state: Cell::new(Upload::Replica),
         };
         Self {
@@ -86,7 +98,8 @@ impl RequestBody {
         }
     }
 
-    pub(super) fn progress(&self) -> Option<Rc<Progress>> {
+    /// What becomes of it; `None` if there is no body.
+    pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
         self.upload.as_ref().map(|upload| Rc::clone(&upload.1))
     }
 }
@@ -106,8 +119,13 @@ impl Body for RequestBody {
         progress.state.set(match &polled {
             Poll::Pending => Upload::Client,
             Poll::Ready(Some(Err(_))) => Upload::Broken,
-            Poll::Ready(_) => {
+            Poll::Ready(frame) => {
                 progress.moved_at.set(progress.deadlines.now());
+                let data = frame
+                    .as_ref()
+                    .and_then(|frame| frame.as_ref().ok()?.data_ref());
+                let bytes = data.map_or(0, |data| data.len() as u64);
+                progress.bytes.set(progress.bytes.get() + bytes);
                 Upload::Replica
             }
         });
@@ -241,6 +259,11 @@ impl<W: Watch> Body for ResponseBody<W> {
             return Poll::Ready(Some(Err(error)));
         }
         open.moved();
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            open.watch.passed(data.len());
+        }
         match &polled {
             Poll::Ready(Some(Err(_))) => this.settle(End::Broken),
             Poll::Ready(None) => this.settle(End::Complete),

@@ -111,9 +111,15 @@ pub(crate) struct Reply {
     held: Held,
     deadline: Deadline,
     stall_ticks: u64,
+    connect_took: Option<Duration>,
 }
 
 impl Reply {
+    /// How long it took to make a connection, where a new one was made.
+    pub(crate) const fn connect_took(&self) -> Option<Duration> {
+        self.connect_took
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
@@ -130,6 +136,7 @@ impl Reply {
             held,
             deadline,
             stall_ticks,
+            ..
         } = self;
         response
             .map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
@@ -206,6 +213,7 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
     ) -> Result<Reply, Failure> {
+        let began = Instant::now();
         let mut held = match self.new_connection().await {
             Ok(held) => held,
             Err(error) => {
@@ -215,9 +223,13 @@ impl Replica {
                 });
             }
         };
+        let connect_took = Some(began.elapsed());
         let spare = Spare::of(&request);
         match self.send(&mut held, request, &deadline).await {
-            Ok(response) => self.reply(response, held, deadline, spare),
+            Ok(response) => Ok(Reply {
+                connect_took,
+                ..self.reply(response, held, deadline, spare)?
+            }),
             Err(attempt) => Err(attempt.fail(spare)),
         }
     }
@@ -251,6 +263,7 @@ impl Replica {
             held,
             deadline,
             stall_ticks: self.stall_ticks,
+            connect_took: None,
         })
     }
 

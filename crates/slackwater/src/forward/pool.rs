@@ -5,15 +5,15 @@
 //! are complete; whatever is unclear is closed instead.
 
 use super::body::RequestBody;
-use super::connect::{Stream, Target, connect};
+use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
+use super::stream::Stream;
 use core::cell::RefCell;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(super) type Sender = SendRequest<RequestBody>;
 
@@ -86,16 +86,7 @@ impl Pool {
         target: &Target,
         options: &ReplicaOptions,
     ) -> io::Result<Sender> {
-        match connect(target, options.connect).await? {
-            Stream::Tcp(stream) => self.handshake(stream).await,
-            Stream::Unix(stream) => self.handshake(stream).await,
-        }
-    }
-
-    async fn handshake<S>(&self, stream: S) -> io::Result<Sender>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
-    {
+        let stream = connect(target, options.connect).await?;
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         tokio::task::spawn_local(run(connection));
@@ -104,10 +95,7 @@ impl Pool {
 }
 
 /// Carries a connection to its end. Whoever waits for a response on it hears of an error; nobody else needs to.
-async fn run<S>(connection: Connection<TokioIo<S>, RequestBody>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
+async fn run(connection: Connection<TokioIo<Stream>, RequestBody>) {
     if let Err(error) = connection.await {
         tracing::trace!(%error, "a connection to a replica ended");
     }

@@ -39,9 +39,9 @@ impl Inherited {
     /// Something was passed that is no listening TCP socket, or a predecessor is not understood.
     pub(crate) fn take() -> Result<Self, Fault> {
         let mut inherited = Self::default();
-        if let Some((announce, sockets)) = successor::receive()? {
-            inherited.announce = Some(announce);
-            for (purpose, listener) in sockets {
+        if let Some(received) = successor::receive()? {
+            inherited.announce = Some(received.announce);
+            for (purpose, listener) in received.sockets {
                 let (list, address) = match purpose {
                     Purpose::Requests(address) => (&mut inherited.requests, address),
                     Purpose::Admin(address) => (&mut inherited.admin, address),

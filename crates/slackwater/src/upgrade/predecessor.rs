@@ -2,6 +2,7 @@
 
 use super::channel::{Channel, Purpose};
 use super::successor::MARK;
+use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::env;
@@ -37,6 +38,12 @@ impl Program {
             path,
             arguments: arguments.collect(),
         })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
     }
 }
 
@@ -89,7 +96,7 @@ impl Passed {
 /// # Errors
 ///
 /// Why it does not serve. It is ended then.
-pub(crate) fn hand_over(
+pub(super) fn hand_over(
     program: &Program,
     sockets: &Passed,
     patience: Duration,

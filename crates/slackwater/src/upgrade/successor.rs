@@ -28,12 +28,19 @@ impl Announce {
     }
 }
 
+/// What a predecessor has passed.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) announce: Announce,
+    pub(super) sockets: Vec<(Purpose, TcpListener)>,
+}
+
 /// The sockets of a predecessor, if there is one.
 ///
 /// # Errors
 ///
 /// It says something that is not understood, or nothing.
-pub(super) fn receive() -> Result<Option<(Announce, Vec<(Purpose, TcpListener)>)>, Fault> {
+pub(super) fn receive() -> Result<Option<Received>, Fault> {
     if env::var_os(MARK).is_none() {
         return Ok(None);
     }
@@ -44,10 +51,13 @@ pub(super) fn receive() -> Result<Option<(Announce, Vec<(Purpose, TcpListener)>)
     };
     let channel = channel().map_err(fault)?;
     let sockets = channel.receive_sockets().map_err(fault)?;
-    let listeners = sockets
+    let sockets = sockets
         .into_iter()
         .map(|(purpose, socket)| (purpose, socket.into()));
-    Ok(Some((Announce(channel), listeners.collect())))
+    Ok(Some(Received {
+        sockets: sockets.collect(),
+        announce: Announce(channel),
+    }))
 }
 
 /// Takes standard input's place as the channel, and leaves emptiness there: whoever reads it later is not to take part.

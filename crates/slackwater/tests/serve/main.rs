@@ -10,6 +10,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod access_log;
 mod clients;
 mod failures;
 mod lifecycle;
@@ -18,3 +19,5 @@ mod proxy;
 mod replicas;
 mod requests;
 mod streaming;
+mod systemd;
+mod upgrade;
