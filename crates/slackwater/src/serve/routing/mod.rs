@@ -7,7 +7,9 @@ mod router;
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::RouteConfig;
-use crate::forward::{Handler, Origin, Refusal, RequestBody, ResponseBody, refuse};
+use crate::forward::{
+    Handler, Origin, Refusal, RequestBody, ResponseBody, prepare_request, refuse,
+};
 use http::{Request, Response, StatusCode};
 use router::Router;
 use std::rc::Rc;
@@ -84,7 +86,7 @@ impl Routing {
 
     async fn answer(
         &self,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         origin: &Origin,
         trace: &Trace,
     ) -> Response<ResponseBody<Box<Flight>>> {
@@ -94,6 +96,10 @@ impl Routing {
                 reason: "no route leads from here to a service",
             });
         };
-        service.handle(request, origin, trace).await
+        trace.route(service.name());
+        if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
+            return refuse(refusal);
+        }
+        service.handle(request, trace).await
     }
 }

@@ -11,8 +11,8 @@ use crate::access_log::Trace;
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{
-    Cause, Deadlines, Failure, Origin, Replica, ReplicaCounts, ReplicaOptions, RequestBody,
-    ResponseBody, Target, answer, prepare_request, refuse,
+    Cause, Deadlines, Failure, Replica, ReplicaCounts, ReplicaOptions, RequestBody, ResponseBody,
+    Target, answer,
 };
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -83,6 +83,16 @@ impl Service {
         Ok((service, view))
     }
 
+    /// What the configuration calls it.
+    pub(super) const fn name(&self) -> &Rc<str> {
+        &self.name
+    }
+
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
+    }
+
     /// Closes connections to replicas that have been idle for too long.
     pub(super) fn sweep(&self) {
         for member in &self.members {
@@ -138,17 +148,13 @@ async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
 }
 
 impl Service {
-    /// The response of the replica that the policy chose, or of another one after that.
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
     pub(super) async fn handle(
         &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
+        request: Box<Request<RequestBody>>,
         trace: &Trace,
     ) -> Response<ResponseBody<Box<Flight>>> {
-        trace.route(&self.name);
-        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
-            return refuse(refusal);
-        }
         let Some(first) = self.pick(Query::first(), trace).await else {
             return answer(None);
         };
