@@ -21,6 +21,7 @@ use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Passed, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use service::WorkerPlace;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -216,12 +217,16 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for listeners in listeners {
+    for (index, listeners) in (0..).zip(listeners) {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
             access_log: outside.access_log.clone(),
             pulse: outside.pulse.clone(),
+            place: WorkerPlace {
+                index,
+                workers: config.workers.get(),
+            },
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };

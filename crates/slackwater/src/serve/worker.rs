@@ -4,9 +4,9 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView};
+use super::service::{Service, ServiceView, WorkerPlace};
 use crate::access_log;
-use crate::config::Config;
+use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
 use crate::supervisor::Pulse;
@@ -34,6 +34,8 @@ pub(super) struct WorkerParts {
     /// `None`: there is none.
     pub(super) access_log: Option<access_log::Switch>,
     pub(super) pulse: Pulse,
+    /// Which of the workers it is.
+    pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -78,12 +80,13 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
     for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines)?;
+        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
         services.push(Rc::new(service));
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
-    let recorder = parts.access_log.as_ref().map(access_log::Switch::recorder);
+    let recorder = parts.access_log.as_ref();
+    let recorder = recorder.map(access_log::Switch::recorder);
     let worker = Worker {
         clients: Clients::new(&settings, &deadlines),
         parts,
@@ -97,7 +100,12 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = config.timeouts.head.min(config.timeouts.idle);
-    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
 }
 

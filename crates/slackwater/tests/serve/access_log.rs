@@ -16,7 +16,8 @@ impl Log {
     }
 
     fn toml(&self, more: &str) -> String {
-        format!("[access_log]\nto = {:?}\nformat = \"json\"\n{more}", self.0)
+        let file = self.0.display();
+        format!("[access_log]\nto = \"{file}\"\nformat = \"json\"\n{more}")
     }
 
     fn text(&self) -> String {
