@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
 };
+use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
 use std::io;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) load: Load,
     pub(super) presence: Presence,
+    pub(super) pulse: Pulse,
     pub(super) counts: Arc<ReplicaCounts>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
@@ -65,6 +67,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
     let swept = Rc::clone(&door);
+    tokio::task::spawn_local(parts.pulse.heart());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
         clients,
