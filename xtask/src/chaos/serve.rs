@@ -87,8 +87,8 @@ impl Serve {
         let _ = writeln!(text, "[admin]\nlisten = \"{}\"", self.admin);
         let _ = writeln!(
             text,
-            "[access_log]\nto = {:?}\nformat = \"json\"",
-            self.access_log
+            "[access_log]\nto = \"{}\"\nformat = \"json\"",
+            self.access_log.display()
         );
         fs::write(&self.file, text).map_err(|error| format!("{}: {error}", self.file.display()))
     }

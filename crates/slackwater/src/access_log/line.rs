@@ -25,7 +25,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     write!(
         to,
         "{} - - [{}] \"{} {}{} {}\" {} {} \"{}\" \"{}\"",
-        Quoted(facts.client),
+        facts.client,
         Date::of(facts.at).common(),
         Quoted(request.method.as_bytes()),
         Quoted(request.path.as_bytes()),
@@ -66,7 +66,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
 fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     let request = facts.request;
     write!(to, "{{\"time\":\"{}\"", Date::of(facts.at).rfc3339())?;
-    write!(to, ",\"client\":\"{}\"", Json(facts.client))?;
+    write!(to, ",\"client\":\"{}\"", facts.client)?;
     write!(to, ",\"listener\":\"{}\"", facts.listener)?;
     optional(to, "host", request.host)?;
     write!(to, ",\"method\":\"{}\"", Json(request.method.as_bytes()))?;
@@ -215,7 +215,7 @@ mod tests {
         Facts {
             request,
             at: UNIX_EPOCH + Duration::from_micros(1_798_761_599_000_042),
-            client: b"10.0.0.9",
+            client: [10, 0, 0, 9].into(),
             listener: "10.0.0.1:80",
             service: "default",
             replica: None,

@@ -6,6 +6,7 @@ use super::sample::Sample;
 use crate::config::{AccessLogFormat, AccessLogSettings};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
 use core::cell::RefCell;
+use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
 use http::{
@@ -68,7 +69,7 @@ impl Recorder {
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,
-        client: &HeaderValue,
+        client: IpAddr,
         listener: &Authority,
     ) -> Trace {
         let headers = request.headers();
@@ -77,7 +78,7 @@ impl Recorder {
             recorder: Rc::clone(self),
             at: SystemTime::now(),
             began: Instant::now(),
-            client: client.clone(),
+            client,
             listener: listener.clone(),
             method: request.method().clone(),
             uri: request.uri().clone(),
@@ -193,7 +194,7 @@ struct Record {
     recorder: Rc<Recorder>,
     at: SystemTime,
     began: Instant,
-    client: HeaderValue,
+    client: IpAddr,
     listener: Authority,
     method: Method,
     uri: Uri,
@@ -245,7 +246,7 @@ impl Drop for Record {
         let facts = Facts {
             request: &request,
             at: self.at,
-            client: self.client.as_bytes(),
+            client: self.client,
             listener: self.listener.as_str(),
             service: self.service.as_deref().unwrap_or("-"),
             replica: self.replica.as_deref(),
@@ -304,7 +305,7 @@ pub(super) struct RequestFacts<'a> {
 pub(super) struct Facts<'a> {
     pub(super) request: &'a RequestFacts<'a>,
     pub(super) at: SystemTime,
-    pub(super) client: &'a [u8],
+    pub(super) client: IpAddr,
     pub(super) listener: &'a str,
     pub(super) service: &'a str,
     pub(super) replica: Option<&'a str>,
@@ -340,8 +341,8 @@ mod tests {
 
     fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
         let request = request.body(()).expect("a request");
-        let client = HeaderValue::from_static("10.0.0.9");
-        recorder.begin(&request, &client, &Authority::from_static("10.0.0.1:80"))
+        let client = IpAddr::from([10, 0, 0, 9]);
+        recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
     }
 
     fn lines(queue: &Queue) -> Vec<serde_json::Value> {

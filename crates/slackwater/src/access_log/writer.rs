@@ -199,8 +199,8 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Request;
     use http::uri::Authority;
-    use http::{HeaderValue, Request};
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -223,8 +223,8 @@ mod tests {
 
     fn record(recorder: &Rc<Recorder>, path: &'static str) {
         let request = Request::get(path).body(()).expect("a request");
-        let client = HeaderValue::from_static("10.0.0.9");
-        drop(recorder.begin(&request, &client, &Authority::from_static("10.0.0.1:80")));
+        let client = core::net::IpAddr::from([10, 0, 0, 9]);
+        drop(recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80")));
     }
 
     fn wait_for(path: &Path, text: &str) {

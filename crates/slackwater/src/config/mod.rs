@@ -8,9 +8,11 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod forwarded;
 mod listeners;
 mod log;
 mod model;
+mod network;
 mod overrides;
 mod policies;
 mod probe;
@@ -24,6 +26,7 @@ mod show;
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,

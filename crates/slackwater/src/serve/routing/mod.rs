@@ -80,7 +80,7 @@ impl Routing {
     fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {
         let recorder = self.recorder.as_ref();
         recorder.map_or_else(Trace::default, |recorder| {
-            recorder.begin(request, &origin.client, &origin.local)
+            recorder.begin(request, origin.client(request.headers()), origin.local())
         })
     }
 
