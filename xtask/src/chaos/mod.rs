@@ -31,8 +31,11 @@ pub(crate) const REPLICA: &str = "chaos-replica";
 /// Runs everything. An error says what could not be done, or how many checks failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
-    say("building slackwater with the profile quick");
-    let slackwater = build_slackwater("quick", &[])?;
+    say(&format!(
+        "building slackwater with the profile {}",
+        options.profile
+    ));
+    let slackwater = build_slackwater(options.profile, &[])?;
     let folder = Folder::new("chaos", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

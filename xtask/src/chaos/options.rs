@@ -13,6 +13,8 @@ pub(super) struct Options {
     pub(super) seconds: u64,
     /// Requests started per second: 10 to 10,000, default half of what the replicas can serve.
     pub(super) rate: u64,
+    /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
+    pub(super) profile: &'static str,
     /// A file for the table, as Markdown.
     pub(super) report: Option<PathBuf>,
 }
@@ -26,13 +28,17 @@ impl Options {
             keep: false,
             seconds: 600,
             rate: super::fleet::CAPACITY / 2,
+            profile: "quick",
             report: None,
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
             match argument {
                 "--keep" => options.keep = true,
-                "--short" => options.seconds = SHORT_SECONDS,
+                "--short" => {
+                    options.seconds = SHORT_SECONDS;
+                    options.profile = "dev";
+                }
                 "--seconds" => options.seconds = number(argument, rest.next(), 20..=86_400)?,
                 "--rate" => options.rate = number(argument, rest.next(), 10..=10_000)?,
                 "--report" => {

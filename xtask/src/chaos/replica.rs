@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub(super) const ROOM: u64 = 2;
 
 /// For one.
-pub(super) const SERVICE_MS: u64 = 5;
+pub(super) const SERVICE_MS: u64 = 10;
 
 const SLOWER: u32 = 10;
 const BODY: &str = "served\n";
@@ -70,8 +70,8 @@ impl Replica {
     async fn carry(&self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut stream = BufReader::new(stream);
-        while let Some(length) = read_head(&mut stream).await? {
-            let mut body = (&mut stream).take(length);
+        while let Some(head) = read_head(&mut stream).await? {
+            let mut body = (&mut stream).take(head.length);
             tokio::io::copy(&mut body, &mut tokio::io::sink()).await?;
             // The semaphore is never closed.
             let place = self.room.acquire().await.ok();
@@ -82,19 +82,31 @@ impl Replica {
             };
             tokio::time::sleep(Duration::from_millis(SERVICE_MS) * slower).await;
             drop(place);
-            let head = format!(
+            let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{BODY}",
                 BODY.len()
             );
-            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(answer.as_bytes()).await?;
+            if head.is_last {
+                break;
+            }
         }
         Ok(())
     }
 }
 
-/// The length of a request's body; `None` at the connection's end.
-async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<u64>> {
-    let mut length = 0;
+/// What matters of a request's head.
+#[derive(Default)]
+struct Head {
+    /// Of the body.
+    length: u64,
+    /// The connection ends with the answer.
+    is_last: bool,
+}
+
+/// The next head; `None` at the connection's end.
+async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Head>> {
+    let mut head = Head::default();
     let mut line = String::new();
     loop {
         line.clear();
@@ -104,9 +116,12 @@ async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<u64>>
         match line.trim_end().split_once(':') {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                 let value = value.trim().parse();
-                length = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+                head.length = value.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
             }
-            None if line.trim_end().is_empty() => return Ok(Some(length)),
+            Some((name, value)) if name.eq_ignore_ascii_case("connection") => {
+                head.is_last = value.trim().eq_ignore_ascii_case("close");
+            }
+            None if line.trim_end().is_empty() => return Ok(Some(head)),
             _ => (),
         }
     }
