@@ -2,7 +2,7 @@
 
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
-use slackwater_core::Quantile;
+use slackwater_core::{Draw, Quantile, SplitMix64};
 use std::hash::RandomState;
 
 /// One worker's choice.
@@ -11,7 +11,7 @@ pub(super) struct Sample {
     /// Of 2^64 draws, as many are written. `None`: all.
     below: Option<u64>,
     always_slower_than: Duration,
-    state: u64,
+    draws: SplitMix64,
 }
 
 impl Sample {
@@ -26,7 +26,7 @@ impl Sample {
             // A share of 1 is 2^64, which does not fit.
             below: u64::try_from(below).ok(),
             always_slower_than,
-            state: seed,
+            draws: SplitMix64::new(seed),
         }
     }
 
@@ -35,15 +35,7 @@ impl Sample {
         let Some(below) = self.below else {
             return true;
         };
-        failed || took >= self.always_slower_than || self.draw() < below
-    }
-
-    /// The generator `SplitMix64`: one addition and a mix of bits.
-    const fn draw(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        failed || took >= self.always_slower_than || self.draws.draw() < below
     }
 }
 

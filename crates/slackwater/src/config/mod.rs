@@ -9,6 +9,7 @@ mod agent;
 mod assemble;
 mod fleet;
 mod forwarded;
+mod health;
 mod listeners;
 mod log;
 mod model;
@@ -27,10 +28,11 @@ mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
+pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

@@ -8,12 +8,13 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AccessLogSettings, AdminSettings, Config, ForwardedSettings, Limits, ListenerConfig,
-    LogSettings, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, RetryMethods, RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    AccessLogSettings, AdminSettings, Config, ForwardedSettings, HealthSettings, Limits,
+    ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::routes::Route;
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -163,6 +164,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             ..RetrySettings::default()
         },
         queue: QueueSettings::default(),
+        health: HealthSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {
@@ -172,10 +174,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],
-        routes: vec![RouteConfig {
-            listeners: Vec::new(),
-            service: 0,
-        }],
+        routes: vec![Route::to(0)],
         forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),

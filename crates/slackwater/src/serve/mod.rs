@@ -13,9 +13,10 @@ mod worker;
 
 use crate::access_log::{AccessLog, Switch};
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, ListenerConfig, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides, ReplicaConfig, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
+use crate::health::{Checked, HealthThread, ServiceChecks};
 use crate::process::{Signals, Wish, Wishes, advice_on_port, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Passed, Program, Upgrade};
@@ -173,6 +174,8 @@ pub(crate) struct Running {
     status: Arc<status::Workers>,
     /// Clones of all sockets, for a successor; none once the drain has begun.
     passed: Arc<Passed>,
+    /// The checks of replicas, and whom they are told to check.
+    checks: Option<(HealthThread, Fleets)>,
     threads: WorkerThreads,
 }
 
@@ -211,10 +214,16 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
             config: Arc::clone(&config),
             views: Vec::new(),
             access_log: outside.access_log.clone(),
+            health: Vec::new(),
         }),
         passed: Arc::new(passed),
+        checks: None,
         threads: WorkerThreads::default(),
     };
+    let (fleets, checks) = checks(&config);
+    let (thread, health) = HealthThread::spawn(checks)
+        .map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))?;
+    running.checks = Some((thread, fleets));
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
     for (index, listeners) in (0..).zip(listeners) {
@@ -223,6 +232,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
             listeners,
             access_log: outside.access_log.clone(),
             pulse: outside.pulse.clone(),
+            health: health.clone(),
             place: WorkerPlace {
                 index,
                 workers: config.workers.get(),
@@ -236,9 +246,33 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
         config,
         views,
         access_log: outside.access_log.clone(),
+        health,
     });
     running.lifecycle.set_serving();
     Ok(running)
+}
+
+/// What each service's checks are told of its fleet, in the order of the configuration.
+type Fleets = Vec<watch::Sender<Vec<Checked>>>;
+
+/// What is to be checked.
+fn checks(config: &Config) -> (Fleets, Vec<ServiceChecks>) {
+    let checks = |service: &ServiceConfig| {
+        let checked = |replica: &ReplicaConfig| Checked {
+            name: replica.name.clone(),
+            address: replica.address,
+        };
+        let fleet = service.replicas.iter().map(checked).collect();
+        let (sender, fleet) = watch::channel(fleet);
+        let checks = ServiceChecks {
+            name: service.name.clone(),
+            settings: service.health.clone(),
+            protocol: service.replica.protocol,
+            fleet,
+        };
+        (sender, checks)
+    };
+    config.services.iter().map(checks).unzip()
 }
 
 impl Running {

@@ -4,11 +4,12 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::access_log;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::health::Health;
 use crate::supervisor::Pulse;
 use core::time::Duration;
 use std::io;
@@ -34,6 +35,8 @@ pub(super) struct WorkerParts {
     /// `None`: there is none.
     pub(super) access_log: Option<access_log::Switch>,
     pub(super) pulse: Pulse,
+    /// Of each service, in the order of the configuration.
+    pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
@@ -79,19 +82,22 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let deadlines = Deadlines::new(shortest_timeout(&config));
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
-    for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
+    let health = core::mem::take(&mut parts.health);
+    for (service, health) in config.services.iter().zip(health) {
+        let (service, view) =
+            Service::start(service, &config.limits, &deadlines, parts.place, health)?;
         services.push(Rc::new(service));
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
     let recorder = parts.access_log.as_ref();
     let recorder = recorder.map(access_log::Switch::recorder);
+    let table = Table::new(&config.routes, services);
     let worker = Worker {
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services), recorder)),
+        routing: Rc::new(Routing::new(table, draw_seed(), recorder)),
         deadlines,
     };
     Ok((worker, WorkerView { services: views }))

@@ -13,6 +13,7 @@
 mod access_log;
 mod clients;
 mod failures;
+mod health;
 mod lifecycle;
 mod memory;
 mod proxy;
@@ -20,6 +21,7 @@ mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod routes;
 mod streaming;
 mod systemd;
 mod upgrade;
