@@ -17,6 +17,7 @@ mod load;
 mod log;
 mod output;
 mod process;
+mod proxy_protocol;
 mod ready;
 mod routes;
 mod serve;

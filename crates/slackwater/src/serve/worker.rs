@@ -8,7 +8,7 @@ use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::access_log;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
 use crate::supervisor::Pulse;
 use core::time::Duration;
@@ -24,6 +24,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerView {
     /// In the order of the configuration.
     pub(super) services: Vec<ServiceView>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 /// What a worker is made of.
@@ -69,6 +71,7 @@ struct Worker {
     listeners: Vec<(usize, TcpListener)>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
+    rules: Rc<Rules>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -93,14 +96,20 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let recorder = parts.access_log.as_ref();
     let recorder = recorder.map(access_log::Switch::recorder);
     let table = Table::new(&config.routes, services);
+    let proxy_headers_refused = Arc::default();
     let worker = Worker {
+        rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
         routing: Rc::new(Routing::new(table, draw_seed(), recorder)),
         deadlines,
     };
-    Ok((worker, WorkerView { services: views }))
+    let view = WorkerView {
+        services: views,
+        proxy_headers_refused,
+    };
+    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -124,7 +133,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
+            rules: self.rules,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
