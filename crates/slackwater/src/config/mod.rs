@@ -11,6 +11,7 @@ mod fleet;
 mod forwarded;
 mod health;
 mod listeners;
+mod log;
 mod model;
 mod network;
 mod overrides;
@@ -29,6 +30,7 @@ mod tests;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
+pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,

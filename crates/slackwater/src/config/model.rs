@@ -5,6 +5,7 @@
 
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
+use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
@@ -38,6 +39,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// The admin server.
     pub(crate) admin: AdminSettings,
+    /// The log.
+    pub(crate) log: LogSettings,
+    /// The access log.
+    pub(crate) access_log: AccessLogSettings,
 }
 
 /// One place where clients connect.

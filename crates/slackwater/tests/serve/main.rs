@@ -10,6 +10,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod access_log;
 mod clients;
 mod failures;
 mod health;
@@ -23,3 +24,5 @@ mod requests;
 mod retries;
 mod routes;
 mod streaming;
+mod systemd;
+mod upgrade;

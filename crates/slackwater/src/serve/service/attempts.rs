@@ -6,6 +6,7 @@
 use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
+use crate::access_log::Trace;
 use crate::forward::{RequestBody, ResponseBody, answer};
 use core::time::Duration;
 use http::{Request, Response};
@@ -18,6 +19,7 @@ type Reply = Response<ResponseBody<Box<Flight>>>;
 /// What all tries of a request share.
 struct Attempts<'s> {
     service: &'s Service,
+    trace: &'s Trace,
     may_repeat: bool,
     began: Instant,
 }
@@ -25,7 +27,11 @@ struct Attempts<'s> {
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
     /// for [`Self::protocol`].
-    pub(in crate::serve) async fn handle(&self, request: Box<Request<RequestBody>>) -> Reply {
+    pub(in crate::serve) async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        trace: &Trace,
+    ) -> Reply {
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter().await {
@@ -33,7 +39,7 @@ impl Service {
                 Err(shed) => return shed.answer(),
             },
         };
-        let mut response = self.attempt(request).await;
+        let mut response = self.attempt(request, trace).await;
         // An answer of our own, or one that is complete, holds no place any more.
         if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
             flight.hold(permit);
@@ -41,10 +47,11 @@ impl Service {
         response
     }
 
-    async fn attempt(&self, mut request: Box<Request<RequestBody>>) -> Reply {
+    async fn attempt(&self, mut request: Box<Request<RequestBody>>, trace: &Trace) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
+            trace,
             may_repeat: self.retries.may_repeat(&request),
             began: Instant::now(),
         };
@@ -57,7 +64,10 @@ impl Service {
         };
         let replica = first.member().id;
         let rules = attempts.rules(1);
-        match first.send(request, attempts.patience(1), rules).await {
+        match first
+            .send(request, attempts.patience(1), rules, trace)
+            .await
+        {
             Ok(response) => response,
             Err(setback) => Box::pin(attempts.go_on(setback, replica)).await,
         }
@@ -125,7 +135,8 @@ impl<'s> Attempts<'s> {
             }
             tried.push(next.member().id);
             next.member().counts().retries.add_one();
-            let sent = next.send(request, self.patience(attempt), self.rules(attempt));
+            let (patience, rules) = (self.patience(attempt), self.rules(attempt));
+            let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => return response,
                 Err(another) => setback = another,
