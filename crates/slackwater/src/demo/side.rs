@@ -10,7 +10,7 @@ use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AdminSettings, Config, ForwardedSettings, HealthSettings, Limits, ListenerConfig,
     ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
-    RetryMethods, RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    RetryMethods, RetrySettings, RouteConfig, ServiceConfig, StickySettings, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -161,6 +161,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         },
         queue: QueueSettings::default(),
         health: HealthSettings::default(),
+        sticky: StickySettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {

@@ -3,8 +3,8 @@
 use super::forwarded;
 use crate::config::{ForwardedSettings, Limits};
 use core::net::{IpAddr, SocketAddr};
-use http::HeaderValue;
 use http::uri::Authority;
+use http::{HeaderMap, HeaderValue};
 use std::rc::Rc;
 
 /// What holds for all clients of a worker.
@@ -66,6 +66,11 @@ impl Origin {
             local,
             listener,
         }
+    }
+
+    /// Whom a request comes from, as far as proxies before us are trusted to say.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> IpAddr {
+        forwarded::client(headers, self)
     }
 
     /// The scheme that the peer's requests came by.

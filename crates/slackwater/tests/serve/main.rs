@@ -20,4 +20,5 @@ mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod sticky;
 mod streaming;

@@ -71,9 +71,10 @@ impl Handler for Routing {
                 reason: "no route leads from here to a service",
             });
         };
+        let client = service.client(request.headers(), origin);
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
-        service.handle(request).await
+        service.handle(request, client).await
     }
 }
