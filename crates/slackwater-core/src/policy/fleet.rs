@@ -17,11 +17,19 @@ struct Standing {
     in_flight: u32,
 }
 
+impl Standing {
+    const fn is_available(&self) -> bool {
+        !self.ejected && !self.draining
+    }
+}
+
 /// The fleet: everyone known (who may be probed) and the part that may be chosen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,
+    /// Of everyone known. What is asked of one replica is all answered from here: with many replicas each table that is
+    /// looked into is a miss of the cache, for each report.
     standings: ReplicaMap<Standing>,
 }
 
@@ -55,12 +63,15 @@ impl Fleet {
         let Some(standing) = self.standings.find_mut(replica) else {
             return false;
         };
+        let before = standing.is_available();
         set(standing);
-        if standing.ejected || standing.draining {
-            self.available.remove(replica)
-        } else {
-            self.available.insert(replica)
+        let after = standing.is_available();
+        if after && !before {
+            self.available.insert(replica);
+        } else if before && !after {
+            self.available.remove(replica);
         }
+        before != after
     }
 
     pub(crate) fn is_draining(&self, replica: ReplicaId) -> bool {
@@ -70,11 +81,13 @@ impl Fleet {
     }
 
     pub(crate) fn knows(&self, replica: ReplicaId) -> bool {
-        self.known.contains(replica)
+        self.standings.find(replica).is_some()
     }
 
     pub(crate) fn is_available(&self, replica: ReplicaId) -> bool {
-        self.available.contains(replica)
+        self.standings
+            .find(replica)
+            .is_some_and(Standing::is_available)
     }
 
     pub(crate) fn known(&self) -> &[ReplicaId] {

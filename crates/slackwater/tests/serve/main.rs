@@ -20,5 +20,6 @@ mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod routes;
 mod sticky;
 mod streaming;
