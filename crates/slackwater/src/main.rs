@@ -16,6 +16,7 @@ mod load;
 mod output;
 mod process;
 mod proxy_protocol;
+mod routes;
 mod serve;
 mod sim;
 mod toml_reader;

@@ -31,7 +31,7 @@ pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
 pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;

@@ -4,6 +4,7 @@
 use super::agent::AgentConfig;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use super::routes::write_routes;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
@@ -36,18 +37,7 @@ impl Config {
         for service in &self.services {
             service.write_toml(to)?;
         }
-        for route in &self.routes {
-            let service = self.services.get(route.service);
-            let service = service.map_or_else(String::new, |service| quoted(&service.name));
-            writeln!(to, "[[routes]]")?;
-            let listeners = route.listeners.iter();
-            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
-            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
-            if !listeners.is_empty() {
-                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
-            }
-            writeln!(to, "service = {service}\n")?;
-        }
+        write_routes(to, self)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)

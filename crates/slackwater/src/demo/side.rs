@@ -10,10 +10,11 @@ use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AdminSettings, Config, ForwardedSettings, HealthSettings, Limits, ListenerConfig,
     ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
-    RetryMethods, RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    RetryMethods, RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::routes::Route;
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -171,10 +172,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],
-        routes: vec![RouteConfig {
-            listeners: Vec::new(),
-            service: 0,
-        }],
+        routes: vec![Route::to(0)],
         forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),

@@ -11,6 +11,7 @@ use super::inbound::Inbound;
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, ClientIo, Session};
+use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use crate::http1::HeadLimits;
 use bytes::Bytes;
@@ -178,7 +179,7 @@ impl Clients {
         {
             return;
         }
-        let inbound = Inbound::new(stream.into(), Bytes::new(), &session);
+        let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
         let Some(Some(speaks_http2)) = session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
         else {
             return;

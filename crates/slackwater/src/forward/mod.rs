@@ -9,7 +9,7 @@
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
 //! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
-//! | where a connection comes from | `origin`, `proxied` |
+//! | where a connection comes from | `origin` |
 //! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
@@ -41,7 +41,6 @@ mod multiplex;
 mod origin;
 mod out;
 mod pool;
-mod proxied;
 mod repeat;
 mod replica_http1;
 mod request_body;
@@ -56,7 +55,7 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, shed};
+pub(crate) use answer::{answer, no_route, own_response, refuse, shed};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, connect, reach};

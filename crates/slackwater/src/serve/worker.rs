@@ -4,7 +4,7 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
@@ -88,13 +88,14 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let table = Table::new(&config.routes, services);
     let proxy_headers_refused = Arc::default();
     let worker = Worker {
         rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
+        routing: Rc::new(Routing::new(table, draw_seed())),
         deadlines,
     };
     let view = WorkerView {

@@ -21,4 +21,5 @@ mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod routes;
 mod streaming;

@@ -168,7 +168,7 @@ fn members(
 }
 
 /// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
-fn draw_seed() -> u64 {
+pub(super) fn draw_seed() -> u64 {
     getrandom::u64().unwrap_or(1)
 }
 
