@@ -9,6 +9,8 @@ mod demo;
 mod descriptors;
 mod fault;
 mod forward;
+mod health;
+mod http1;
 mod json_output;
 mod load;
 mod output;

@@ -1,7 +1,9 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{AdmissionCounts, Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use super::facts::{
+    AdmissionCounts, Facts, HealthFacts, Phase, RequestCounts, ServiceFacts, WorkerFacts,
+};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
+    pub(crate) health: Option<HealthFacts>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
@@ -143,6 +146,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             available: true,
             draining: false,
             silent: false,
+            health: replica.health.clone(),
             note: None,
             in_flight: 0,
             requests: RequestCounts::default(),

@@ -9,6 +9,7 @@ mod agent;
 mod assemble;
 mod fleet;
 mod forwarded;
+mod health;
 mod listeners;
 mod model;
 mod network;
@@ -26,6 +27,7 @@ mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
+pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,

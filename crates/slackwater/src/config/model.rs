@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::forwarded::ForwardedSettings;
+use super::health::HealthSettings;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
@@ -64,6 +65,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// Whether and how replicas are checked.
+    pub(crate) health: HealthSettings,
     /// How many requests there may be at once.
     pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.

@@ -5,6 +5,7 @@
 
 use super::assemble::{read_replica_settings, read_service_timeouts};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
@@ -88,6 +89,7 @@ impl Section<'_> {
         let replica = read_replica_settings(reader, prefix);
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
+        let health = HealthSettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -124,6 +126,7 @@ impl Section<'_> {
             probe: probe.into_settings(),
             retries,
             queue,
+            health,
             timeouts,
         }
     }

@@ -8,9 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, ForwardedSettings, Limits, ListenerConfig, ProbeSettings,
-    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
-    RetrySettings, ServiceConfig, Timeouts,
+    AdminSettings, Config, ForwardedSettings, HealthSettings, Limits, ListenerConfig,
+    ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
+    RetryMethods, RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -161,6 +161,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             ..RetrySettings::default()
         },
         queue: QueueSettings::default(),
+        health: HealthSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {

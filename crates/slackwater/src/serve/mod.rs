@@ -12,9 +12,10 @@ mod status;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, ListenerConfig, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides, ReplicaConfig, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
+use crate::health::{Checked, HealthThread, ServiceChecks};
 use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -111,6 +112,8 @@ pub(crate) struct Running {
     phase: watch::Sender<Phase>,
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
+    /// The checks of replicas, and whom they are told to check.
+    checks: Option<(HealthThread, Fleets)>,
     threads: WorkerThreads,
 }
 
@@ -146,15 +149,22 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         status: Arc::new(status::Workers {
             config: Arc::clone(&config),
             views: Vec::new(),
+            health: Vec::new(),
         }),
+        checks: None,
         threads: WorkerThreads::default(),
     };
+    let (fleets, checks) = checks(&config);
+    let (thread, health) = HealthThread::spawn(checks)
+        .map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))?;
+    running.checks = Some((thread, fleets));
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
     for (index, listeners) in (0..).zip(listeners) {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
+            health: health.clone(),
             place: WorkerPlace {
                 index,
                 workers: config.workers.get(),
@@ -164,9 +174,36 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         };
         views.push(running.spawn(parts)?);
     }
-    running.status = Arc::new(status::Workers { config, views });
+    running.status = Arc::new(status::Workers {
+        config,
+        views,
+        health,
+    });
     running.lifecycle.set_serving();
     Ok(running)
+}
+
+/// What each service's checks are told of its fleet, in the order of the configuration.
+type Fleets = Vec<watch::Sender<Vec<Checked>>>;
+
+/// What is to be checked.
+fn checks(config: &Config) -> (Fleets, Vec<ServiceChecks>) {
+    let checks = |service: &ServiceConfig| {
+        let checked = |replica: &ReplicaConfig| Checked {
+            name: replica.name.clone(),
+            address: replica.address,
+        };
+        let fleet = service.replicas.iter().map(checked).collect();
+        let (sender, fleet) = watch::channel(fleet);
+        let checks = ServiceChecks {
+            name: service.name.clone(),
+            settings: service.health.clone(),
+            protocol: service.replica.protocol,
+            fleet,
+        };
+        (sender, checks)
+    };
+    config.services.iter().map(checks).unzip()
 }
 
 impl Running {

@@ -8,6 +8,7 @@ use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::health::Health;
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -29,6 +30,8 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Of each service, in the order of the configuration.
+    pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
@@ -74,8 +77,10 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let deadlines = Deadlines::new(shortest_timeout(&config));
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
-    for service in &config.services {
-        let (service, view) = Service::start(service, &config.limits, &deadlines, parts.place)?;
+    let health = core::mem::take(&mut parts.health);
+    for (service, health) in config.services.iter().zip(health) {
+        let (service, view) =
+            Service::start(service, &config.limits, &deadlines, parts.place, health)?;
         services.push(Rc::new(service));
         views.push(view);
     }

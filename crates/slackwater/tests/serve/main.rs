@@ -12,6 +12,7 @@
 
 mod clients;
 mod failures;
+mod health;
 mod lifecycle;
 mod memory;
 mod proxy;

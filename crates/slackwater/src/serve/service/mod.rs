@@ -5,6 +5,7 @@
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
 mod attempts;
+mod availability;
 mod counts;
 mod flight;
 mod gate;
@@ -14,6 +15,8 @@ mod retries;
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::health::Health;
+use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::time::Duration;
@@ -28,6 +31,7 @@ use slackwater_tower::client::{
 };
 use std::rc::Rc;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 pub(super) use flight::Flight;
 
@@ -60,6 +64,8 @@ pub(super) struct Service {
     retries: Retries,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
+    /// Takes replicas that are down out of the choice.
+    _availability: Availability,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
 }
@@ -75,6 +81,7 @@ impl Service {
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
         worker: WorkerPlace,
+        health: watch::Receiver<Health>,
     ) -> Result<(Self, ServiceView), Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
         let balancer = Balancer::new(policy, prober::new(&config.probe)?);
@@ -84,6 +91,7 @@ impl Service {
         let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
         let members = members(config, &Rc::new(options), &balancer, deadlines, &counts);
         let members = members.map_err(|error| Fault::usage(error.to_string()))?;
+        let availability = Availability::follow(health, balancer.clone(), members.clone());
         let admission = Arc::<ServiceCounts>::default();
         let gate = Gate::new(&config.queue, worker, &admission);
         let retries = Retries::new(&config.retries, draw_seed(), &admission);
@@ -99,6 +107,7 @@ impl Service {
             gate,
             retries,
             first_byte: config.timeouts.first_byte,
+            _availability: availability,
             _drive: balancer.spawn_drive(),
             balancer,
         };
@@ -149,6 +158,7 @@ fn members(
         Ok(Rc::new(Member {
             id,
             name: replica.name.clone(),
+            address: replica.address,
             replica: Replica::new(Target::Tcp(replica.address), options, deadlines),
             counts: Arc::clone(counts),
             index,
