@@ -24,6 +24,7 @@ mod retries;
 mod routes;
 mod services;
 mod show;
+mod sticky;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,10 @@ pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::{RetryMethods, RetrySettings};
+
+#[cfg(test)]
+pub(crate) use sticky::SameSite;
+pub(crate) use sticky::{StickyBy, StickySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -10,6 +10,7 @@ use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
+use super::sticky::StickySettings;
 use crate::routes::Route;
 use core::fmt;
 use core::net::SocketAddr;
@@ -74,6 +75,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// By what requests that belong together find the same replica.
+    pub(crate) sticky: StickySettings,
     /// Whether and how replicas are checked.
     pub(crate) health: HealthSettings,
     /// How many requests there may be at once.

@@ -69,7 +69,8 @@ impl ServiceConfig {
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
         self.queue.write(to, prefix)?;
-        self.health.write(to, prefix)
+        self.health.write(to, prefix)?;
+        self.sticky.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {

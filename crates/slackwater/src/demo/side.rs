@@ -10,7 +10,8 @@ use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AccessLogSettings, AdminSettings, Config, ForwardedSettings, HealthSettings, Limits,
     ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, StickySettings,
+    Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -165,6 +166,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         },
         queue: QueueSettings::default(),
         health: HealthSettings::default(),
+        sticky: StickySettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {

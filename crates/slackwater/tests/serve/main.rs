@@ -23,6 +23,7 @@ mod replicas;
 mod requests;
 mod retries;
 mod routes;
+mod sticky;
 mod streaming;
 mod systemd;
 mod upgrade;

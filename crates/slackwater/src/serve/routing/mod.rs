@@ -90,6 +90,7 @@ impl Routing {
             return no_route();
         };
         trace.route(service.name());
+        let client = service.client(request.headers(), origin);
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
@@ -101,7 +102,7 @@ impl Routing {
         }
         // Not before: a client must not be able to have them removed as its connection's own.
         forward.request_headers.apply(request.headers_mut());
-        service.handle(request, trace).await
+        service.handle(request, client, trace).await
     }
 
     fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {

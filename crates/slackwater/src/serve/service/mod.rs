@@ -11,18 +11,21 @@ mod flight;
 mod gate;
 mod prober;
 mod retries;
+mod sticky;
 
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::forward::{Deadlines, Origin, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::Health;
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
+use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
 use flight::Member;
 use gate::Gate;
+use http::HeaderMap;
 use retries::Retries;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
@@ -31,6 +34,7 @@ use slackwater_tower::client::{
 };
 use std::rc::Rc;
 use std::sync::Arc;
+use sticky::Sticky;
 use tokio::sync::watch;
 
 pub(super) use flight::Flight;
@@ -63,6 +67,8 @@ pub(super) struct Service {
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
+    /// Absent: each request stands for itself.
+    sticky: Option<Sticky>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -96,6 +102,8 @@ impl Service {
         let admission = Arc::<ServiceCounts>::default();
         let gate = Gate::new(&config.queue, worker, &admission);
         let retries = Retries::new(&config.retries, draw_seed(), &admission);
+        let homes = members.iter().map(|member| (member.id, member.address));
+        let sticky = Sticky::new(&config.sticky, homes);
         let view = ServiceView {
             balancer: balancer.clone(),
             ids: members.iter().map(|member| member.id).collect(),
@@ -108,6 +116,7 @@ impl Service {
             protocol: config.replica.protocol,
             gate,
             retries,
+            sticky,
             first_byte: config.timeouts.first_byte,
             _availability: availability,
             _drive: balancer.spawn_drive(),
@@ -124,6 +133,12 @@ impl Service {
     /// What its replicas speak.
     pub(super) const fn protocol(&self) -> ReplicaProtocol {
         self.protocol
+    }
+
+    /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
+    pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
+        let asks = self.sticky.as_ref().is_some_and(Sticky::is_by_address);
+        asks.then(|| origin.client(headers))
     }
 
     /// Closes connections to replicas that have been idle for too long.
