@@ -108,14 +108,16 @@ impl LoadReport {
     }
 
     /// The report of one of `parts` equal parts of the replica that made this one: a replica of that weight. Each part has
-    /// its share of the queries in flight, rounded by the draw so that the mean holds; latency is that of the whole, and so
-    /// are CPU and query rate, of which only the ratio counts. A replica of one part needs no draw.
+    /// its share of the queries in flight, rounded by the draw so that the mean holds, of the query rate and of the
+    /// capacity; latency and the share of CPU in use are those of the whole. A replica of one part needs no draw.
     #[must_use]
     pub fn of_part(&self, parts: NonZeroU32, draw: &mut dyn Draw) -> Self {
         let mut report = self.clone();
         if parts.get() > 1 {
             let up = below(draw, parts.get());
             report.rif = Rif(self.rif.0.saturating_add(up) / parts);
+            report.query_rate_millis = self.query_rate_millis.map(|rate| rate / parts);
+            report.capacity_millirif = self.capacity_millirif.map(|room| room / parts);
         }
         report
     }

@@ -87,9 +87,15 @@ impl World {
     fn report(&mut self, part: ReplicaId) -> LoadReport {
         let machine = &self.machines[self.parts[&part]];
         let mut report = LoadReport::new(Rif::new(machine.in_flight), machine.latency);
-        report.cpu_millionths = Some(1_000_000 * machine.busy / machine.weight);
-        let seconds = (self.now.as_nanos() / 1_000_000_000).max(1);
-        report.query_rate_millis = u32::try_from(machine.finished * 1000 / seconds).ok();
+        let seconds = self
+            .now
+            .saturating_since(Instant::EPOCH)
+            .as_secs_f64()
+            .max(1e-3);
+        let rate = machine.finished as f64 / seconds;
+        let busy = rate * WORK_MEAN.as_secs_f64() / f64::from(machine.weight);
+        report.cpu_millionths = Some((busy * 1e6) as u32);
+        report.query_rate_millis = Some((rate * 1e3) as u32);
         report.of_part(NonZeroU32::new(machine.weight).unwrap(), &mut self.draw)
     }
 
@@ -250,7 +256,14 @@ fn a_part_has_its_part_of_the_load_in_the_mean() {
             "{rif}/{parts}: {mean}"
         );
     }
-    let whole = LoadReport::new(Rif::new(5), None);
+    let mut whole = LoadReport::new(Rif::new(5), None);
+    whole.query_rate_millis = Some(900);
+    whole.capacity_millirif = Some(6000);
+    whole.cpu_millionths = Some(500_000);
+    let part = whole.of_part(NonZeroU32::new(3).unwrap(), &mut draw);
+    assert_eq!(part.query_rate_millis, Some(300));
+    assert_eq!(part.capacity_millirif, Some(2000));
+    assert_eq!(part.cpu_millionths, Some(500_000), "a share already");
     let no_draw = &mut || -> u64 { unreachable!("a whole needs no draw") };
     assert_eq!(whole.of_part(NonZeroU32::MIN, no_draw), whole);
 }
