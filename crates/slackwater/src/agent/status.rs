@@ -36,7 +36,9 @@ impl StatusSource for AgentStatus {
                 }],
                 workers: self.counts.iter().map(worker).collect(),
             }],
+            proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
+            access_log_lost: None,
         })
         .boxed()
     }

@@ -11,11 +11,13 @@ mod fleet;
 mod forwarded;
 mod health;
 mod listeners;
+mod log;
 mod model;
 mod network;
 mod overrides;
 mod policies;
 mod probe;
+mod proxy_protocol;
 mod queue;
 mod remarks;
 mod retries;
@@ -29,10 +31,12 @@ mod tests;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
+pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
+pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;

@@ -5,10 +5,12 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use crate::access_log;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
+use crate::supervisor::Pulse;
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -22,14 +24,19 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerView {
     /// In the order of the configuration.
     pub(super) services: Vec<ServiceView>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 /// What a worker is made of.
 #[derive(Debug)]
 pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
-    /// In the order of the configuration.
-    pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Each with its place in the configuration.
+    pub(super) listeners: Vec<(usize, std::net::TcpListener)>,
+    /// `None`: there is none.
+    pub(super) access_log: Option<access_log::Switch>,
+    pub(super) pulse: Pulse,
     /// Of each service, in the order of the configuration.
     pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
@@ -61,9 +68,10 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Faul
 
 struct Worker {
     parts: WorkerParts,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(usize, TcpListener)>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
+    rules: Rc<Rules>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -71,7 +79,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let config = Arc::clone(&parts.config);
     let listeners = core::mem::take(&mut parts.listeners)
         .into_iter()
-        .map(TcpListener::from_std)
+        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()
         .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
     let deadlines = Deadlines::new(shortest_timeout(&config));
@@ -85,15 +93,23 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let recorder = parts.access_log.as_ref();
+    let recorder = recorder.map(access_log::Switch::recorder);
     let table = Table::new(&config.routes, services);
+    let proxy_headers_refused = Arc::default();
     let worker = Worker {
+        rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(table, draw_seed())),
+        routing: Rc::new(Routing::new(table, draw_seed(), recorder)),
         deadlines,
     };
-    Ok((worker, WorkerView { services: views }))
+    let view = WorkerView {
+        services: views,
+        proxy_headers_refused,
+    };
+    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -111,12 +127,13 @@ fn shortest_timeout(config: &Config) -> Duration {
 impl Worker {
     async fn serve(self) {
         let (deadlines, routing) = (Rc::clone(&self.deadlines), Rc::clone(&self.routing));
+        tokio::task::spawn_local(self.parts.pulse.heart());
         tokio::task::spawn_local(async move { deadlines.run(|| routing.sweep()).await });
 
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
+            rules: self.rules,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

@@ -10,12 +10,14 @@
     reason = "tests fail by panicking"
 )]
 
+mod access_log;
 mod clients;
 mod failures;
 mod health;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod proxy_protocol;
 mod queue;
 mod replicas;
 mod requests;
@@ -23,3 +25,5 @@ mod retries;
 mod routes;
 mod sticky;
 mod streaming;
+mod systemd;
+mod upgrade;

@@ -6,6 +6,7 @@
 use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
+use crate::access_log::Trace;
 use crate::forward::{RequestBody, ResponseBody, answer};
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -20,6 +21,7 @@ type Reply = Response<ResponseBody<Box<Flight>>>;
 /// What all tries of a request share.
 struct Attempts<'s> {
     service: &'s Service,
+    trace: &'s Trace,
     /// Who gave the response that is passed on.
     served: &'s Cell<Option<ReplicaId>>,
     may_repeat: bool,
@@ -34,6 +36,7 @@ impl Service {
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
+        trace: &Trace,
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
@@ -44,7 +47,7 @@ impl Service {
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let mut response = self.attempt(request, pinned, &served).await;
+        let mut response = self.attempt(request, pinned, &served, trace).await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
@@ -60,10 +63,12 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
+        trace: &Trace,
     ) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
+            trace,
             served,
             may_repeat: self.retries.may_repeat(&request),
             began: Instant::now(),
@@ -78,7 +83,10 @@ impl Service {
         };
         let replica = first.member().id;
         let rules = attempts.rules(1);
-        match first.send(request, attempts.patience(1), rules).await {
+        match first
+            .send(request, attempts.patience(1), rules, trace)
+            .await
+        {
             Ok(response) => {
                 served.set(Some(replica));
                 response
@@ -149,7 +157,8 @@ impl<'s> Attempts<'s> {
             }
             tried.push(next.member().id);
             next.member().counts().retries.add_one();
-            let sent = next.send(request, self.patience(attempt), self.rules(attempt));
+            let (patience, rules) = (self.patience(attempt), self.rules(attempt));
+            let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {
                     self.served.set(tried.last().copied());

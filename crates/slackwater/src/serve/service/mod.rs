@@ -59,6 +59,7 @@ pub(super) struct WorkerPlace {
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
+    name: Rc<str>,
     balancer: Balancer,
     /// By `id`, lowest first, which is also the order of the configuration.
     members: Vec<Rc<Member>>,
@@ -110,6 +111,7 @@ impl Service {
             admission,
         };
         let service = Self {
+            name: config.name.as_str().into(),
             members,
             protocol: config.replica.protocol,
             gate,
@@ -121,6 +123,11 @@ impl Service {
             balancer,
         };
         Ok((service, view))
+    }
+
+    /// What the configuration calls it.
+    pub(super) const fn name(&self) -> &Rc<str> {
+        &self.name
     }
 
     /// What its replicas speak.
