@@ -6,11 +6,13 @@ use core::time::Duration;
 use std::process::Command;
 
 const STEP: &str = "Chromium";
-const RUN_MAX: Duration = Duration::from_secs(60);
-const EXPECTED: &str = "done: protocol h2; in parallel 50; sent 100000; part 206 234; events; websocket hello";
+const RUN_MAX: Duration = Duration::from_mins(1);
+const EXPECTED: &str =
+    "done: protocol h2; in parallel 50; sent 100000; part 206 234; events; websocket hello";
 
 pub(super) fn run(site: &Site<'_>, report: &mut Report) {
-    const WHAT: &str = "a page: HTTP/2, 50 requests at once, an upload, a range, events, a WebSocket";
+    const WHAT: &str =
+        "a page: HTTP/2, 50 requests at once, an upload, a range, events, a WebSocket";
     let chromium = match site.tools.get("chromium") {
         Ok(chromium) => chromium,
         Err(why) => return report.add(STEP, WHAT, Outcome::NotRun(why)),

@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 const STEP: &str = "curl";
-const RUN_MAX: Duration = Duration::from_secs(60);
+const RUN_MAX: Duration = Duration::from_mins(1);
 
 /// What it is called, curl's flags for it, whether it is encrypted, and what `curl` calls its version.
 const PROTOCOLS: [(&str, &str, bool, &str); 5] = [

@@ -11,7 +11,7 @@ use std::fs;
 use std::process::Command;
 
 const STEP: &str = "h2spec";
-const RUN_MAX: Duration = Duration::from_secs(300);
+const RUN_MAX: Duration = Duration::from_mins(5);
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// What fails at a plain listener, by the test's title, and why. Nothing may fail over TLS.

@@ -28,12 +28,11 @@ use tools::Tools;
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tools = Tools::find()?;
-    let slackwater = match &options.slackwater {
-        Some(file) => file.clone(),
-        None => {
-            say("building slackwater with the profile quick");
-            build_slackwater("quick", &[])?
-        }
+    let slackwater = if let Some(file) = &options.slackwater {
+        file.clone()
+    } else {
+        say("building slackwater with the profile quick");
+        build_slackwater("quick", &[])?
     };
     let folder = Folder::new("conformance", options.keep)?;
     let processes = Processes::new(&folder.path)?;

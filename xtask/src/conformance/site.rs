@@ -32,7 +32,8 @@ pub(super) struct Site<'a> {
     pub(super) grpc_server: SocketAddr,
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    _running: Vec<Process>,
+    /// Ends with this.
+    running: Vec<Process>,
 }
 
 impl<'a> Site<'a> {
@@ -64,7 +65,7 @@ impl<'a> Site<'a> {
             grpc_server,
             certificate: folder.join("certificate.pem"),
             key: folder.join("key.pem"),
-            _running: Vec::new(),
+            running: Vec::new(),
         };
         site.make_certificate()?;
         let file = folder.join("serve.toml");
@@ -74,7 +75,7 @@ impl<'a> Site<'a> {
             let mut command = Command::new(server);
             command.args(["-port", &grpc_server.port().to_string()]);
             let process = processes.start("interop-server", &mut command)?;
-            site._running.push(process);
+            site.running.push(process);
         }
         let mut command = Command::new(slackwater);
         command.arg("serve").arg("--config").arg(&file);
@@ -85,7 +86,7 @@ impl<'a> Site<'a> {
                 .ok()
                 .filter(|it| it.status == 200))
         })?;
-        site._running.push(serve);
+        site.running.push(serve);
         Ok(site)
     }
 
