@@ -121,7 +121,7 @@ fn summary_of_agent(config: &AgentConfig) -> String {
         "  agent before {} over {}, workers {}, listening at {listen}\n  \
          probes by udp{signed} at {probes}, by http at {}\n  {}\n",
         config.to,
-        config.replica.protocol.as_str(),
+        (config.replica.protocol).as_str(config.replica.tls.is_some()),
         config.workers,
         config.probe_path,
         admin(&config.admin),
@@ -156,7 +156,7 @@ fn summary_of_serve(config: &Config) -> String {
         listen.join(", "),
         config.replicas.len(),
         plural(config.replicas.len()),
-        config.replica.protocol.as_str(),
+        (config.replica.protocol).as_str(config.replica.tls.is_some()),
         names.join(", "),
         where_probes_go(config),
     );

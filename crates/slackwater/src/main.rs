@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod serve;
 mod sim;
+mod tls;
 mod toml_reader;
 mod worker_threads;
 

@@ -14,6 +14,7 @@ use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
+use crate::tls::{Secrets, Server};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -80,7 +81,12 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             tracing::error!(%error, "probes are no longer answered by UDP");
         });
     }
-    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence)?;
+    let mut secrets = Secrets::default();
+    let tls = (config.tls.as_ref())
+        .map(|tls| secrets.follow_server(&tls.server, "tls"))
+        .transpose()?;
+    let _watcher = secrets.watch()?;
+    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, tls.as_ref())?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
@@ -153,6 +159,7 @@ impl Workers {
         listeners: Vec<Vec<TcpListener>>,
         load: &Load,
         presence: &Presence,
+        tls: Option<&watch::Receiver<Server>>,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -167,6 +174,7 @@ impl Workers {
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
+                tls: tls.cloned(),
                 load: load.clone(),
                 presence: presence.clone(),
                 counts,

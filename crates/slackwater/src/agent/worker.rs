@@ -6,8 +6,10 @@ use super::presence::Presence;
 use crate::config::AgentConfig;
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
+    ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
+    ReplicaOptions,
 };
+use crate::tls::{Handshakes, Server};
 use slackwater_tower::server::Load;
 use std::io;
 use std::rc::Rc;
@@ -21,6 +23,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// What they serve TLS by; `None`: they are plain.
+    pub(super) tls: Option<watch::Receiver<Server>>,
     pub(super) load: Load,
     pub(super) presence: Presence,
     pub(super) counts: Arc<ReplicaCounts>,
@@ -40,6 +44,20 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
         .build_local(LocalOptions::default())
         .map_err(fault)?;
     runtime.block_on(serve(parts)).map_err(fault)
+}
+
+/// For one listener.
+fn handshakes(
+    config: &AgentConfig,
+    server: Option<&watch::Receiver<Server>>,
+) -> Option<Rc<Handshakes>> {
+    let (tls, server) = config.tls.as_ref().zip(server)?;
+    Some(Rc::new(Handshakes::new(
+        server.clone(),
+        tls.handshakes_max as usize,
+        tls.pass_client_certificate,
+        Arc::default(),
+    )))
 }
 
 async fn serve(parts: WorkerParts) -> io::Result<()> {
@@ -62,7 +80,11 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         probe_path: config.probe_path.as_str().into(),
         counts: parts.counts,
     });
-    let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
+    let settings = ClientSettings {
+        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        ..ClientSettings::new(timeouts, &config.limits)
+    };
+    let clients = Clients::new(&settings, &deadlines);
     let swept = Rc::clone(&door);
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
@@ -72,6 +94,10 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         phase: parts.phase,
         drain: timeouts.drain,
     };
-    intake.serve(listeners).await;
+    let listeners = listeners.into_iter().map(|listener| Listening {
+        listener,
+        handshakes: handshakes(config, parts.tls.as_ref()),
+    });
+    intake.serve(listeners.collect()).await;
     Ok(())
 }

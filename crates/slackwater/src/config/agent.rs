@@ -11,6 +11,7 @@ use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
+use super::tls::{ListenerTls, read_listener_tls};
 use crate::forward::Target;
 use crate::toml_reader::values::{nonzero, text, within};
 use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
@@ -31,6 +32,8 @@ const SOCKET_PATH_BYTES_MAX: usize = 103;
 pub(crate) struct AgentConfig {
     /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
     pub(crate) listen: Vec<SocketAddr>,
+    /// TLS at all of them; `None`: clients connect without.
+    pub(crate) tls: Option<ListenerTls>,
     /// The server.
     pub(crate) to: Target,
     /// Threads that carry requests: 1 to 1,024, default 1.
@@ -195,7 +198,9 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref);
-    let replica = read_replica_settings(reader_ref);
+    let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
+    let tls = read_listener_tls(reader_ref, "tls", &mut remarks);
+    let replica = read_replica_settings(reader_ref, &mut remarks);
     let check = 50 * MS..=60_000 * MS;
     let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
     let age = MS..=Duration::from_hours(1);
@@ -209,7 +214,6 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
     note_collisions(reader_ref, &listeners, admin.as_ref(), &[]);
 
-    let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
     if let Some((address, said)) = &admin {
         remarks.extend(exposed_admin(*address, said.as_ref()));
     }
@@ -221,6 +225,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
         Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
                 listen: listeners.into_iter().map(|(address, _)| address).collect(),
+                tls,
                 to,
                 workers,
                 replica,

@@ -6,11 +6,12 @@ use super::model::{
 };
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
+use super::tls::{read_listener_tls, read_replica_tls};
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
     bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
 };
-use crate::toml_reader::{Mistakes, Reader, Setting};
+use crate::toml_reader::{Mistakes, Reader, Remark, Setting};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
@@ -30,7 +31,9 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let probe = ProbeSection::read(reader_ref);
     let mut policies = PolicySections::read(reader_ref);
     let replicas = read_replicas(reader_ref, probe.port.value);
-    let replica = read_replica_settings(reader_ref);
+    let mut remarks = Vec::new();
+    let tls = read_listener_tls(reader_ref, "tls", &mut remarks);
+    let replica = read_replica_settings(reader_ref, &mut remarks);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
@@ -44,7 +47,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     }
     let policy_settings = policies.settings(reader_ref);
 
-    let mut remarks = remarks::unread(reader_ref, policy.value.name, &policies);
+    remarks.extend(remarks::unread(reader_ref, policy.value.name, &policies));
     remarks.extend(probe.remarks());
     let may_be_local = reads(policy.value.name, "prequal");
     if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
@@ -63,6 +66,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
 
     let config = Config {
         listen: listeners.into_iter().map(|(address, _)| address).collect(),
+        tls,
         workers,
         policy: policy.value,
         policy_settings,
@@ -122,13 +126,34 @@ fn note_blind(
     }
 }
 
-pub(super) fn read_replica_settings(reader: &mut Reader<'_>) -> ReplicaSettings {
-    let protocol = reader.setting("replica.protocol", ReplicaProtocol::Http1, "", |value| {
-        one_of(value, &ReplicaProtocol::NAMES)
+pub(super) fn read_replica_settings(
+    reader: &mut Reader<'_>,
+    remarks: &mut Vec<Remark>,
+) -> ReplicaSettings {
+    // Of HTTP/2 over TLS and without, each has its name, so that nobody leaves TLS out by mistake.
+    const NAMES: [(&str, (ReplicaProtocol, Option<bool>)); 3] = [
+        ("http1", (ReplicaProtocol::Http1, None)),
+        ("h2c", (ReplicaProtocol::H2c, Some(false))),
+        ("h2", (ReplicaProtocol::H2c, Some(true))),
+    ];
+    let protocol = reader.setting("replica.protocol", NAMES[0].1, "", |value| {
+        one_of(value, &NAMES)
     });
+    let (protocol, needs_tls) = (protocol.value, protocol.said);
+    let has_tls = reader.has_section("replica.tls");
+    if let ((_, Some(wanted)), Some(said)) = (protocol, needs_tls)
+        && wanted != has_tls
+    {
+        reader.add_mistake(said.mistake(if wanted {
+            "found \"h2\", which is HTTP/2 over TLS, without a section [replica.tls]; expected that, or \"h2c\""
+        } else {
+            "found \"h2c\", which is HTTP/2 without TLS, beside a section [replica.tls]; expected \"h2\""
+        }));
+    }
     ReplicaSettings {
-        protocol: protocol.value,
+        protocol: protocol.0,
         idle_connections_max: count(reader, "replica.idle_connections_max", 64, 0..=65_536),
+        tls: read_replica_tls(reader, "replica.tls", remarks),
     }
 }
 
@@ -137,6 +162,11 @@ pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
     let mut span = |field, default, range| timeout(reader, field, default, &range);
     Timeouts {
         connect: span("timeouts.connect", default.connect, MS..=MS * 60_000),
+        handshake: span(
+            "timeouts.handshake",
+            default.handshake,
+            MS..=Duration::from_hours(1),
+        ),
         head: span("timeouts.head", default.head, MS..=Duration::from_hours(1)),
         first_byte: span("timeouts.first_byte", default.first_byte, MS..=DAY),
         idle: span("timeouts.idle", default.idle, MS..=DAY),

@@ -16,6 +16,7 @@ mod remarks;
 mod show;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use model::{
@@ -24,6 +25,7 @@ pub(crate) use model::{
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
+pub(crate) use tls::ListenerTls;
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -3,7 +3,9 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::ListenerTls;
 use super::policies::{has_probes, reads};
+use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 pub(crate) struct Config {
     /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
     pub(crate) listen: Vec<SocketAddr>,
+    /// TLS at all of them; `None`: clients connect without.
+    pub(crate) tls: Option<ListenerTls>,
     /// Threads that carry requests, each with its own policy: 1 to 1,024, default one for each core.
     pub(crate) workers: NonZeroU16,
     /// Who chooses; default `prequal`.
@@ -71,6 +75,8 @@ pub(crate) struct ReplicaSettings {
     /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
     /// each request has a connection of its own. HTTP/1.1 only.
     pub(crate) idle_connections_max: u32,
+    /// TLS to replicas; `None`: without.
+    pub(crate) tls: Option<ClientTls>,
 }
 
 /// What replicas speak.
@@ -78,19 +84,25 @@ pub(crate) struct ReplicaSettings {
 pub(crate) enum ReplicaProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS, known in advance.
+    /// HTTP/2: without TLS known in advance, with TLS agreed on.
     H2c,
 }
 
 impl ReplicaProtocol {
-    pub(super) const NAMES: [(&'static str, Self); 2] =
-        [("http1", Self::Http1), ("h2c", Self::H2c)];
-
     /// Its name in the configuration.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self, has_tls: bool) -> &'static str {
         match self {
             Self::Http1 => "http1",
+            Self::H2c if has_tls => "h2",
             Self::H2c => "h2c",
+        }
+    }
+
+    /// What TLS is to agree on.
+    pub(crate) const fn alpn(self) -> HttpVersion {
+        match self {
+            Self::Http1 => HttpVersion::Http1,
+            Self::H2c => HttpVersion::Http2,
         }
     }
 }
@@ -168,8 +180,10 @@ impl fmt::Debug for ProbeKey {
 /// How long anything may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// To a connection to a replica: 1 ms to 1 minute, default 1 s.
+    /// To a connection to a replica, its TLS handshake included: 1 ms to 1 minute, default 1 s.
     pub(crate) connect: Duration,
+    /// From a client's connection to the end of its TLS handshake: 1 ms to 1 hour, default 10 s.
+    pub(crate) handshake: Duration,
     /// From a client's first byte to the end of its request's head: 1 ms to 1 hour, default 10 s.
     pub(crate) head: Duration,
     /// From a request's dispatch to the head of the replica's response: 1 ms to 24 hours, default 60 s.
@@ -186,6 +200,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(1),
+            handshake: Duration::from_secs(10),
             head: Duration::from_secs(10),
             first_byte: Duration::from_mins(1),
             idle: Duration::from_mins(1),

@@ -150,13 +150,13 @@ fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(unix)]
-fn readable_by_all(file: &Path) -> bool {
+pub(super) fn readable_by_all(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 #[cfg(not(unix))]
-fn readable_by_all(_file: &Path) -> bool {
+pub(super) fn readable_by_all(_file: &Path) -> bool {
     false
 }
 

@@ -1,9 +1,11 @@
 //! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
+use super::ListenerTls;
 use super::agent::AgentConfig;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
 use super::policies::write_sections;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
@@ -28,6 +30,9 @@ impl Config {
             writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
         }
         writeln!(to, "]\n")?;
+        if let Some(tls) = &self.tls {
+            tls.write_toml(to, "tls")?;
+        }
         write_replica(to, &self.replica)?;
         self.write_probe(to)?;
         write_sections(to, &self.policy_settings)?;
@@ -43,7 +48,7 @@ impl Config {
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
         if let Some(file) = &self.probe.key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)
     }
@@ -67,6 +72,9 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        if let Some(tls) = &self.tls {
+            tls.write_toml(to, "tls")?;
+        }
         write_replica(to, &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
@@ -74,7 +82,7 @@ impl AgentConfig {
         }
         writeln!(to, "path = {}", quoted(&self.probe_path))?;
         if let Some(file) = &self.probe_key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
@@ -83,17 +91,69 @@ impl AgentConfig {
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn key_file(file: &Path) -> String {
+fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }
 
 fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
+    let protocol = replica.protocol.as_str(replica.tls.is_some());
     let fields: [(&str, &dyn Display); 2] = [
-        ("protocol", &quoted(replica.protocol.as_str())),
+        ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, "replica", &fields)
+    write_section(to, "replica", &fields)?;
+    (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, "replica.tls", tls))
+}
+
+impl ListenerTls {
+    fn write_toml(&self, to: &mut String, section: &str) -> fmt::Result {
+        let Self {
+            server,
+            pass_client_certificate,
+            handshakes_max,
+        } = self;
+        let protocols = server.protocols.iter();
+        let protocols: Vec<_> = protocols
+            .map(|protocol| quoted(protocol.as_str()))
+            .collect();
+        writeln!(to, "[{section}]\ncertificates = [")?;
+        for files in &server.certificates {
+            let (certificate, key) = (file_name(&files.certificate), file_name(&files.key));
+            writeln!(to, "  {{ certificate = {certificate}, key = {key} }},")?;
+        }
+        writeln!(to, "]")?;
+        if let Some((clients, required)) = server.clients.as_ref().zip(self.client_certificates()) {
+            writeln!(to, "client_ca = {}", file_name(&clients.ca))?;
+            writeln!(to, "client_certificates = {}", quoted(required))?;
+            writeln!(to, "pass_client_certificate = {pass_client_certificate}")?;
+        }
+        writeln!(to, "version_min = {}", quoted(server.version_min.as_str()))?;
+        writeln!(to, "protocols = [{}]", protocols.join(", "))?;
+        writeln!(to, "tickets = {}", server.resumption.tickets)?;
+        writeln!(to, "sessions_max = {}", server.resumption.sessions_max)?;
+        writeln!(to, "handshakes_max = {handshakes_max}\n")
+    }
+}
+
+fn write_replica_tls(to: &mut String, section: &str, tls: &ClientTls) -> fmt::Result {
+    writeln!(to, "[{section}]")?;
+    if let Some(ca) = &tls.ca {
+        writeln!(to, "ca = {}", file_name(ca))?;
+    }
+    if let Some(name) = &tls.server_name {
+        writeln!(to, "server_name = {}", quoted(name.to_str()))?;
+    }
+    if let Some(files) = &tls.identity {
+        writeln!(to, "certificate = {}", file_name(&files.certificate))?;
+        writeln!(to, "key = {}", file_name(&files.key))?;
+    }
+    let verify = if tls.verify {
+        "true".to_owned()
+    } else {
+        quoted("insecure")
+    };
+    writeln!(to, "verify = {verify}\n")
 }
 
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
@@ -104,8 +164,9 @@ fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
     let span = |span| quoted(show_duration(span));
-    let timeouts: [(&str, &dyn Display); 5] = [
+    let timeouts: [(&str, &dyn Display); 6] = [
         ("connect", &span(t.connect)),
+        ("handshake", &span(t.handshake)),
         ("head", &span(t.head)),
         ("first_byte", &span(t.first_byte)),
         ("idle", &span(t.idle)),

@@ -134,6 +134,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         probe_address: addresses.probes,
     };
     Config {
+        tls: None,
         listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
         workers: NonZeroU16::MIN,
         policy,
@@ -142,6 +143,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         replica: ReplicaSettings {
             protocol: ReplicaProtocol::Http1,
             idle_connections_max: IDLE_CONNECTIONS_MAX,
+            tls: None,
         },
         probe: ProbeSettings {
             transport: ProbeTransport::Udp,

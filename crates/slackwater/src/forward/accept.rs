@@ -4,6 +4,7 @@
 //! the drain is over, and cuts off the rest.
 
 use super::client::{Clients, Handler, Phase};
+use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
@@ -22,6 +23,14 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 /// After an accept failed for lack of something, mostly file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A listener, and what it does with connections before they carry requests.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    /// TLS; `None`: connections are plain.
+    pub(crate) handshakes: Option<Rc<Handshakes>>,
+}
+
 /// Takes connections from listeners for one worker.
 #[derive(Debug)]
 pub(crate) struct Intake<H> {
@@ -36,8 +45,13 @@ pub(crate) struct Intake<H> {
 
 impl<H: Handler> Intake<H> {
     /// Serves until the phase, and then the last connection, ends.
-    pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
-        join_all(listeners.into_iter().map(|listener| self.accept(listener))).await;
+    pub(crate) async fn serve(self, listeners: Vec<Listening>) {
+        join_all(
+            listeners
+                .into_iter()
+                .map(|listening| self.accept(listening)),
+        )
+        .await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -59,7 +73,11 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, listener: TcpListener) {
+    async fn accept(&self, listening: Listening) {
+        let Listening {
+            listener,
+            handshakes,
+        } = listening;
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
@@ -85,13 +103,13 @@ impl<H: Handler> Intake<H> {
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), &local);
+            self.take(accepted, permit.ok(), &local, handshakes.as_ref());
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), &local);
+            self.take(accepted, Some(permit), &local, handshakes.as_ref());
         }
     }
 
@@ -100,12 +118,15 @@ impl<H: Handler> Intake<H> {
         (stream, peer): (TcpStream, SocketAddr),
         permit: Option<OwnedSemaphorePermit>,
         local: &Authority,
+        handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let local = local.clone();
+        let (local, handshakes) = (local.clone(), handshakes.cloned());
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            clients.carry(stream, peer, local, handler).await;
+            clients
+                .carry(stream, peer, local, handshakes, handler)
+                .await;
         });
     }
 

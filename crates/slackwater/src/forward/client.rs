@@ -5,11 +5,13 @@
 
 use super::LocalExecutor;
 use super::body::{RequestBody, ResponseBody, Watch};
+use super::client_cert;
 use super::deadline::Deadlines;
 use super::hygiene::Origin;
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
+use crate::tls::{Handshakes, HttpVersion};
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::net::SocketAddr;
@@ -50,6 +52,8 @@ pub(crate) trait Handler: 'static {
 pub(crate) struct ClientSettings {
     /// For which a connection may carry nothing.
     pub(crate) idle: Duration,
+    /// From a connection's beginning to the end of its TLS handshake.
+    pub(crate) handshake: Duration,
     /// From the first byte of a head to its last.
     pub(crate) head: Duration,
     /// For which a connection with requests may move no byte in either direction.
@@ -60,6 +64,8 @@ pub(crate) struct ClientSettings {
     pub(crate) head_bytes_max: u32,
     /// Fields of a request's head, at most.
     pub(crate) head_fields_max: u32,
+    /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell them.
+    pub(crate) tells_certificates: bool,
 }
 
 impl ClientSettings {
@@ -67,11 +73,13 @@ impl ClientSettings {
     pub(crate) fn new(timeouts: &Timeouts, limits: &Limits) -> Self {
         Self {
             idle: timeouts.idle,
+            handshake: timeouts.handshake,
             head: timeouts.head,
             stall: STALL_MAX,
             streams_max: limits.streams_max,
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
+            tells_certificates: false,
         }
     }
 }
@@ -97,8 +105,10 @@ pub(crate) struct Clients {
     open: Cell<usize>,
     all_gone: Notify,
     pub(super) idle_ticks: u64,
+    pub(super) handshake_ticks: u64,
     pub(super) head_ticks: u64,
     pub(super) stall_ticks: u64,
+    tells_certificates: bool,
 }
 
 impl Clients {
@@ -126,8 +136,10 @@ impl Clients {
             open: Cell::new(0),
             all_gone: Notify::new(),
             idle_ticks: deadlines.ticks(settings.idle),
+            handshake_ticks: deadlines.ticks(settings.handshake),
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
+            tells_certificates: settings.tells_certificates,
         })
     }
 
@@ -169,18 +181,39 @@ impl Clients {
         stream: TcpStream,
         peer: SocketAddr,
         local: Authority,
+        handshakes: Option<Rc<Handshakes>>,
         handler: Rc<H>,
     ) {
         let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
             return;
         };
         let session = Rc::new(Session::new(self));
-        let Some(Ok(http2)) = session.carry_start(&stream).await else {
-            return;
+        let mut origin = Origin {
+            client,
+            local,
+            is_tls: handshakes.is_some(),
+            certificate: None,
         };
-        let origin = Rc::new(Origin { client, local });
-        let answer = |request: Request<Incoming>| {
+        let (stream, http2) = if let Some(handshakes) = handshakes {
+            let Some(secured) = session.carry_handshake(&handshakes, stream).await else {
+                return;
+            };
+            origin.certificate = secured.certificate;
+            // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
+            let http2 = secured.protocol == HttpVersion::Http2;
+            (Stream::Tls(secured.stream), http2)
+        } else {
+            let Some(Ok(http2)) = session.carry_start(&stream).await else {
+                return;
+            };
+            (Stream::Tcp(stream), http2)
+        };
+        let origin = Rc::new(origin);
+        let answer = |mut request: Request<Incoming>| {
             let busy = Busy::new(&session);
+            if self.tells_certificates {
+                client_cert::state(request.headers_mut(), origin.certificate.as_ref());
+            }
             let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
             async move {
@@ -190,7 +223,7 @@ impl Clients {
             }
         };
         let io = ClientIo {
-            stream: TokioIo::new(Stream::Tcp(stream)),
+            stream: TokioIo::new(stream),
             session: Rc::clone(&session),
         };
         if http2 {

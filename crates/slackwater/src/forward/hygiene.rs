@@ -48,6 +48,11 @@ pub(crate) struct Origin {
     pub(crate) client: HeaderValue,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
+    /// Whether it came by TLS.
+    #[expect(dead_code, reason = "for the fields that tell replicas")]
+    pub(crate) is_tls: bool,
+    /// The certificate that the client has proved to be its own, as `Client-Cert` has it, where replicas are told.
+    pub(crate) certificate: Option<HeaderValue>,
 }
 
 /// Makes a client's request fit for a replica.

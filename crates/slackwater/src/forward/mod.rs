@@ -7,7 +7,7 @@
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
-//! | what may pass from head to head | `hygiene`, `via` |
+//! | what may pass from head to head | `hygiene`, `via`, `client_cert` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
@@ -20,6 +20,7 @@ mod accept;
 mod answer;
 mod body;
 mod client;
+mod client_cert;
 mod connect;
 mod counts;
 mod deadline;
@@ -35,12 +36,12 @@ mod spare;
 mod stream;
 mod via;
 
-pub(crate) use accept::Intake;
+pub(crate) use accept::{Intake, Listening};
 pub(crate) use answer::{answer, refuse};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
-pub(crate) use counts::ReplicaCounts;
+pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions};
 pub(crate) use failure::{Cause, Failure};

@@ -7,6 +7,7 @@
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
 use super::stream::Stream;
+use crate::tls::{Handshakes, Secured};
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -66,6 +67,22 @@ impl Session {
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
         }
+    }
+
+    /// Waits until the handshake is done; `None` if it failed, or took too long.
+    pub(super) async fn carry_handshake(
+        &self,
+        handshakes: &Handshakes,
+        stream: TcpStream,
+    ) -> Option<Secured> {
+        self.deadline.arm(self.clients.handshake_ticks);
+        // A client that has begun when the drain begins may end its handshake; it has no way to know.
+        let secured = self
+            .carry(pin!(handshakes.accept(stream)), |_| ())
+            .await
+            .flatten();
+        self.deadline.arm(self.clients.idle_ticks);
+        secured
     }
 
     /// Waits until it is known which protocol the client speaks.

@@ -14,6 +14,7 @@ use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
+use crate::tls::{Secrets, Watcher};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -107,6 +108,7 @@ pub(crate) struct Running {
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
     threads: WorkerThreads,
+    _secrets: Option<Watcher>,
 }
 
 /// Starts the proxy: when this returns, it takes connections.
@@ -133,6 +135,10 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             mine.push(listener);
         }
     }
+    let mut secrets = Secrets::default();
+    let tls = (config.tls.as_ref())
+        .map(|tls| secrets.follow_server(&tls.server, "tls"))
+        .transpose()?;
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running = Running {
         addresses,
@@ -143,6 +149,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             views: Vec::new(),
         }),
         threads: WorkerThreads::default(),
+        _secrets: secrets.watch()?,
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
@@ -150,6 +157,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
+            tls: tls.clone(),
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };

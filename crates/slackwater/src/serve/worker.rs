@@ -7,8 +7,9 @@ use super::balancing::Balancing;
 use crate::config::{Config, ProbeTransport};
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Phase, ReplicaCounts, ReplicaOptions,
+    ClientSettings, Clients, Deadlines, Intake, Listening, Phase, ReplicaCounts, ReplicaOptions,
 };
+use crate::tls::{Handshakes, Server};
 use slackwater_core::ReplicaId;
 use slackwater_tower::client::{
     Balancer, HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
@@ -34,6 +35,8 @@ pub(super) struct WorkerView {
 pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// What they serve TLS by; `None`: they are plain.
+    pub(super) tls: Option<watch::Receiver<Server>>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -97,11 +100,12 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         ids: balancing.ids(),
         counts,
     };
+    let settings = ClientSettings {
+        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        ..ClientSettings::new(&config.timeouts, &config.limits)
+    };
     let worker = Worker {
-        clients: Clients::new(
-            &ClientSettings::new(&config.timeouts, &config.limits),
-            &deadlines,
-        ),
+        clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
         balancer,
@@ -138,6 +142,17 @@ fn prober(config: &Config) -> Result<Box<dyn Prober>, Fault> {
     }
 }
 
+/// For one listener.
+fn handshakes(config: &Config, server: Option<&watch::Receiver<Server>>) -> Option<Rc<Handshakes>> {
+    let (tls, server) = config.tls.as_ref().zip(server)?;
+    Some(Rc::new(Handshakes::new(
+        server.clone(),
+        tls.handshakes_max as usize,
+        tls.pass_client_certificate,
+        Arc::default(),
+    )))
+}
+
 impl Worker {
     async fn serve(self) {
         let _drive = self.balancer.spawn_drive();
@@ -151,6 +166,11 @@ impl Worker {
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
         };
-        intake.serve(self.listeners).await;
+        let config = &self.parts.config;
+        let listeners = self.listeners.into_iter().map(|listener| Listening {
+            listener,
+            handshakes: handshakes(config, self.parts.tls.as_ref()),
+        });
+        intake.serve(listeners.collect()).await;
     }
 }

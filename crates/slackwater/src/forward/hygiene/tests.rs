@@ -6,6 +6,8 @@ use ReplicaProtocol::{H2c, Http1};
 
 fn origin() -> Origin {
     Origin {
+        is_tls: false,
+        certificate: None,
         client: HeaderValue::from_static("192.0.2.7"),
         local: Authority::from_static("198.51.100.1:8080"),
     }
