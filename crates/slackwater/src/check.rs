@@ -5,7 +5,7 @@
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
 use crate::config::{
-    AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig,
+    AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig, ServiceConfig,
 };
 use crate::fault::Fault;
 use crate::output::print;
@@ -137,54 +137,67 @@ fn admin(settings: &AdminSettings) -> String {
 
 fn summary_of_serve(config: &Config) -> String {
     let mut text = String::new();
-    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
-    let names: Vec<_> = (config.replicas.iter().take(NAMED_MAX))
+    let listen: Vec<_> = (config.listeners.iter())
+        .map(|listener| listener.address.to_string())
+        .collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "  workers {}, listening at {}",
+        config.workers,
+        listen.join(", ")
+    );
+    for service in &config.services {
+        let _ = writeln!(text, "{}", summary_of_service(service));
+    }
+    let _ = writeln!(text, "  {}", admin(&config.admin));
+    text
+}
+
+fn summary_of_service(service: &ServiceConfig) -> String {
+    let names: Vec<_> = (service.replicas.iter().take(NAMED_MAX))
         .map(|replica| replica.name.as_str())
         .collect();
-    let more = config.replicas.len().saturating_sub(NAMED_MAX);
+    let more = service.replicas.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 {
         format!(" and {more} more")
     } else {
         String::new()
     };
-    let (policy, workers) = (config.policy.name, config.workers);
-    let admin = admin(&config.admin);
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "  policy {policy}, workers {workers}, listening at {}\n  {} replica{} over {}: {}{more}\n  {}\n  {admin}",
-        listen.join(", "),
-        config.replicas.len(),
-        plural(config.replicas.len()),
-        (config.replica.protocol).as_str(config.replica.tls.is_some()),
+    format!(
+        "  service {}: policy {}, {} replica{} over {}: {}{more}\n    {}",
+        service.name,
+        service.policy.name,
+        service.replicas.len(),
+        plural(service.replicas.len()),
+        (service.replica.protocol).as_str(service.replica.tls.is_some()),
         names.join(", "),
-        where_probes_go(config),
-    );
-    text
+        where_probes_go(service),
+    )
 }
 
-fn where_probes_go(config: &Config) -> String {
-    let carrier = match config.probe.transport {
-        _ if !config.sends_probes() => return why_no_probes(config),
-        ProbeTransport::Udp if config.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => format!("http (GET {})", config.probe.path),
+fn where_probes_go(service: &ServiceConfig) -> String {
+    let carrier = match service.probe.transport {
+        _ if !service.sends_probes() => return why_no_probes(service),
+        ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
+        ProbeTransport::Http => format!("http (GET {})", service.probe.path),
         other => other.as_str().to_owned(),
     };
     let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;
-    let target = match config.probe.port {
-        _ if config.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
+    let target = match service.probe.port {
+        _ if service.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
         Some(port) => format!("port {port} of each replica that names no place of its own"),
         None => "the places that the replicas name, else their own addresses and ports".to_owned(),
     };
     format!("probes by {carrier} to {target}")
 }
 
-fn why_no_probes(config: &Config) -> String {
-    let policy = config.policy.name;
+fn why_no_probes(service: &ServiceConfig) -> String {
+    let policy = service.policy.name;
     let blind =
         |setting| format!("no probes: {setting}, so each worker goes by what it sees itself");
-    match config.probe.transport {
-        _ if !config.policy_probes() => {
+    match service.probe.transport {
+        _ if !service.policy_probes() => {
             format!("no probes: policy {policy} sends none")
         }
         ProbeTransport::None => blind("probe.transport is \"none\""),

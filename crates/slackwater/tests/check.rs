@@ -128,9 +128,9 @@ fn a_summary_says_who_chooses_whom_and_where_probes_go() {
     assert_eq!(
         shown,
         "good/everything.toml: ok
-  policy prequal, workers 3, listening at 127.0.0.1:8080, [::1]:8080
-  5 replicas over h2c: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
-  probes by udp, signed, to port 9100 of each replica that names no place of its own
+  workers 3, listening at 127.0.0.1:8080, [::1]:8080
+  service default: policy prequal, 5 replicas over h2c: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
+    probes by udp, signed, to port 9100 of each replica that names no place of its own
   status and metrics at http://127.0.0.1:9901/
 "
     );

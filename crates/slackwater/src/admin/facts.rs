@@ -22,14 +22,23 @@ pub(crate) trait StatusSource: Send + Sync + 'static {
 pub(crate) struct Facts {
     /// The sub-command: `serve`, `agent` or `demo`.
     pub(crate) role: &'static str,
+    /// The fleets, in the order of the configuration.
+    pub(crate) services: Vec<ServiceFacts>,
+    /// What the process answers to probes itself; `None` unless it stands before a replica.
+    pub(crate) own_load: Option<LoadReport>,
+}
+
+/// One fleet, and who chooses from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceFacts {
+    /// What the configuration calls it.
+    pub(crate) name: String,
     /// The policy's name; `none` where there is nothing to choose.
     pub(crate) policy: &'static str,
     /// The fleet, in the order of the configuration.
     pub(crate) replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
     pub(crate) workers: Vec<WorkerFacts>,
-    /// What the process answers to probes itself; `None` unless it stands before a replica.
-    pub(crate) own_load: Option<LoadReport>,
 }
 
 /// Who a replica is.
@@ -43,7 +52,7 @@ pub(crate) struct ReplicaFacts {
     pub(crate) probe_address: Option<String>,
 }
 
-/// What one worker knows. The two lists follow the order of [`Facts::replicas`]; a missing end counts as unknown.
+/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
     /// What its policy calls each replica.

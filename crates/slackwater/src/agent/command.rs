@@ -14,7 +14,7 @@ use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
-use crate::tls::{Secrets, Server};
+use crate::tls::{Client, Secrets, Server, Watcher};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -70,7 +70,9 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let load = Load::builder().tracker(tracker).build();
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
-    let connect = async || reach(&config.to, config.timeouts.connect).await;
+    let (tls, _certificates) = Tls::read(&config)?;
+    let target = worker::target(&config, tls.client.as_ref());
+    let connect = async || reach(&target, config.timeouts.connect).await;
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
@@ -81,12 +83,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             tracing::error!(%error, "probes are no longer answered by UDP");
         });
     }
-    let mut secrets = Secrets::default();
-    let tls = (config.tls.as_ref())
-        .map(|tls| secrets.follow_server(&tls.server, "tls"))
-        .transpose()?;
-    let _watcher = secrets.watch()?;
-    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, tls.as_ref())?;
+    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, &tls)?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
@@ -146,6 +143,26 @@ fn serve_admin(
     Ok(thread)
 }
 
+/// What TLS is spoken by; `None` where it is not spoken.
+struct Tls {
+    server: Option<watch::Receiver<Server>>,
+    client: Option<watch::Receiver<Client>>,
+}
+
+impl Tls {
+    /// Reads what is configured, and follows its files as long as the watcher is there.
+    fn read(config: &AgentConfig) -> Result<(Self, Option<Watcher>), Fault> {
+        let mut secrets = Secrets::default();
+        let server = (config.tls.as_ref())
+            .map(|tls| secrets.follow_server(&tls.server, "tls"))
+            .transpose()?;
+        let client = (config.replica.tls.as_ref())
+            .map(|tls| secrets.follow_client(tls, "replica.tls"))
+            .transpose()?;
+        Ok((Self { server, client }, secrets.watch()?))
+    }
+}
+
 /// The threads that carry requests.
 struct Workers {
     phase: watch::Sender<Phase>,
@@ -159,7 +176,7 @@ impl Workers {
         listeners: Vec<Vec<TcpListener>>,
         load: &Load,
         presence: &Presence,
-        tls: Option<&watch::Receiver<Server>>,
+        tls: &Tls,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -174,7 +191,8 @@ impl Workers {
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
-                tls: tls.cloned(),
+                tls: tls.server.clone(),
+                to_tls: tls.client.clone(),
                 load: load.clone(),
                 presence: presence.clone(),
                 counts,

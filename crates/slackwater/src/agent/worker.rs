@@ -7,9 +7,9 @@ use crate::config::AgentConfig;
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
-    ReplicaOptions,
+    ReplicaOptions, Target,
 };
-use crate::tls::{Handshakes, Server};
+use crate::tls::{Client, Connector, Handshakes, Server};
 use slackwater_tower::server::Load;
 use std::io;
 use std::rc::Rc;
@@ -25,6 +25,8 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     /// What they serve TLS by; `None`: they are plain.
     pub(super) tls: Option<watch::Receiver<Server>>,
+    /// What the server is spoken to by, likewise.
+    pub(super) to_tls: Option<watch::Receiver<Client>>,
     pub(super) load: Load,
     pub(super) presence: Presence,
     pub(super) counts: Arc<ReplicaCounts>,
@@ -60,6 +62,14 @@ fn handshakes(
     )))
 }
 
+/// The server, and what is spoken there: TLS under the name that its certificate is to be for.
+pub(super) fn target(config: &AgentConfig, tls: Option<&watch::Receiver<Client>>) -> Target {
+    let protocol = config.replica.protocol.alpn();
+    let connector = (tls.cloned().zip(config.to_name.clone()))
+        .map(|(client, name)| Connector::new(client, name, protocol));
+    Target::new(config.to.clone(), connector)
+}
+
 async fn serve(parts: WorkerParts) -> io::Result<()> {
     let config = &parts.config;
     let listeners = (parts.listeners.into_iter())
@@ -72,7 +82,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         may_be_agent: false,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
-    let server = Replica::new(config.to.clone(), &options, &deadlines);
+    let server = Replica::new(target(config, parts.to_tls.as_ref()), &options, &deadlines);
     let door = Rc::new(Door {
         server,
         presence: parts.presence,

@@ -6,18 +6,20 @@
 
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
-use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
+use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
 use super::tls::{ListenerTls, read_listener_tls};
-use crate::forward::Target;
+use crate::forward::ReplicaAddress;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{nonzero, text, within};
 use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
+use rustls::pki_types::ServerName;
 use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
 
@@ -35,7 +37,9 @@ pub(crate) struct AgentConfig {
     /// TLS at all of them; `None`: clients connect without.
     pub(crate) tls: Option<ListenerTls>,
     /// The server.
-    pub(crate) to: Target,
+    pub(crate) to: ReplicaAddress,
+    /// The name that the server's certificate must be for. `None` for a Unix socket, which carries no TLS.
+    pub(crate) to_name: Option<ServerName<'static>>,
     /// Threads that carry requests: 1 to 1,024, default 1.
     pub(crate) workers: NonZeroU16,
     /// How to speak to the server.
@@ -193,14 +197,14 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     const UNSAID: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let reader_ref = &mut reader;
     let listeners = read_listen(reader_ref);
-    let to = read_to(reader_ref, &listeners);
     let workers = read_workers(reader_ref);
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
-    let (probe_key, key_remark) = read_key_file(reader_ref);
+    let (probe_key, key_remark) = read_key_file(reader_ref, "");
     let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
     let tls = read_listener_tls(reader_ref, "tls", &mut remarks);
-    let replica = read_replica_settings(reader_ref, &mut remarks);
+    let replica = read_replica_settings(reader_ref, "", &mut remarks);
+    let to = read_to(reader_ref, &listeners, replica.tls.as_ref());
     let check = 50 * MS..=60_000 * MS;
     let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
     let age = MS..=Duration::from_hours(1);
@@ -212,7 +216,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
     let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
-    note_collisions(reader_ref, &listeners, admin.as_ref(), &[]);
+    note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
     if let Some((address, said)) = &admin {
         remarks.extend(exposed_admin(*address, said.as_ref()));
@@ -222,11 +226,12 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let (_, mistakes) = reader.finish();
     let (probe_key, probe_key_file) = probe_key.value.unzip();
     match to {
-        Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
+        Some((to, to_name)) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
                 listen: listeners.into_iter().map(|(address, _)| address).collect(),
                 tls,
                 to,
+                to_name,
                 workers,
                 replica,
                 probe_listen,
@@ -271,16 +276,24 @@ fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> O
 }
 
 /// The key `to`; `None` after a mistake.
-fn read_to(reader: &mut Reader<'_>, listeners: &[Listener]) -> Option<Target> {
+fn read_to(
+    reader: &mut Reader<'_>,
+    listeners: &[Listener],
+    tls: Option<&ClientTls>,
+) -> Option<(ReplicaAddress, Option<ServerName<'static>>)> {
     let Some(item) = reader.take("to") else {
         let expected = format!("the server: {TO_EXPECTED}");
         reader.add_missing("to", "--to", &expected);
         return None;
     };
-    reader.note(parse_to(&item, listeners))
+    reader.note(parse_to(&item, listeners, tls))
 }
 
-fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> {
+fn parse_to(
+    item: &Item<'_>,
+    listeners: &[Listener],
+    tls: Option<&ClientTls>,
+) -> Result<(ReplicaAddress, Option<ServerName<'static>>), Mistake> {
     let written = item.read(|value| text(value, TO_EXPECTED), TO_EXPECTED)?;
     let wrong = |why: &str| item.mistake(format!("found {written:?}, {why}"));
     if let Some(path) = written.strip_prefix("unix:") {
@@ -288,15 +301,17 @@ fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> 
             _ if !path.starts_with('/') => Err(wrong(
                 "expected an absolute path, as in \"unix:/run/app.sock\"",
             )),
-            1..=SOCKET_PATH_BYTES_MAX => Ok(Target::Unix(PathBuf::from(path))),
+            _ if tls.is_some() => Err(wrong(
+                "a Unix socket, which carries no TLS; expected no section [replica.tls]",
+            )),
+            1..=SOCKET_PATH_BYTES_MAX => Ok((ReplicaAddress::Unix(PathBuf::from(path)), None)),
             _ => Err(wrong(&format!(
                 "expected a path of at most {SOCKET_PATH_BYTES_MAX} bytes, as sockets need"
             ))),
         };
     }
-    let addresses = Address::parse(written)
-        .and_then(|address| address.resolve())
-        .map_err(|why| wrong(&why))?;
+    let host = Address::parse(written).map_err(|why| wrong(&why))?;
+    let addresses = host.resolve().map_err(|why| wrong(&why))?;
     let &[address] = addresses.as_slice() else {
         return Err(wrong(&format!(
             "which has {} addresses, expected one server",
@@ -309,7 +324,9 @@ fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> 
     if (listeners.iter()).any(|(listen, _)| loops_back(*listen, address)) {
         return Err(wrong("which is where the agent itself listens"));
     }
-    Ok(Target::Tcp(address))
+    let name = tls.and_then(|tls| tls.server_name.clone());
+    let name = name.or_else(|| host.server_name());
+    Ok((ReplicaAddress::Tcp(address), name))
 }
 
 fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {

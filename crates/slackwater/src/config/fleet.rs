@@ -2,16 +2,18 @@
 //! addresses can have against each other.
 
 use super::address::{Address, loops_back, normal, overlap, unreachable};
+use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::ReplicaConfig;
+use super::tls::parse_server_name;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
+use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// The most addresses to listen at.
-const LISTEN_MAX: usize = 64;
 /// The most replicas, after host names have become addresses.
 const REPLICAS_MAX: usize = 65_536;
 
@@ -42,17 +44,29 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
         let Some(address) = reader.note(listen_address(&item)) else {
             continue;
         };
-        match listeners.iter().find(|(other, _)| overlap(*other, address)) {
-            Some((other, _)) if *other == address => reader.add_mistake(item.mistake(format!(
-                "{address} is given twice, expected each address once"
-            ))),
-            Some((other, _)) => reader.add_mistake(item.mistake(format!(
-                "{address} is taken by {other}, expected each address once"
-            ))),
-            None => listeners.push((address, Some(item.said))),
-        }
+        reader.note(add_listener(&mut listeners, address, &item));
     }
     listeners
+}
+
+/// Adds an address to listen at, unless another one takes what is sent there.
+pub(super) fn add_listener(
+    listeners: &mut Vec<Listener>,
+    address: SocketAddr,
+    item: &Item<'_>,
+) -> Result<(), Mistake> {
+    match listeners.iter().find(|(other, _)| overlap(*other, address)) {
+        Some((other, _)) if *other == address => Err(item.mistake(format!(
+            "{address} is given twice, expected each address once"
+        ))),
+        Some((other, _)) => Err(item.mistake(format!(
+            "{address} is taken by {other}, expected each address once"
+        ))),
+        None => {
+            listeners.push((address, Some(item.said.clone())));
+            Ok(())
+        }
+    }
 }
 
 /// The key `admin.listen`; `None` where it says "none".
@@ -87,6 +101,7 @@ struct Entry {
     written: String,
     address: Address,
     probe: Option<ProbePlace>,
+    server_name: Option<ServerName<'static>>,
 }
 
 /// Where a replica's own `probe` sends probes.
@@ -96,25 +111,32 @@ enum ProbePlace {
     Port(NonZeroU16),
 }
 
-/// The key `replicas`: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
+/// The key `replicas` of the service that `prefix` names: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
 pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
+    prefix: &str,
     probe_port: Option<NonZeroU16>,
+    tls: Option<&ClientTls>,
 ) -> Vec<(ReplicaConfig, Said)> {
     const EXPECTED: &str = "a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
-    let Some(items) = reader.take_list("replicas") else {
-        reader.add_missing("replicas", "--replicas", EXPECTED);
+    let field = format!("{prefix}replicas");
+    let Some(items) = reader.take_list(&field) else {
+        if prefix.is_empty() {
+            reader.add_missing(&field, "--replicas", EXPECTED);
+        } else {
+            reader.add_missing_key(&field, EXPECTED);
+        }
         return Vec::new();
     };
     if items.is_empty()
-        && let Some(said) = reader.said_section("replicas")
+        && let Some(said) = reader.said_section(&field)
     {
         reader.add_mistake(said.mistake(format!("found no replica, expected {EXPECTED}")));
     }
     let mut fleet = Fleet::default();
     for item in items {
         let entry = read_entry(reader, &item);
-        let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port)));
+        let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port, tls)));
         for (replica, said) in resolved.unwrap_or_default() {
             if let Err(mistake) = fleet.add(replica, said) {
                 reader.add_mistake(mistake);
@@ -166,11 +188,12 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 written: written.to_string(),
                 address,
                 probe: None,
+                server_name: None,
             })
         }
         DeValue::Table(_) => {
-            let [at, probe] =
-                ["address", "probe"].map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let [at, probe, name] = ["address", "probe", "server_name"]
+                .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
             let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
@@ -178,11 +201,13 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
+            let server_name = name.and_then(|name| reader.note(name.read(parse_server_name, "")));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
+                server_name,
             })
         }
         other => {
@@ -220,7 +245,11 @@ fn probe_place(item: &Item<'_>) -> Result<ProbePlace, Mistake> {
 fn resolve(
     entry: &Entry,
     probe_port: Option<NonZeroU16>,
+    tls: Option<&ClientTls>,
 ) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
+    let server_name = (entry.server_name.clone())
+        .or_else(|| tls.and_then(|tls| tls.server_name.clone()))
+        .or_else(|| entry.address.server_name());
     let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
     let probe_address = match &entry.probe {
         Some(ProbePlace::Address(address, said)) => {
@@ -244,6 +273,7 @@ fn resolve(
                 entry.written.clone()
             },
             address,
+            server_name: server_name.clone().unwrap_or_else(|| address.ip().into()),
             probe_address: probe_address.unwrap_or(own),
         }
     };
@@ -263,12 +293,11 @@ fn resolve_one(address: &Address, said: &Said, written: &str) -> Result<Vec<Sock
     }
 }
 
-/// Notes what the listeners, the admin server and the replicas have against each other.
-pub(super) fn note_collisions(
+/// Notes what the listeners and the admin server have against each other.
+pub(super) fn note_admin_collision(
     reader: &mut Reader<'_>,
     listeners: &[Listener],
     admin: Option<&Listener>,
-    replicas: &[(ReplicaConfig, Said)],
 ) {
     for (address, said) in listeners {
         if let Some((admin_address, admin_said)) = admin
@@ -280,6 +309,15 @@ pub(super) fn note_collisions(
             )));
         }
     }
+}
+
+/// Notes replicas that are this process itself.
+pub(super) fn note_loops(
+    reader: &mut Reader<'_>,
+    listeners: &[Listener],
+    admin: Option<&Listener>,
+    replicas: &[(ReplicaConfig, Said)],
+) {
     for (replica, said) in replicas {
         let own = listeners.iter().chain(admin);
         for (address, _) in own.filter(|(address, _)| loops_back(*address, replica.address)) {

@@ -8,11 +8,14 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod listeners;
 mod model;
 mod overrides;
 mod policies;
 mod probe;
 mod remarks;
+mod routes;
+mod services;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -20,8 +23,8 @@ mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

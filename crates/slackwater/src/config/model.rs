@@ -11,18 +11,45 @@ use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::uri::PathAndQuery;
+use rustls::pki_types::ServerName;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
 use std::path::PathBuf;
 
 /// A valid configuration of `slackwater serve`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
-    pub(crate) listen: Vec<SocketAddr>,
-    /// TLS at all of them; `None`: clients connect without.
-    pub(crate) tls: Option<ListenerTls>,
-    /// Threads that carry requests, each with its own policy: 1 to 1,024, default one for each core.
+    /// Where clients connect: 1 to 64, no address twice.
+    pub(crate) listeners: Vec<ListenerConfig>,
+    /// Threads that carry requests, each with its own policies: 1 to 1,024, default one for each core.
     pub(crate) workers: NonZeroU16,
+    /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
+    pub(crate) services: Vec<ServiceConfig>,
+    /// Which service a request is for: the first that matches decides. At least one.
+    pub(crate) routes: Vec<RouteConfig>,
+    /// How long anything may take that is no service's own.
+    pub(crate) timeouts: Timeouts,
+    /// How much of anything there may be.
+    pub(crate) limits: Limits,
+    /// The admin server.
+    pub(crate) admin: AdminSettings,
+}
+
+/// One place where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerConfig {
+    /// What routes and the log call it: the address as it was written unless told otherwise.
+    pub(crate) name: String,
+    /// Port 0 lets the system choose.
+    pub(crate) address: SocketAddr,
+    /// `None`: clients connect without TLS.
+    pub(crate) tls: Option<ListenerTls>,
+}
+
+/// A fleet, and who chooses from it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceConfig {
+    /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
+    pub(crate) name: String,
     /// Who chooses; default `prequal`.
     pub(crate) policy: &'static PolicyEntry,
     /// What [`PolicyEntry::build`] takes.
@@ -33,15 +60,20 @@ pub(crate) struct Config {
     pub(crate) replica: ReplicaSettings,
     /// How to ask replicas for their load.
     pub(crate) probe: ProbeSettings,
-    /// How long anything may take.
+    /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
     pub(crate) timeouts: Timeouts,
-    /// How much of anything there may be.
-    pub(crate) limits: Limits,
-    /// The admin server.
-    pub(crate) admin: AdminSettings,
 }
 
-impl Config {
+/// Which requests go where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteConfig {
+    /// Places in [`Config::listeners`]: of those that came in there. None: of all.
+    pub(crate) listeners: Vec<usize>,
+    /// Its place in [`Config::services`].
+    pub(crate) service: usize,
+}
+
+impl ServiceConfig {
     /// Whether the policy asks replicas for their load at all.
     pub(crate) fn policy_probes(&self) -> bool {
         has_probes(self.policy.name)
@@ -63,6 +95,9 @@ pub(crate) struct ReplicaConfig {
     pub(crate) name: String,
     /// Where its requests go.
     pub(crate) address: SocketAddr,
+    /// The name that its certificate must be for: its own, or else the service's, or else the host as it was written.
+    /// Means nothing without TLS.
+    pub(crate) server_name: ServerName<'static>,
     /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
     pub(crate) probe_address: SocketAddr,
 }

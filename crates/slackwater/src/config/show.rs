@@ -1,9 +1,9 @@
-//! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
+//! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
 use super::ListenerTls;
 use super::agent::AgentConfig;
-use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
+use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
@@ -20,29 +20,71 @@ impl Config {
     }
 
     fn write_toml(&self, to: &mut String) -> fmt::Result {
-        let listen: Vec<_> = self.listen.iter().map(quoted).collect();
-        writeln!(to, "listen = [{}]", listen.join(", "))?;
-        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(to, "workers = {}\n", self.workers)?;
+        for listener in &self.listeners {
+            writeln!(to, "[[listeners]]")?;
+            let address = listener.address.to_string();
+            if listener.name != address {
+                writeln!(to, "name = {}", quoted(&listener.name))?;
+            }
+            writeln!(to, "address = {}\n", quoted(address))?;
+            if let Some(tls) = &listener.tls {
+                tls.write_toml(to, "listeners.tls")?;
+            }
+        }
+        for service in &self.services {
+            service.write_toml(to)?;
+        }
+        for route in &self.routes {
+            let service = self.services.get(route.service);
+            let service = service.map_or_else(String::new, |service| quoted(&service.name));
+            writeln!(to, "[[routes]]")?;
+            let listeners = route.listeners.iter();
+            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
+            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
+            if !listeners.is_empty() {
+                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
+            }
+            writeln!(to, "service = {service}\n")?;
+        }
+        write_bounds(to, &self.timeouts, &self.limits)?;
+        write_admin(to, &self.admin)
+    }
+}
+
+impl ServiceConfig {
+    fn write_toml(&self, to: &mut String) -> fmt::Result {
+        let prefix = &format!("services.{}.", self.name);
+        writeln!(to, "[services.{}]", self.name)?;
         writeln!(to, "policy = {}", quoted(self.policy.name))?;
         writeln!(to, "replicas = [")?;
         for replica in &self.replicas {
             let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
-            writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
+            write!(to, "  {{ address = {address}, probe = {probe}")?;
+            if self.replica.tls.is_some() {
+                write!(
+                    to,
+                    ", server_name = {}",
+                    quoted(replica.server_name.to_str())
+                )?;
+            }
+            writeln!(to, " }},")?;
         }
         writeln!(to, "]\n")?;
-        if let Some(tls) = &self.tls {
-            tls.write_toml(to, "tls")?;
-        }
-        write_replica(to, &self.replica)?;
-        self.write_probe(to)?;
-        write_sections(to, &self.policy_settings)?;
-        write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_replica(to, prefix, &self.replica)?;
+        self.write_probe(to, prefix)?;
+        write_sections(to, prefix, &self.policy_settings)?;
+        let span = |span| quoted(show_duration(span));
+        let timeouts: [(&str, &dyn Display); 2] = [
+            ("connect", &span(self.timeouts.connect)),
+            ("first_byte", &span(self.timeouts.first_byte)),
+        ];
+        write_section(to, &format!("{prefix}timeouts"), &timeouts)
     }
 
-    fn write_probe(&self, to: &mut String) -> fmt::Result {
+    fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
         let transport = quoted(self.probe.transport.as_str());
-        writeln!(to, "[probe]\ntransport = {transport}")?;
+        writeln!(to, "[{prefix}probe]\ntransport = {transport}")?;
         if let Some(port) = self.probe.port {
             writeln!(to, "port = {port}")?;
         }
@@ -75,7 +117,7 @@ impl AgentConfig {
         if let Some(tls) = &self.tls {
             tls.write_toml(to, "tls")?;
         }
-        write_replica(to, &self.replica)?;
+        write_replica(to, "", &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
             writeln!(to, "listen = {}", quoted(address))?;
@@ -96,14 +138,15 @@ fn file_name(file: &Path) -> String {
     quoted(file.display())
 }
 
-fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
+fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let protocol = replica.protocol.as_str(replica.tls.is_some());
     let fields: [(&str, &dyn Display); 2] = [
         ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, "replica", &fields)?;
-    (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, "replica.tls", tls))
+    write_section(to, &format!("{prefix}replica"), &fields)?;
+    let section = format!("{prefix}replica.tls");
+    (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))
 }
 
 impl ListenerTls {

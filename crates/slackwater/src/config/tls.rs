@@ -6,8 +6,8 @@
 use super::assemble::count;
 use super::probe::readable_by_all;
 use crate::tls::{
-    ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption,
-    ServerTls, TlsVersion, read_roots, system_roots,
+    ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
+    TlsVersion, read_roots, system_roots,
 };
 use crate::toml_reader::values::{Unfit, boolean, found, one_of, text};
 use crate::toml_reader::{Item, Place, Reader, Remark, Said, Severity};
@@ -322,7 +322,7 @@ fn parse_verify(value: &DeValue<'_>) -> Result<bool, Unfit> {
     }
 }
 
-fn parse_server_name(value: &DeValue<'_>) -> Result<ServerName<'static>, Unfit> {
+pub(super) fn parse_server_name(value: &DeValue<'_>) -> Result<ServerName<'static>, Unfit> {
     const EXPECTED: &str = "a host name such as \"replica.internal\", or an address";
     let written = text(value, EXPECTED)?;
     ServerName::try_from(written.to_owned())

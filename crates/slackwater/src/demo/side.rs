@@ -8,8 +8,8 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -129,14 +129,17 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
 /// What a file for `slackwater serve` would say.
 fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses>) -> Config {
     let replica = |(index, addresses): (usize, Addresses)| ReplicaConfig {
+        server_name: addresses.requests.ip().into(),
         name: format!("replica {index}"),
         address: addresses.requests,
         probe_address: addresses.probes,
     };
-    Config {
-        tls: None,
-        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-        workers: NonZeroU16::MIN,
+    let timeouts = Timeouts {
+        idle: IDLE_MAX,
+        ..Timeouts::default()
+    };
+    let service = ServiceConfig {
+        name: "default".to_owned(),
         policy,
         policy_settings: PolicySettings::default(),
         replicas: replicas.enumerate().map(replica).collect(),
@@ -152,10 +155,21 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
-        timeouts: Timeouts {
-            idle: IDLE_MAX,
-            ..Timeouts::default()
-        },
+        timeouts: timeouts.clone(),
+    };
+    Config {
+        listeners: vec![ListenerConfig {
+            name: "demo".to_owned(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tls: None,
+        }],
+        workers: NonZeroU16::MIN,
+        services: vec![service],
+        routes: vec![RouteConfig {
+            listeners: Vec::new(),
+            service: 0,
+        }],
+        timeouts,
         limits: Limits::default(),
         admin: AdminSettings {
             listen: None,

@@ -3,7 +3,7 @@
 //! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
 //! the drain is over, and cuts off the rest.
 
-use super::client::{Clients, Handler, Phase};
+use super::client::{Clients, Entrance, Handler, Phase};
 use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
@@ -44,14 +44,10 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves until the phase, and then the last connection, ends.
+    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
     pub(crate) async fn serve(self, listeners: Vec<Listening>) {
-        join_all(
-            listeners
-                .into_iter()
-                .map(|listening| self.accept(listening)),
-        )
-        .await;
+        let listeners = listeners.into_iter().enumerate();
+        join_all(listeners.map(|(index, listening)| self.accept(index, listening))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -73,7 +69,7 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, listening: Listening) {
+    async fn accept(&self, index: usize, listening: Listening) {
         let Listening {
             listener,
             handshakes,
@@ -81,6 +77,12 @@ impl<H: Handler> Intake<H> {
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
+        };
+        let entrance = |peer| Entrance {
+            peer,
+            local: local.clone(),
+            listener: index,
+            handshakes: handshakes.clone(),
         };
         let mut draining = pin!(self.reached(Phase::Draining));
         loop {
@@ -103,13 +105,13 @@ impl<H: Handler> Intake<H> {
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), &local, handshakes.as_ref());
+            self.take(accepted, permit.ok(), entrance);
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), &local, handshakes.as_ref());
+            self.take(accepted, Some(permit), entrance);
         }
     }
 
@@ -117,16 +119,13 @@ impl<H: Handler> Intake<H> {
         &self,
         (stream, peer): (TcpStream, SocketAddr),
         permit: Option<OwnedSemaphorePermit>,
-        local: &Authority,
-        handshakes: Option<&Rc<Handshakes>>,
+        entrance: impl Fn(SocketAddr) -> Entrance,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let (local, handshakes) = (local.clone(), handshakes.cloned());
+        let entrance = entrance(peer);
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            clients
-                .carry(stream, peer, local, handshakes, handler)
-                .await;
+            clients.carry(stream, entrance, handler).await;
         });
     }
 

@@ -84,6 +84,17 @@ impl ClientSettings {
     }
 }
 
+/// Where a client's connection came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: Authority,
+    /// As [`Origin::listener`].
+    pub(crate) listener: usize,
+    /// TLS; `None`: the connection is plain.
+    pub(crate) handshakes: Option<Rc<Handshakes>>,
+}
+
 /// Where a worker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -179,11 +190,15 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: TcpStream,
-        peer: SocketAddr,
-        local: Authority,
-        handshakes: Option<Rc<Handshakes>>,
+        entrance: Entrance,
         handler: Rc<H>,
     ) {
+        let Entrance {
+            peer,
+            local,
+            listener,
+            handshakes,
+        } = entrance;
         let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
             return;
         };
@@ -191,6 +206,7 @@ impl Clients {
         let mut origin = Origin {
             client,
             local,
+            listener,
             is_tls: handshakes.is_some(),
             certificate: None,
         };

@@ -40,12 +40,12 @@ pub(crate) use accept::{Intake, Listening};
 pub(crate) use answer::{answer, refuse};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{Target, reach};
+pub(crate) use connect::{ReplicaAddress, Target, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::{Origin, prepare_request};
+pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;
 
 /// Runs hyper's tasks on the worker's own thread.

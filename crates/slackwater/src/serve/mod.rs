@@ -2,24 +2,28 @@
 //!
 //! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself, without any state of the
 //! process, so that `demo` can run two of them. Requests are carried by `worker`s over the machinery in
-//! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
+//! [`forward`](crate::forward); which service gets one is decided in `routing`, which replica in
+//! `service`.
 
-mod balancing;
+mod routing;
+mod service;
 mod silence;
 mod status;
+mod tls;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
-use crate::tls::{Secrets, Watcher};
+use crate::tls::Watcher;
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
+use tls::Tls;
 use tokio::sync::{Semaphore, watch};
 use worker::{WorkerParts, WorkerView};
 
@@ -58,14 +62,16 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     let _admin = admin_listener
         .map(|listener| run_admin(config, &running, listener))
         .transpose()?;
-    for address in running.addresses() {
+    for service in &config.services {
         tracing::info!(
-            %address,
-            replicas = config.replicas.len(),
-            policy = config.policy.name,
-            workers = config.workers,
-            "serving"
+            service = service.name,
+            replicas = service.replicas.len(),
+            policy = service.policy.name,
+            "balancing"
         );
+    }
+    for address in running.addresses() {
+        tracing::info!(%address, workers = config.workers, "serving");
     }
     tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
     tokio::select! {
@@ -108,7 +114,7 @@ pub(crate) struct Running {
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
     threads: WorkerThreads,
-    _secrets: Option<Watcher>,
+    _certificates: Option<Watcher>,
 }
 
 /// Starts the proxy: when this returns, it takes connections.
@@ -121,7 +127,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     let worker_count = usize::from(config.workers.get());
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
-    for &address in &config.listen {
+    for &ListenerConfig { address, .. } in &config.listeners {
         let opened = listen(address, worker_count).map_err(|error| {
             let advice = advice_on_port(&error, "--listen");
             Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
@@ -135,10 +141,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             mine.push(listener);
         }
     }
-    let mut secrets = Secrets::default();
-    let tls = (config.tls.as_ref())
-        .map(|tls| secrets.follow_server(&tls.server, "tls"))
-        .transpose()?;
+    let (tls, certificates) = Tls::read(&config)?;
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running = Running {
         addresses,
@@ -149,7 +152,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             views: Vec::new(),
         }),
         threads: WorkerThreads::default(),
-        _secrets: secrets.watch()?,
+        _certificates: certificates,
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);

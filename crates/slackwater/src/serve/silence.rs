@@ -5,6 +5,7 @@
 
 use super::status::Workers;
 use crate::admin::silent_note;
+use crate::config::ServiceConfig;
 use core::time::Duration;
 use std::sync::Weak;
 
@@ -13,26 +14,44 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut silent = Vec::new();
+    let mut silent: Vec<Vec<bool>> = Vec::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
             return;
         };
-        let before = core::mem::replace(&mut silent, workers.silent());
-        for (index, replica) in workers.config.replicas.iter().enumerate() {
-            let was_silent = before.get(index).copied().unwrap_or(false);
-            let is_silent = silent.get(index).copied().unwrap_or(false);
-            match (was_silent, is_silent) {
-                (false, true) => tracing::warn!(
+        let services = &workers.config.services;
+        let now: Vec<_> = (0..services.len())
+            .map(|index| workers.silent(index))
+            .collect();
+        for (index, service) in services.iter().enumerate() {
+            let before = silent.get(index).map_or(&[][..], Vec::as_slice);
+            tell(service, before, &now[index]);
+        }
+        silent = now;
+    }
+}
+
+fn tell(service: &ServiceConfig, before: &[bool], now: &[bool]) {
+    for (index, replica) in service.replicas.iter().enumerate() {
+        let was_silent = before.get(index).copied().unwrap_or(false);
+        let is_silent = now.get(index).copied().unwrap_or(false);
+        match (was_silent, is_silent) {
+            (false, true) => tracing::warn!(
+                service = service.name,
+                replica = replica.name,
+                probes_to = %replica.probe_address,
+                "{}",
+                silent_note(service.policy.name)
+            ),
+            (true, false) => {
+                tracing::info!(
+                    service = service.name,
                     replica = replica.name,
-                    probes_to = %replica.probe_address,
-                    "{}",
-                    silent_note(workers.config.policy.name)
-                ),
-                (true, false) => tracing::info!(replica = replica.name, "answers probes"),
-                _ => (),
+                    "answers probes"
+                );
             }
+            _ => (),
         }
     }
 }

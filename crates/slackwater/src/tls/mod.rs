@@ -11,11 +11,12 @@
 //! | from when until when a certificate is valid | `validity` |
 //! | which certificate is for which name | `names` |
 //! | listeners: from settings to rustls' configuration | `server` |
-//! | replicas: likewise | `client` |
+//! | replicas: likewise, and their handshakes | `client`, `connector` |
 //! | one listener's handshakes: deadline, bound, counts | `handshake` |
 //! | values that follow their files | `live`, `watch` |
 
 mod client;
+mod connector;
 mod flaw;
 mod handshake;
 mod identity;
@@ -30,7 +31,7 @@ mod validity;
 mod watch;
 
 pub(crate) use client::{Client, ClientTls};
-pub(crate) use flaw::Flaw;
+pub(crate) use connector::Connector;
 pub(crate) use handshake::{Handshakes, Secured};
 pub(crate) use identity::{Identity, IdentityFiles};
 pub(crate) use live::Secrets;

@@ -6,6 +6,7 @@ use ReplicaProtocol::{H2c, Http1};
 
 fn origin() -> Origin {
     Origin {
+        listener: 0,
         is_tls: false,
         certificate: None,
         client: HeaderValue::from_static("192.0.2.7"),

@@ -1,0 +1,204 @@
+//! A service as one worker has it: its fleet, the balancer that chooses from it, and connections.
+//!
+//! A request is tried on a second replica only when it certainly never reached the first one's application; whatever may
+//! have had an effect is not done twice. A service is made from its configuration alone and shares nothing with others, so
+//! that one can be put in another's place between requests; those that run keep the one that they began with.
+
+mod flight;
+mod prober;
+
+use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
+use crate::fault::Fault;
+use crate::forward::{
+    Cause, Deadlines, Failure, Origin, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions,
+    RequestBody, ResponseBody, Target, answer, prepare_request, refuse,
+};
+use crate::tls::{Client, Connector};
+use bytes::Bytes;
+use core::future::poll_fn;
+use flight::Member;
+use http::{Request, Response};
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+use slackwater_tower::client::{
+    Balancer, DriveGuard, InsertError, Lease, Picked, ReplicaAddrs, Round,
+};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+pub(super) use flight::Flight;
+
+/// What the admin server may look at of one worker's part of a service.
+#[derive(Debug)]
+pub(super) struct ServiceView {
+    pub(super) balancer: Balancer,
+    /// What the policy calls each replica, in the order of the configuration.
+    pub(super) ids: Vec<ReplicaId>,
+    pub(super) counts: Arc<[ReplicaCounts]>,
+}
+
+/// A worker's part of a service.
+#[derive(Debug)]
+pub(super) struct Service {
+    balancer: Balancer,
+    /// By `id`, lowest first, which is also the order of the configuration.
+    members: Vec<Rc<Member>>,
+    protocol: ReplicaProtocol,
+    /// Sends probes as long as it is there.
+    _drive: DriveGuard,
+}
+
+impl Service {
+    /// A service at work, on the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no socket for probes, the probes' key or a replica's address cannot be used.
+    pub(super) fn start(
+        config: &ServiceConfig,
+        limits: &Limits,
+        deadlines: &Rc<Deadlines>,
+        tls: Option<&watch::Receiver<Client>>,
+    ) -> Result<(Self, ServiceView), Fault> {
+        let policy = (config.policy.build)(&config.policy_settings);
+        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let counts: Arc<[ReplicaCounts]> = (config.replicas.iter())
+            .map(|_| ReplicaCounts::default())
+            .collect();
+        let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let members = members(
+            config,
+            &Rc::new(options),
+            &balancer,
+            deadlines,
+            &counts,
+            tls,
+        );
+        let members = members.map_err(|error| Fault::usage(error.to_string()))?;
+        let view = ServiceView {
+            balancer: balancer.clone(),
+            ids: members.iter().map(|member| member.id).collect(),
+            counts,
+        };
+        let service = Self {
+            members,
+            protocol: config.replica.protocol,
+            _drive: balancer.spawn_drive(),
+            balancer,
+        };
+        Ok((service, view))
+    }
+
+    /// Closes connections to replicas that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        for member in &self.members {
+            member.replica.sweep();
+        }
+    }
+
+    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
+        let lease = match self.balancer.pick(query) {
+            Picked::Ready(lease) => lease,
+            Picked::NoReplica => return None,
+            // In a box, so that the others do not carry its size around.
+            Picked::Probing(round) => Box::pin(ask(round, query)).await?,
+        };
+        let replica = lease.replica();
+        let place = self
+            .members
+            .binary_search_by_key(&replica, |member| member.id);
+        let member = Rc::clone(self.members.get(place.ok()?)?);
+        Some(Box::new(Flight::new(lease, member)))
+    }
+}
+
+/// Puts the configured replicas into the balancer, which names them in this order.
+fn members(
+    config: &ServiceConfig,
+    options: &Rc<ReplicaOptions>,
+    balancer: &Balancer,
+    deadlines: &Rc<Deadlines>,
+    counts: &Arc<[ReplicaCounts]>,
+    tls: Option<&watch::Receiver<Client>>,
+) -> Result<Vec<Rc<Member>>, InsertError> {
+    let member = |(index, replica): (usize, &ReplicaConfig)| {
+        let id = balancer.insert(ReplicaAddrs {
+            query: replica.address,
+            probe: replica.probe_address,
+        })?;
+        Ok(Rc::new(Member {
+            id,
+            name: replica.name.clone(),
+            replica: Replica::new(target(config, replica, tls), options, deadlines),
+            counts: Arc::clone(counts),
+            index,
+        }))
+    };
+    config.replicas.iter().enumerate().map(member).collect()
+}
+
+/// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
+fn target(
+    config: &ServiceConfig,
+    replica: &ReplicaConfig,
+    tls: Option<&watch::Receiver<Client>>,
+) -> Target {
+    let connector = tls.map(|client| {
+        Connector::new(
+            client.clone(),
+            replica.server_name.clone(),
+            config.replica.protocol.alpn(),
+        )
+    });
+    Target::new(ReplicaAddress::Tcp(replica.address), connector)
+}
+
+/// Waits for the answers of a synchronous round.
+async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
+    round.send(&Bytes::new());
+    poll_fn(|cx| round.poll_ready(cx)).await;
+    round.finish(query)
+}
+
+impl Service {
+    /// The response of the replica that the policy chose, or of another one after that.
+    pub(super) async fn handle(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        origin: &Origin,
+    ) -> Response<ResponseBody<Box<Flight>>> {
+        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
+            return refuse(refusal);
+        }
+        let Some(first) = self.pick(Query::first()).await else {
+            return answer(None);
+        };
+        let tried = [first.member().id];
+        match first.send(request).await {
+            Ok(response) => response,
+            Err(Failure {
+                unsent: Some(request),
+                cause,
+            }) => Box::pin(self.try_another(request, &tried, &cause)).await,
+            Err(Failure { cause, .. }) => answer(Some(&cause)),
+        }
+    }
+
+    /// The second and last try; without another replica the first one's failure is the answer.
+    async fn try_another(
+        &self,
+        request: Box<Request<RequestBody>>,
+        tried: &[ReplicaId],
+        first_cause: &Cause,
+    ) -> Response<ResponseBody<Box<Flight>>> {
+        let Some(second) = self.pick(Query::retry(tried)).await else {
+            return answer(Some(first_cause));
+        };
+        second.member().counts().retries.add_one();
+        match second.send(request).await {
+            Ok(response) => response,
+            Err(failure) => answer(Some(&failure.cause)),
+        }
+    }
+}
