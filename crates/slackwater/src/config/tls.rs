@@ -127,35 +127,40 @@ fn read_certificates(
     remarks: &mut Vec<Remark>,
 ) -> Vec<IdentityFiles> {
     let field = format!("{section}.certificates");
-    let tables = reader.count_tables(&field);
-    if tables == 0 || tables > CERTIFICATES_MAX {
+    let Some(items) = reader.take_list(&field) else {
         // Asked for all the same, so that they are known to exist.
-        for name in ["certificate", "key"] {
-            let _ = reader.take(&format!("{field}[0].{name}"));
-        }
-        if tables > 0 {
-            reader.add_mistake_near(
-                &field,
-                format!("found a list of {tables}, expected at most {CERTIFICATES_MAX}"),
-            );
-        } else if is_there {
-            reader.add_mistake_near(
-                &field,
-                format!("is missing, expected {CERTIFICATES_EXPECTED}"),
-            );
+        let _ = read_identity(reader, &format!("{field}[0]"), remarks);
+        if is_there {
+            reader.add_missing_key(&field, CERTIFICATES_EXPECTED);
         }
         return Vec::new();
+    };
+    if items.is_empty() || items.len() > CERTIFICATES_MAX {
+        let count = items.len();
+        reader.add_mistake_near(
+            &field,
+            format!("found a list of {count}, expected from 1 to {CERTIFICATES_MAX}"),
+        );
+        return Vec::new();
     }
-    (0..tables)
-        .filter_map(|index| {
-            let at = format!("{field}[{index}]");
-            let pair = read_identity(reader, &at, remarks)?;
-            if pair.is_none() {
-                reader.add_mistake_near(&at, format!("is empty, expected {CERTIFICATES_EXPECTED}"));
-            }
-            pair
-        })
-        .collect()
+    let mut certificates = Vec::new();
+    for item in items {
+        if !matches!(item.value, DeValue::Table(_)) {
+            let found = found(&item.value);
+            reader.add_mistake(
+                item.mistake(format!("found {found}, expected {CERTIFICATES_EXPECTED}")),
+            );
+            continue;
+        }
+        match read_identity(reader, &item.said.field, remarks) {
+            Some(Some(files)) => certificates.push(files),
+            Some(None) => reader.add_mistake(
+                item.mistake("names no file, expected certificate = \"a.pem\", key = \"a.key\""),
+            ),
+            None => (),
+        }
+    }
+    certificates
 }
 
 /// The keys `certificate` and `key` at `section`: both or none. The outer `None` is for mistakes.

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::server::HttpVersion;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -18,6 +18,8 @@ pub(crate) struct Connector {
     config: RefCell<Arc<ClientConfig>>,
     name: ServerName<'static>,
     protocol: HttpVersion,
+    /// Whether it was told that the replica is not who it should be, since the last time that it was.
+    is_told: Cell<bool>,
 }
 
 impl Connector {
@@ -33,6 +35,7 @@ impl Connector {
             config: RefCell::new(config),
             name,
             protocol,
+            is_told: Cell::new(false),
         }
     }
 
@@ -40,15 +43,34 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol.
+    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol. Logged when it begins, for
+    /// nobody can be expected to look for that among dead replicas.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
+        let peer = stream.peer_addr();
+        let connected = self.handshake(stream).await;
+        let is_strange = (connected.as_ref()).is_err_and(|error| error.get_ref().is_some());
+        if let (Err(error), Ok(address)) = (&connected, peer)
+            && is_strange
+            && !self.is_told.get()
+        {
+            let name = self.name.to_str();
+            tracing::warn!(%address, %name, "a replica cannot be spoken to by TLS: {error}");
+        }
+        // A replica that went away in the midst of it says nothing of who it is.
+        if connected.is_ok() || is_strange {
+            self.is_told.set(is_strange);
+        }
+        connected
+    }
+
+    async fn handshake(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
         let connector = TlsConnector::from(self.config());
         let connected = connector.connect(self.name.clone(), stream).await?;
         let agreed = connected.get_ref().1.alpn_protocol();
         // A server without ALPN speaks HTTP/1.1, and nothing else may be assumed of it.
         if self.protocol == HttpVersion::Http2 && agreed != Some(self.protocol.alpn()) {
             return Err(io::Error::other(
-                "the replica speaks TLS but did not agree on HTTP/2 (ALPN h2)",
+                "it did not agree on HTTP/2 (ALPN h2), expected replica.protocol = \"http1\"",
             ));
         }
         Ok(Box::new(connected.into()))

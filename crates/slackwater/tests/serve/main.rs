@@ -18,3 +18,4 @@ mod proxy;
 mod replicas;
 mod requests;
 mod streaming;
+mod tls;

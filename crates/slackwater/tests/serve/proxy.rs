@@ -164,7 +164,7 @@ impl Drop for Proxy {
     }
 }
 
-fn address_in(line: &str) -> SocketAddr {
+pub(crate) fn address_in(line: &str) -> SocketAddr {
     let (_, rest) = line.split_once("address=").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
 }
