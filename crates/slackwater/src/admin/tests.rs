@@ -84,6 +84,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     WorkerFacts {
         ids: ids.to_vec(),
         requests,
+        admission: AdmissionCounts {
+            queued: seed,
+            ..AdmissionCounts::default()
+        },
         counters: policy.counters(),
         snapshot: policy.snapshot(now),
     }

@@ -13,7 +13,9 @@ mod model;
 mod overrides;
 mod policies;
 mod probe;
+mod queue;
 mod remarks;
+mod retries;
 mod routes;
 mod services;
 mod show;
@@ -28,6 +30,8 @@ pub(crate) use model::{
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
+pub(crate) use queue::QueueSettings;
+pub(crate) use retries::{RetryMethods, RetrySettings};
 pub(crate) use tls::ListenerTls;
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};

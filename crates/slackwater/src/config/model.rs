@@ -5,6 +5,8 @@
 
 use super::ListenerTls;
 use super::policies::{has_probes, reads};
+use super::queue::QueueSettings;
+use super::retries::RetrySettings;
 use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
@@ -60,6 +62,10 @@ pub(crate) struct ServiceConfig {
     pub(crate) replica: ReplicaSettings,
     /// How to ask replicas for their load.
     pub(crate) probe: ProbeSettings,
+    /// Which requests are tried again.
+    pub(crate) retries: RetrySettings,
+    /// How many requests there may be at once.
+    pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
     pub(crate) timeouts: Timeouts,
 }

@@ -8,8 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, RouteConfig,
+    ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -155,6 +156,12 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
+        // A request that fails is one more in the picture, not a second one elsewhere.
+        retries: RetrySettings {
+            methods: RetryMethods::None,
+            ..RetrySettings::default()
+        },
+        queue: QueueSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {

@@ -20,6 +20,7 @@ use crate::process::{Signals, advice_on_port, run_configured};
 use crate::tls::Watcher;
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use service::WorkerPlace;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -156,11 +157,15 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for listeners in listeners {
+    for (index, listeners) in (0..).zip(listeners) {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
             tls: tls.clone(),
+            place: WorkerPlace {
+                index,
+                workers: config.workers.get(),
+            },
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };

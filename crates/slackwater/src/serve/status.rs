@@ -79,6 +79,7 @@ impl ServiceView {
         WorkerFacts {
             ids: self.ids.clone(),
             requests: self.counts.iter().map(ReplicaCounts::read).collect(),
+            admission: self.admission.read(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }

@@ -4,9 +4,9 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView};
+use super::service::{Service, ServiceView, WorkerPlace};
 use super::tls::Tls;
-use crate::config::Config;
+use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
 use core::time::Duration;
@@ -31,6 +31,8 @@ pub(super) struct WorkerParts {
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) tls: Tls,
+    /// Which of the workers it is.
+    pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -74,9 +76,15 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let deadlines = Deadlines::new(shortest_timeout(&config));
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
-    for (place, service) in config.services.iter().enumerate() {
-        let tls = parts.tls.client(place);
-        let (service, view) = Service::start(service, &config.limits, &deadlines, tls.as_ref())?;
+    for (index, service) in config.services.iter().enumerate() {
+        let tls = parts.tls.client(index);
+        let (service, view) = Service::start(
+            service,
+            &config.limits,
+            &deadlines,
+            tls.as_ref(),
+            parts.place,
+        )?;
         services.push(Rc::new(service));
         views.push(view);
     }
@@ -99,7 +107,12 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
-    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
 }
 

@@ -1,23 +1,27 @@
 //! A service as one worker has it: its fleet, the balancer that chooses from it, and connections.
 //!
-//! A request is tried on a second replica only when it certainly never reached the first one's application; whatever may
-//! have had an effect is not done twice. A service is made from its configuration alone and shares nothing with others, so
+//! A request waits at the `gate` until there is room for it; its `attempts` are each a `flight` to one replica, and
+//! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod attempts;
+mod counts;
 mod flight;
+mod gate;
 mod prober;
+mod retries;
 
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{
-    Cause, Deadlines, Failure, Origin, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions,
-    RequestBody, ResponseBody, Target, answer, prepare_request, refuse,
-};
+use crate::forward::{Deadlines, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target};
 use crate::tls::{Client, Connector};
 use bytes::Bytes;
 use core::future::poll_fn;
+use core::time::Duration;
+use counts::ServiceCounts;
 use flight::Member;
-use http::{Request, Response};
+use gate::Gate;
+use retries::Retries;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{
@@ -36,6 +40,14 @@ pub(super) struct ServiceView {
     /// What the policy calls each replica, in the order of the configuration.
     pub(super) ids: Vec<ReplicaId>,
     pub(super) counts: Arc<[ReplicaCounts]>,
+    pub(super) admission: Arc<ServiceCounts>,
+}
+
+/// Which of how many workers this is, counted from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkerPlace {
+    pub(super) index: u16,
+    pub(super) workers: u16,
 }
 
 /// A worker's part of a service.
@@ -45,6 +57,11 @@ pub(super) struct Service {
     /// By `id`, lowest first, which is also the order of the configuration.
     members: Vec<Rc<Member>>,
     protocol: ReplicaProtocol,
+    /// Absent: there is room for everybody.
+    gate: Option<Rc<Gate>>,
+    retries: Retries,
+    /// From a request's dispatch to the head of its response, all tries together.
+    first_byte: Duration,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
 }
@@ -60,6 +77,7 @@ impl Service {
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
         tls: Option<&watch::Receiver<Client>>,
+        worker: WorkerPlace,
     ) -> Result<(Self, ServiceView), Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
         let balancer = Balancer::new(policy, prober::new(&config.probe)?);
@@ -76,18 +94,30 @@ impl Service {
             tls,
         );
         let members = members.map_err(|error| Fault::usage(error.to_string()))?;
+        let admission = Arc::<ServiceCounts>::default();
+        let gate = Gate::new(&config.queue, worker, &admission);
+        let retries = Retries::new(&config.retries, draw_seed(), &admission);
         let view = ServiceView {
             balancer: balancer.clone(),
             ids: members.iter().map(|member| member.id).collect(),
             counts,
+            admission,
         };
         let service = Self {
             members,
             protocol: config.replica.protocol,
+            gate,
+            retries,
+            first_byte: config.timeouts.first_byte,
             _drive: balancer.spawn_drive(),
             balancer,
         };
         Ok((service, view))
+    }
+
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
     }
 
     /// Closes connections to replicas that have been idle for too long.
@@ -154,51 +184,14 @@ fn target(
     Target::new(ReplicaAddress::Tcp(replica.address), connector)
 }
 
+/// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
+fn draw_seed() -> u64 {
+    getrandom::u64().unwrap_or(1)
+}
+
 /// Waits for the answers of a synchronous round.
 async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
     round.send(&Bytes::new());
     poll_fn(|cx| round.poll_ready(cx)).await;
     round.finish(query)
-}
-
-impl Service {
-    /// The response of the replica that the policy chose, or of another one after that.
-    pub(super) async fn handle(
-        &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
-    ) -> Response<ResponseBody<Box<Flight>>> {
-        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
-            return refuse(refusal);
-        }
-        let Some(first) = self.pick(Query::first()).await else {
-            return answer(None);
-        };
-        let tried = [first.member().id];
-        match first.send(request).await {
-            Ok(response) => response,
-            Err(Failure {
-                unsent: Some(request),
-                cause,
-            }) => Box::pin(self.try_another(request, &tried, &cause)).await,
-            Err(Failure { cause, .. }) => answer(Some(&cause)),
-        }
-    }
-
-    /// The second and last try; without another replica the first one's failure is the answer.
-    async fn try_another(
-        &self,
-        request: Box<Request<RequestBody>>,
-        tried: &[ReplicaId],
-        first_cause: &Cause,
-    ) -> Response<ResponseBody<Box<Flight>>> {
-        let Some(second) = self.pick(Query::retry(tried)).await else {
-            return answer(Some(first_cause));
-        };
-        second.member().counts().retries.add_one();
-        match second.send(request).await {
-            Ok(response) => response,
-            Err(failure) => answer(Some(&failure.cause)),
-        }
-    }
 }

@@ -103,7 +103,12 @@ async fn the_certificate_goes_by_the_name_that_is_asked_for() {
         .client()
         .connect(proxy.address, "other.test")
         .await;
-    assert!(other.unwrap_err().to_string().contains("not valid for name"));
+    assert!(
+        other
+            .unwrap_err()
+            .to_string()
+            .contains("not valid for name")
+    );
 }
 
 #[tokio::test]
