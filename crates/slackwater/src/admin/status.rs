@@ -1,7 +1,10 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{AdmissionCounts, Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use super::facts::{
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, Phase, RequestCounts, ServiceFacts,
+    WorkerFacts,
+};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,8 @@ pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
     pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) certificates: Vec<CertificateFacts>,
+    pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
     pub(crate) replicas: Vec<ReplicaStatus>,
@@ -106,6 +111,8 @@ impl Status {
             phase,
             uptime_ms: whole(uptime.as_millis()),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            certificates: facts.certificates.clone(),
+            handshakes: facts.handshakes.clone(),
             counts,
             services,
             replicas: facts.services.iter().flat_map(replicas).collect(),

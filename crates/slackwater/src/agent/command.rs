@@ -8,13 +8,13 @@ use super::checker;
 use super::presence::Presence;
 use super::sockets::Sockets;
 use super::status::AgentStatus;
+use super::tls::Tls;
 use super::worker::{self, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
-use crate::tls::{Client, Secrets, Server, Watcher};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -70,8 +70,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let load = Load::builder().tracker(tracker).build();
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
-    let (tls, _certificates) = Tls::read(&config)?;
-    let target = worker::target(&config, tls.client.as_ref());
+    let tls = Tls::read(&config)?;
+    let target = tls.target(&config);
     let connect = async || reach(&target, config.timeouts.connect).await;
     checker::first_look(&presence, connect).await;
 
@@ -88,6 +88,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         server: config.to.to_string(),
         load,
         counts: workers.counts.clone(),
+        tls,
     };
     let _admin = (sockets.admin)
         .map(|listener| serve_admin(listener, status, &lifecycle, &config))
@@ -143,26 +144,6 @@ fn serve_admin(
     Ok(thread)
 }
 
-/// What TLS is spoken by; `None` where it is not spoken.
-struct Tls {
-    server: Option<watch::Receiver<Server>>,
-    client: Option<watch::Receiver<Client>>,
-}
-
-impl Tls {
-    /// Reads what is configured, and follows its files as long as the watcher is there.
-    fn read(config: &AgentConfig) -> Result<(Self, Option<Watcher>), Fault> {
-        let mut secrets = Secrets::default();
-        let server = (config.tls.as_ref())
-            .map(|tls| secrets.follow_server(&tls.server, "tls"))
-            .transpose()?;
-        let client = (config.replica.tls.as_ref())
-            .map(|tls| secrets.follow_client(tls, "replica.tls"))
-            .transpose()?;
-        Ok((Self { server, client }, secrets.watch()?))
-    }
-}
-
 /// The threads that carry requests.
 struct Workers {
     phase: watch::Sender<Phase>,
@@ -191,8 +172,7 @@ impl Workers {
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
-                tls: tls.server.clone(),
-                to_tls: tls.client.clone(),
+                tls: tls.clone(),
                 load: load.clone(),
                 presence: presence.clone(),
                 counts,

@@ -3,13 +3,13 @@
 
 use super::door::Door;
 use super::presence::Presence;
+use super::tls::Tls;
 use crate::config::AgentConfig;
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
-    ReplicaOptions, Target,
+    ReplicaOptions,
 };
-use crate::tls::{Client, Connector, Handshakes, Server};
 use slackwater_tower::server::Load;
 use std::io;
 use std::rc::Rc;
@@ -23,10 +23,7 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
     pub(super) listeners: Vec<std::net::TcpListener>,
-    /// What they serve TLS by; `None`: they are plain.
-    pub(super) tls: Option<watch::Receiver<Server>>,
-    /// What the server is spoken to by, likewise.
-    pub(super) to_tls: Option<watch::Receiver<Client>>,
+    pub(super) tls: Tls,
     pub(super) load: Load,
     pub(super) presence: Presence,
     pub(super) counts: Arc<ReplicaCounts>,
@@ -48,28 +45,6 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
     runtime.block_on(serve(parts)).map_err(fault)
 }
 
-/// For one listener.
-fn handshakes(
-    config: &AgentConfig,
-    server: Option<&watch::Receiver<Server>>,
-) -> Option<Rc<Handshakes>> {
-    let (tls, server) = config.tls.as_ref().zip(server)?;
-    Some(Rc::new(Handshakes::new(
-        server.clone(),
-        tls.handshakes_max as usize,
-        tls.pass_client_certificate,
-        Arc::default(),
-    )))
-}
-
-/// The server, and what is spoken there: TLS under the name that its certificate is to be for.
-pub(super) fn target(config: &AgentConfig, tls: Option<&watch::Receiver<Client>>) -> Target {
-    let protocol = config.replica.protocol.alpn();
-    let connector = (tls.cloned().zip(config.to_name.clone()))
-        .map(|(client, name)| Connector::new(client, name, protocol));
-    Target::new(config.to.clone(), connector)
-}
-
 async fn serve(parts: WorkerParts) -> io::Result<()> {
     let config = &parts.config;
     let listeners = (parts.listeners.into_iter())
@@ -82,7 +57,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         may_be_agent: false,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
-    let server = Replica::new(target(config, parts.to_tls.as_ref()), &options, &deadlines);
+    let server = Replica::new(parts.tls.target(config), &options, &deadlines);
     let door = Rc::new(Door {
         server,
         presence: parts.presence,
@@ -106,7 +81,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     };
     let listeners = listeners.into_iter().map(|listener| Listening {
         listener,
-        handshakes: handshakes(config, parts.tls.as_ref()),
+        handshakes: parts.tls.accept(config),
     });
     intake.serve(listeners.collect()).await;
     Ok(())

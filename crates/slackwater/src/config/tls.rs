@@ -153,26 +153,29 @@ fn read_certificates(
             continue;
         }
         match read_identity(reader, &item.said.field, remarks) {
-            Some(Some(files)) => certificates.push(files),
-            Some(None) => reader.add_mistake(
+            Ok(Some(files)) => certificates.push(files),
+            Ok(None) => reader.add_mistake(
                 item.mistake("names no file, expected certificate = \"a.pem\", key = \"a.key\""),
             ),
-            None => (),
+            Err(Noted) => (),
         }
     }
     certificates
 }
 
-/// The keys `certificate` and `key` at `section`: both or none. The outer `None` is for mistakes.
+/// What was wrong has been noted.
+struct Noted;
+
+/// The keys `certificate` and `key` at `section`: both or none.
 fn read_identity(
     reader: &mut Reader<'_>,
     section: &str,
     remarks: &mut Vec<Remark>,
-) -> Option<Option<IdentityFiles>> {
+) -> Result<Option<IdentityFiles>, Noted> {
     let [certificate, key] = ["certificate", "key"].map(|name| format!("{section}.{name}"));
     let items = (reader.take(&certificate), reader.take(&key));
     let (certificate, key) = match items {
-        (None, None) => return Some(None),
+        (None, None) => return Ok(None),
         (Some(certificate), Some(key)) => (certificate, key),
         (Some(present), None) | (None, Some(present)) => {
             let missing = if present.said.field == certificate {
@@ -183,12 +186,12 @@ fn read_identity(
             reader.add_mistake(present.mistake(format!(
                 "stands without {missing}, expected both: certificate = \"a.pem\", key = \"a.key\""
             )));
-            return None;
+            return Err(Noted);
         }
     };
     let files = IdentityFiles {
-        certificate: read_file_name(reader, &certificate)?,
-        key: read_file_name(reader, &key)?,
+        certificate: read_file_name(reader, &certificate).ok_or(Noted)?,
+        key: read_file_name(reader, &key).ok_or(Noted)?,
     };
     let identity = match Identity::read(&files) {
         Ok(identity) => identity,
@@ -199,7 +202,7 @@ fn read_identity(
                 &certificate
             };
             reader.add_mistake(item.mistake(flaw.to_string()));
-            return None;
+            return Err(Noted);
         }
     };
     let mut warn = |said: &Said, message: String| {
@@ -221,7 +224,7 @@ fn read_identity(
             format!("{file} can be read by everybody on this machine; chmod 600 keeps it secret"),
         );
     }
-    Some(Some(files))
+    Ok(Some(files))
 }
 
 /// A file of authorities that can be used.
@@ -280,14 +283,15 @@ pub(super) fn read_replica_tls(
         parse_server_name(value).map(Some)
     });
     let verify = reader.setting(&key("verify"), true, "", parse_verify);
-    let ca = match &ca_item {
-        Some(item) => Some(read_ca(reader, item)?),
-        None => None,
-    };
+    let ca = ca_item.as_ref().map(|item| read_ca(reader, item));
     let identity = read_identity(reader, section, remarks);
     if !is_there {
         return None;
     }
+    let ca = match ca {
+        Some(read) => Some(read?),
+        None => None,
+    };
     if verify.value {
         if ca.is_none()
             && let Err(flaw) = system_roots()
@@ -311,7 +315,7 @@ pub(super) fn read_replica_tls(
     Some(ClientTls {
         ca,
         server_name: server_name.value,
-        identity: identity?,
+        identity: identity.ok()?,
         verify: verify.value,
     })
 }

@@ -77,12 +77,12 @@ impl Session {
     ) -> Option<Secured> {
         self.deadline.arm(self.clients.handshake_ticks);
         // A client that has begun when the drain begins may end its handshake; it has no way to know.
-        let secured = self
-            .carry(pin!(handshakes.accept(stream)), |_| ())
-            .await
-            .flatten();
+        let ended = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
+        if ended.is_none() {
+            handshakes.count_timed_out();
+        }
         self.deadline.arm(self.clients.idle_ticks);
-        secured
+        ended.flatten()
     }
 
     /// Waits until it is known which protocol the client speaks.

@@ -17,7 +17,6 @@ use crate::config::{Config, ListenerConfig, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
-use crate::tls::Watcher;
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use service::WorkerPlace;
@@ -115,7 +114,6 @@ pub(crate) struct Running {
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
     threads: WorkerThreads,
-    _certificates: Option<Watcher>,
 }
 
 /// Starts the proxy: when this returns, it takes connections.
@@ -142,7 +140,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             mine.push(listener);
         }
     }
-    let (tls, certificates) = Tls::read(&config)?;
+    let tls = Tls::read(&config)?;
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running = Running {
         addresses,
@@ -150,10 +148,10 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         lifecycle: Lifecycle::default(),
         status: Arc::new(status::Workers {
             config: Arc::clone(&config),
+            tls: tls.clone(),
             views: Vec::new(),
         }),
         threads: WorkerThreads::default(),
-        _certificates: certificates,
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
@@ -171,7 +169,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         };
         views.push(running.spawn(parts)?);
     }
-    running.status = Arc::new(status::Workers { config, views });
+    running.status = Arc::new(status::Workers { config, tls, views });
     running.lifecycle.set_serving();
     Ok(running)
 }

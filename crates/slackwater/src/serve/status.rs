@@ -4,6 +4,7 @@
 //! answer anything, so the status comes also when workers are busy.
 
 use super::service::ServiceView;
+use super::tls::Tls;
 use super::worker::WorkerView;
 use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
 use crate::config::{Config, ProbeTransport, ServiceConfig};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) config: Arc<Config>,
+    pub(super) tls: Tls,
     pub(super) views: Vec<WorkerView>,
 }
 
@@ -31,6 +33,8 @@ impl StatusSource for Workers {
         core::future::ready(Facts {
             role: "serve",
             services: services.map(facts).collect(),
+            certificates: self.tls.certificates(),
+            handshakes: self.tls.handshakes(&self.config),
             own_load: None,
         })
         .boxed()

@@ -1,9 +1,10 @@
 //! What TLS is spoken by, at each listener and to each service's replicas.
 
+use crate::admin::{CertificateFacts, HandshakeFacts};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::Listening;
-use crate::tls::{Client, Handshakes, Secrets, Server, Watcher};
+use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Watcher};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -12,23 +13,34 @@ use tokio::sync::watch;
 /// In the order of the configuration; `None` where TLS is not spoken. The same for all workers.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
-    listeners: Vec<Option<watch::Receiver<Server>>>,
+    listeners: Vec<Option<Listener>>,
     services: Vec<Option<watch::Receiver<Client>>>,
+    /// Follows the files; `None` if there are none.
+    watcher: Option<Arc<Watcher>>,
+}
+
+#[derive(Clone, Debug)]
+struct Listener {
+    server: watch::Receiver<Server>,
+    counts: Arc<HandshakeCounts>,
 }
 
 impl Tls {
-    /// Reads what is configured, and follows its files as long as the watcher is there; there is none if there are no
-    /// files.
+    /// Reads what is configured, and follows its files.
     ///
     /// # Errors
     ///
     /// A file that cannot be used; the system gives no thread.
-    pub(super) fn read(config: &Config) -> Result<(Self, Option<Watcher>), Fault> {
+    pub(super) fn read(config: &Config) -> Result<Self, Fault> {
         let mut secrets = Secrets::default();
         let mut of_listener = |listener: &ListenerConfig| {
             let purpose = format!("listener {}", listener.name);
             (listener.tls.as_ref())
                 .map(|tls| secrets.follow_server(&tls.server, &purpose))
+                .map(|server| {
+                    let counts = Arc::default();
+                    server.map(|server| Listener { server, counts })
+                })
                 .transpose()
         };
         let listeners = config.listeners.iter().map(&mut of_listener);
@@ -41,19 +53,40 @@ impl Tls {
         };
         let services = config.services.iter().map(&mut of_service);
         let services = services.collect::<Result<_, _>>()?;
-        let tls = Self {
+        Ok(Self {
             listeners,
             services,
-        };
-        Ok((tls, secrets.watch()?))
+            watcher: secrets.watch()?.map(Arc::new),
+        })
+    }
+
+    /// Looks at all files now. Says what is wrong with those that changed and cannot be used; the old ones stay in force.
+    #[expect(dead_code, reason = "for a reload on demand")]
+    pub(super) fn look_now(&self) -> Vec<String> {
+        let watcher = self.watcher.as_ref();
+        watcher.map_or_else(Vec::new, |watcher| watcher.look_now())
+    }
+
+    /// The certificates in force.
+    pub(super) fn certificates(&self) -> Vec<CertificateFacts> {
+        let watcher = self.watcher.as_ref();
+        watcher.map_or_else(Vec::new, |watcher| watcher.facts())
+    }
+
+    /// How handshakes ended, at each listener that has any.
+    pub(super) fn handshakes(&self, config: &Config) -> Vec<HandshakeFacts> {
+        let listeners = config.listeners.iter().zip(&self.listeners);
+        listeners
+            .filter_map(|(config, listener)| Some(listener.as_ref()?.counts.read(&config.name)))
+            .collect()
     }
 
     /// A worker's listeners, in the order of the configuration.
     pub(super) fn listening(&self, config: &Config, listeners: Vec<TcpListener>) -> Vec<Listening> {
         let settings = config.listeners.iter().zip(&self.listeners);
-        let listening = |(listener, (config, server)): (TcpListener, _)| Listening {
+        let listening = |(listener, (config, tls)): (_, (_, &Option<_>))| Listening {
             listener,
-            handshakes: handshakes(config, server),
+            handshakes: handshakes(config, tls.as_ref()),
         };
         listeners.into_iter().zip(settings).map(listening).collect()
     }
@@ -65,15 +98,12 @@ impl Tls {
 }
 
 /// A worker's handshakes at one listener.
-fn handshakes(
-    config: &ListenerConfig,
-    server: &Option<watch::Receiver<Server>>,
-) -> Option<Rc<Handshakes>> {
-    let (tls, server) = config.tls.as_ref().zip(server.as_ref())?;
+fn handshakes(config: &ListenerConfig, listener: Option<&Listener>) -> Option<Rc<Handshakes>> {
+    let (tls, listener) = config.tls.as_ref().zip(listener)?;
     Some(Rc::new(Handshakes::new(
-        server.clone(),
+        listener.server.clone(),
         tls.handshakes_max as usize,
         tls.pass_client_certificate,
-        Arc::default(),
+        Arc::clone(&listener.counts),
     )))
 }

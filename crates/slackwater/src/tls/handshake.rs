@@ -5,10 +5,12 @@
 //! that has most likely been abandoned, or never meant to come to an end. Deadlines are the connection's.
 
 use super::server::{HttpVersion, Server};
-use crate::forward::Count;
+use crate::admin::HandshakeFacts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, HandshakeKind};
@@ -29,19 +31,35 @@ const PLAIN_ANSWER: &[u8] =
 /// The most of a plain client's request that is read, so that it reads its answer instead of a reset.
 const PLAIN_BYTES_MAX: usize = 64 << 10;
 
-/// How handshakes ended. One writer, the worker.
+/// How handshakes ended at one listener; the meaning of each is in [`HandshakeFacts`]. All workers count in one place: a
+/// handshake costs a thousand times as much.
 #[derive(Debug, Default)]
 pub(crate) struct HandshakeCounts {
-    /// With a full handshake.
-    pub(crate) full: Count,
-    /// By resuming a session.
-    pub(crate) resumed: Count,
-    /// The client had no acceptable version, cipher, certificate, or gave up.
-    pub(crate) failed: Count,
-    /// It spoke plain HTTP.
-    pub(crate) plain: Count,
-    /// It was the oldest of too many.
-    pub(crate) displaced: Count,
+    full: AtomicU64,
+    resumed: AtomicU64,
+    failed: AtomicU64,
+    timed_out: AtomicU64,
+    plain: AtomicU64,
+    displaced: AtomicU64,
+}
+
+impl HandshakeCounts {
+    /// The counts now, of the listener that the configuration calls so.
+    pub(crate) fn read(&self, listener: &str) -> HandshakeFacts {
+        HandshakeFacts {
+            listener: listener.to_owned(),
+            full: self.full.load(Relaxed),
+            resumed: self.resumed.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            timed_out: self.timed_out.load(Relaxed),
+            plain: self.plain.load(Relaxed),
+            displaced: self.displaced.load(Relaxed),
+        }
+    }
+}
+
+fn add_one(count: &AtomicU64) {
+    count.fetch_add(1, Relaxed);
 }
 
 /// Carries out the handshakes of one worker at one listener.
@@ -50,7 +68,7 @@ pub(crate) struct Handshakes {
     server: RefCell<watch::Receiver<Server>>,
     acceptor: RefCell<Acceptor>,
     under_way: UnderWay,
-    pub(crate) counts: Arc<HandshakeCounts>,
+    counts: Arc<HandshakeCounts>,
     passes_certificate: bool,
 }
 
@@ -100,7 +118,7 @@ impl Handshakes {
         }
         // A client that speaks HTTP begins with a method; TLS with 22, and old forms of it with 128.
         if first[0].is_ascii_alphabetic() {
-            self.counts.plain.add_one();
+            add_one(&self.counts.plain);
             refuse_plain(&mut stream).await;
             return None;
         }
@@ -109,18 +127,23 @@ impl Handshakes {
         let ended = tokio::select! {
             accepted = acceptor.accept(stream) => accepted,
             () = place.displaced() => {
-                self.counts.displaced.add_one();
+                add_one(&self.counts.displaced);
                 return None;
             }
         };
         match ended {
             Ok(accepted) => Some(self.secured(accepted)),
             Err(error) => {
-                self.counts.failed.add_one();
+                add_one(&self.counts.failed);
                 log_failure(&error);
                 None
             }
         }
+    }
+
+    /// One was not done in time.
+    pub(crate) fn count_timed_out(&self) {
+        add_one(&self.counts.timed_out);
     }
 
     fn acceptor(&self) -> TlsAcceptor {
@@ -135,8 +158,8 @@ impl Handshakes {
     fn secured(&self, accepted: tokio_rustls::server::TlsStream<TcpStream>) -> Secured {
         let (_, session) = accepted.get_ref();
         match session.handshake_kind() {
-            Some(HandshakeKind::Resumed) => self.counts.resumed.add_one(),
-            _ => self.counts.full.add_one(),
+            Some(HandshakeKind::Resumed) => add_one(&self.counts.resumed),
+            _ => add_one(&self.counts.full),
         }
         let protocol = match session.alpn_protocol() {
             Some(agreed) if agreed == HttpVersion::Http2.alpn() => HttpVersion::Http2,

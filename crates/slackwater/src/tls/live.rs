@@ -144,9 +144,10 @@ pub(super) fn follow_server(
     let (sender, receiver) = watch::channel(server);
     let reread = move || {
         let ca = ca_now();
-        let next_sessions = match ca == sessions_ca {
-            true => sessions.clone(),
-            false => new_sessions(&settings)?,
+        let next_sessions = if ca == sessions_ca {
+            sessions.clone()
+        } else {
+            new_sessions(&settings)?
         };
         let server = settings.read(&next_sessions)?;
         (sessions, sessions_ca) = (next_sessions, ca);

@@ -32,7 +32,7 @@ mod watch;
 
 pub(crate) use client::{Client, ClientTls};
 pub(crate) use connector::Connector;
-pub(crate) use handshake::{Handshakes, Secured};
+pub(crate) use handshake::{HandshakeCounts, Handshakes, Secured};
 pub(crate) use identity::{Identity, IdentityFiles};
 pub(crate) use live::Secrets;
 pub(crate) use roots::{read_roots, system_roots};

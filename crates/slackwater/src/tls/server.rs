@@ -145,9 +145,10 @@ impl ServerTls {
                 let roots = Arc::new(read_roots(&clients.ca)?);
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider()));
-                let verifier = match clients.required {
-                    true => verifier,
-                    false => verifier.allow_unauthenticated(),
+                let verifier = if clients.required {
+                    verifier
+                } else {
+                    verifier.allow_unauthenticated()
                 };
                 let verifier = verifier.build().map_err(|error| {
                     Flaw::of_file(&clients.ca, format!("cannot verify clients: {error}"))

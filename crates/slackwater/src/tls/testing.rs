@@ -1,12 +1,12 @@
 //! For tests: an authority, and files of what it has issued.
 
 use super::identity::{Identity, IdentityFiles};
+use core::sync::atomic::{AtomicU32, Ordering};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256,
     SignatureAlgorithm,
 };
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory of a test's own, gone at its end.
 #[derive(Debug)]

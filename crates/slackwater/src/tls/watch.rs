@@ -6,6 +6,7 @@
 //! it has been quiet for a moment.
 
 use super::live::{Followed, Look};
+use crate::admin::CertificateFacts;
 use core::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::BTreeSet;
@@ -31,17 +32,6 @@ enum Word {
     /// Somebody wants a look now, and to hear what came of it.
     Look(Sender<Vec<String>>),
     End,
-}
-
-/// A certificate in force, for metrics and status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertificateFacts {
-    /// What it is shown for.
-    pub(crate) purpose: String,
-    /// Its file.
-    pub(crate) file: PathBuf,
-    /// Its last second, from 1970 on; `None` if unknown.
-    pub(crate) not_after_s: Option<i64>,
 }
 
 /// Follows files until dropped.
@@ -237,8 +227,8 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
     let each = followed.iter().flat_map(|followed| {
         (followed.identities.iter()).map(|identity| CertificateFacts {
             purpose: followed.purpose.clone(),
-            file: identity.file.clone(),
-            not_after_s: identity.validity.map(|validity| validity.not_after_s),
+            file: identity.file.display().to_string(),
+            expires_s: identity.validity.map(|validity| validity.not_after_s),
         })
     });
     each.collect()
@@ -404,10 +394,10 @@ mod tests {
         let before = watcher.facts();
         assert_eq!(before.len(), 1);
         assert_eq!(
-            (before[0].purpose.as_str(), &before[0].file),
-            ("here", &certificate)
+            (before[0].purpose.as_str(), Path::new(&before[0].file)),
+            ("here", certificate.as_path())
         );
-        assert!(before[0].not_after_s.is_some());
+        assert!(before[0].expires_s.is_some());
 
         folder.write("a.key", "no key");
         let flaws = watcher.look_now();

@@ -113,8 +113,8 @@ async fn replicas_that_ask_are_shown_our_certificate() {
         path("proxy.pem"),
         path("proxy.key")
     );
-    let shown = proxy(replica.address, &folder, &authority, &shows);
-    assert_eq!(get(shown.address, "/").await.status, 200);
+    let known = proxy(replica.address, &folder, &authority, &shows);
+    assert_eq!(get(known.address, "/").await.status, 200);
     assert_eq!(replica.seen()[0].shown.as_ref(), Some(&ours.der()));
 
     let without = proxy(

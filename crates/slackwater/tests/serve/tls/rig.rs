@@ -323,14 +323,12 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, seen: Arc<Mutex<Ve
 }
 
 async fn echo(request: Request<Incoming>) -> Response<Full<Bytes>> {
-    match request.into_body().collect().await {
-        Ok(body) => Response::new(Full::new(body.to_bytes())),
-        Err(_) => {
-            let mut answer = Response::new(Full::default());
-            *answer.status_mut() = StatusCode::BAD_REQUEST;
-            answer
-        }
+    if let Ok(body) = request.into_body().collect().await {
+        return Response::new(Full::new(body.to_bytes()));
     }
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer
 }
 
 /// The configuration of a listener's TLS with these identities, and more keys.
