@@ -4,11 +4,11 @@
 use super::door::Door;
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
-    ReplicaOptions,
+    ReplicaOptions, Rules,
 };
 use slackwater_tower::server::Load;
 use std::io;
@@ -75,6 +75,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let intake = Intake {
         clients,
         handler: door,
+        rules: Rules::new(&ForwardedSettings::of_agent(), &config.limits),
         connections: parts.connections,
         phase: parts.phase,
         drain: timeouts.drain,

@@ -1,6 +1,7 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::fleet::{note_admin_collision, read_admin};
+use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::routes::read_routes;
@@ -26,6 +27,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let mut remarks = Vec::new();
     let listeners = read_listeners(reader_ref, &mut remarks);
     let workers = read_workers(reader_ref);
+    let forwarded = ForwardedSettings::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
@@ -48,6 +50,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         workers,
         services,
         routes,
+        forwarded,
         timeouts,
         limits,
         admin: AdminSettings {

@@ -8,8 +8,10 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod forwarded;
 mod listeners;
 mod model;
+mod network;
 mod overrides;
 mod policies;
 mod probe;
@@ -24,6 +26,7 @@ mod tests;
 mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,

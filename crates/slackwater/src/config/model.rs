@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::ListenerTls;
+use super::forwarded::ForwardedSettings;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
@@ -28,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) services: Vec<ServiceConfig>,
     /// Which service a request is for: the first that matches decides. At least one.
     pub(crate) routes: Vec<RouteConfig>,
+    /// Whose word on a request's origin is believed, and what is said of it.
+    pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.

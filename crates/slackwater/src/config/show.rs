@@ -47,6 +47,7 @@ impl Config {
             }
             writeln!(to, "service = {service}\n")?;
         }
+        self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }

@@ -8,9 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings,
-    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, RouteConfig,
-    ServiceConfig, Timeouts,
+    AdminSettings, Config, ForwardedSettings, Limits, ListenerConfig, ProbeSettings,
+    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
+    RetrySettings, RouteConfig, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -176,6 +176,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             listeners: Vec::new(),
             service: 0,
         }],
+        forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),
         admin: AdminSettings {

@@ -3,7 +3,8 @@
 //! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
 //! the drain is over, and cuts off the rest.
 
-use super::client::{Clients, Entrance, Handler, Phase};
+use super::client::{Clients, Handler, Phase};
+use super::origin::{Origin, Rules};
 use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
@@ -36,6 +37,8 @@ pub(crate) struct Listening {
 pub(crate) struct Intake<H> {
     pub(crate) clients: Rc<Clients>,
     pub(crate) handler: Rc<H>,
+    /// What holds for all of them.
+    pub(crate) rules: Rc<Rules>,
     /// As many as there may be connections at once, over all workers; the others wait to be accepted.
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) phase: watch::Receiver<Phase>,
@@ -78,12 +81,6 @@ impl<H: Handler> Intake<H> {
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
         };
-        let entrance = |peer| Entrance {
-            peer,
-            local: local.clone(),
-            listener: index,
-            handshakes: handshakes.clone(),
-        };
         let mut draining = pin!(self.reached(Phase::Draining));
         loop {
             let accepted = tokio::select! {
@@ -105,13 +102,13 @@ impl<H: Handler> Intake<H> {
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), entrance);
+            self.take(accepted, permit.ok(), index, &local, handshakes.as_ref());
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), entrance);
+            self.take(accepted, Some(permit), index, &local, handshakes.as_ref());
         }
     }
 
@@ -119,13 +116,16 @@ impl<H: Handler> Intake<H> {
         &self,
         (stream, peer): (TcpStream, SocketAddr),
         permit: Option<OwnedSemaphorePermit>,
-        entrance: impl Fn(SocketAddr) -> Entrance,
+        listener: usize,
+        local: &Authority,
+        handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let entrance = entrance(peer);
+        let origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        let handshakes = handshakes.cloned();
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            clients.carry(stream, entrance, handler).await;
+            clients.carry(stream, origin, handshakes, handler).await;
         });
     }
 

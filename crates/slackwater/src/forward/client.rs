@@ -7,18 +7,16 @@ use super::LocalExecutor;
 use super::body::{RequestBody, ResponseBody, Watch};
 use super::client_cert;
 use super::deadline::Deadlines;
-use super::hygiene::Origin;
+use super::origin::Origin;
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use crate::tls::{Handshakes, HttpVersion};
 use core::cell::Cell;
 use core::convert::Infallible;
-use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
-use http::uri::Authority;
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -82,17 +80,6 @@ impl ClientSettings {
             tells_certificates: false,
         }
     }
-}
-
-/// Where a client's connection came in.
-#[derive(Clone, Debug)]
-pub(crate) struct Entrance {
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: Authority,
-    /// As [`Origin::listener`].
-    pub(crate) listener: usize,
-    /// TLS; `None`: the connection is plain.
-    pub(crate) handshakes: Option<Rc<Handshakes>>,
 }
 
 /// Where a worker is in its life.
@@ -190,30 +177,16 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: TcpStream,
-        entrance: Entrance,
+        mut origin: Origin,
+        handshakes: Option<Rc<Handshakes>>,
         handler: Rc<H>,
     ) {
-        let Entrance {
-            peer,
-            local,
-            listener,
-            handshakes,
-        } = entrance;
-        let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
-            return;
-        };
         let session = Rc::new(Session::new(self));
-        let mut origin = Origin {
-            client,
-            local,
-            listener,
-            is_tls: handshakes.is_some(),
-            certificate: None,
-        };
         let (stream, http2) = if let Some(handshakes) = handshakes {
             let Some(secured) = session.carry_handshake(&handshakes, stream).await else {
                 return;
             };
+            origin.is_tls = true;
             origin.certificate = secured.certificate;
             // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
             let http2 = secured.protocol == HttpVersion::Http2;
@@ -232,8 +205,10 @@ impl Clients {
             }
             let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
+            let unanswered = session.resets.begin();
             async move {
                 let mut response = handler.handle(request, &origin).await;
+                unanswered.answered();
                 response.body_mut().busy = Some(busy);
                 Ok::<_, Infallible>(response)
             }
