@@ -180,7 +180,11 @@ fn where_probes_go(service: &ServiceConfig) -> String {
     let carrier = match service.probe.transport {
         _ if !service.sends_probes() => return why_no_probes(service),
         ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => format!("http (GET {})", service.probe.path),
+        ProbeTransport::Http => {
+            let carrier = if service.probe.tls { "https" } else { "http" };
+            let signed = service.probe.key.as_ref().map_or("", |_| ", signed,");
+            format!("{carrier} (GET {}){signed}", service.probe.path)
+        }
         other => other.as_str().to_owned(),
     };
     let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;

@@ -14,7 +14,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, Lifecycle, ReplicaFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReplicaFacts,
     RequestCounts, ServiceFacts, StatusSource, WorkerFacts,
 };
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};

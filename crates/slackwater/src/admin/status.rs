@@ -2,8 +2,8 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, Phase, RequestCounts, ServiceFacts,
-    WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, RequestCounts,
+    ServiceFacts, WorkerFacts,
 };
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -19,6 +19,7 @@ pub(crate) struct Status {
     pub(crate) role: String,
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
+    pub(crate) proxy_headers_refused: u64,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
@@ -47,6 +48,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
+    pub(crate) health: Option<HealthFacts>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
@@ -110,6 +112,7 @@ impl Status {
             role: facts.role.to_owned(),
             phase,
             uptime_ms: whole(uptime.as_millis()),
+            proxy_headers_refused: facts.proxy_headers_refused,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
@@ -150,6 +153,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             available: true,
             draining: false,
             silent: false,
+            health: replica.health.clone(),
             note: None,
             in_flight: 0,
             requests: RequestCounts::default(),

@@ -42,6 +42,12 @@ fn facts() -> Facts {
                     name: format!("127.0.0.1:900{number}"),
                     address: format!("127.0.0.1:900{number}"),
                     probe_address: Some(format!("127.0.0.1:910{number}")),
+                    health: Some(HealthFacts {
+                        verdict: "up".to_owned(),
+                        checks_passed: number,
+                        checks_failed: 1,
+                        last_failure: Some("status 503".to_owned()),
+                    }),
                 })
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
@@ -56,6 +62,7 @@ fn facts() -> Facts {
             full: 7,
             ..HandshakeFacts::default()
         }],
+        proxy_headers_refused: 3,
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),

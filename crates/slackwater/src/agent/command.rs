@@ -83,7 +83,14 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             tracing::error!(%error, "probes are no longer answered by UDP");
         });
     }
-    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, &tls)?;
+    let mut workers = Workers::start(
+        &config,
+        sockets.listeners,
+        &load,
+        &presence,
+        &tls,
+        key.as_ref(),
+    )?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
@@ -158,6 +165,7 @@ impl Workers {
         load: &Load,
         presence: &Presence,
         tls: &Tls,
+        probe_key: Option<&ProbeKey>,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -174,6 +182,7 @@ impl Workers {
                 listeners,
                 tls: tls.clone(),
                 load: load.clone(),
+                probe_key: probe_key.cloned(),
                 presence: presence.clone(),
                 counts,
                 connections: Arc::clone(&connections),

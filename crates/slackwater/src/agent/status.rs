@@ -34,11 +34,13 @@ impl StatusSource for AgentStatus {
                     name: self.server.clone(),
                     address: self.server.clone(),
                     probe_address: None,
+                    health: None,
                 }],
                 workers: self.counts.iter().map(worker).collect(),
             }],
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
+            proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
         })
         .boxed()

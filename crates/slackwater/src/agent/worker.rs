@@ -11,6 +11,7 @@ use crate::forward::{
     ReplicaOptions, Rules,
 };
 use slackwater_tower::server::Load;
+use slackwater_tower::wire::ProbeKey;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) tls: Tls,
     pub(super) load: Load,
+    pub(super) probe_key: Option<ProbeKey>,
     pub(super) presence: Presence,
     pub(super) counts: Arc<ReplicaCounts>,
     pub(super) connections: Arc<Semaphore>,
@@ -63,6 +65,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         presence: parts.presence,
         load: parts.load,
         probe_path: config.probe_path.as_str().into(),
+        probe_key: parts.probe_key,
         counts: parts.counts,
     });
     let settings = ClientSettings {

@@ -48,7 +48,7 @@ pub(crate) struct AgentConfig {
     pub(crate) probe_listen: Option<SocketAddr>,
     /// Where they are answered over HTTP: a path without query, default `/prequal/probe`.
     pub(crate) probe_path: String,
-    /// Signs UDP probes and their answers. `None`: unsigned.
+    /// Signs probes and their answers; others get none. `None`: unsigned.
     pub(crate) probe_key: Option<ProbeKey>,
     /// The file that it was read from.
     pub(crate) probe_key_file: Option<PathBuf>,
@@ -93,7 +93,7 @@ pub(crate) struct AgentOverrides {
     /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
     #[arg(long, value_name = "PATH")]
     pub(crate) probe_path: Option<String>,
-    /// File with the key of UDP probes, 32 to 128 hexadecimal digits [key: probe.key_file]
+    /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<String>,
     /// What the server speaks: http1 or h2c [key: replica.protocol; default: http1]

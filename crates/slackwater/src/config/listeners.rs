@@ -2,6 +2,7 @@
 
 use super::fleet::{Listener, add_listener, listen_address, read_listen};
 use super::model::ListenerConfig;
+use super::proxy_protocol::read_proxy_protocol;
 use super::services::is_name;
 use super::tls::read_listener_tls;
 use crate::toml_reader::values::text;
@@ -38,6 +39,7 @@ pub(super) fn read_listeners(
                 name: address.to_string(),
                 address,
                 tls: tls.clone(),
+                proxy_protocol: None,
             },
             said,
         };
@@ -66,6 +68,7 @@ pub(super) fn read_listeners(
         let prefix = format!("listeners[{index}].");
         let name = read_name(reader, &prefix, &listeners);
         let tls = read_listener_tls(reader, &format!("{prefix}tls"), remarks);
+        let proxy_protocol = read_proxy_protocol(reader, &prefix);
         let field = format!("{prefix}address");
         let Some(item) = reader.take(&field) else {
             reader.add_missing_key(&field, "an address and a port such as \"0.0.0.0:443\"");
@@ -83,6 +86,7 @@ pub(super) fn read_listeners(
                 name: name.unwrap_or_else(|| address.to_string()),
                 address,
                 tls,
+                proxy_protocol,
             },
             said: Some(item.said),
         });

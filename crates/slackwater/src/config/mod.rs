@@ -9,12 +9,14 @@ mod agent;
 mod assemble;
 mod fleet;
 mod forwarded;
+mod health;
 mod listeners;
 mod model;
 mod network;
 mod overrides;
 mod policies;
 mod probe;
+mod proxy_protocol;
 mod queue;
 mod remarks;
 mod retries;
@@ -27,10 +29,12 @@ mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
+pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
+pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;

@@ -5,9 +5,12 @@
 
 use super::ListenerTls;
 use super::forwarded::ForwardedSettings;
+use super::health::HealthSettings;
+use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
+use crate::routes::Route;
 use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
@@ -27,8 +30,9 @@ pub(crate) struct Config {
     pub(crate) workers: NonZeroU16,
     /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
     pub(crate) services: Vec<ServiceConfig>,
-    /// Which service a request is for: the first that matches decides. At least one.
-    pub(crate) routes: Vec<RouteConfig>,
+    /// What becomes of a request: the first that matches decides. At least one; their services and listeners are places
+    /// in the lists above.
+    pub(crate) routes: Vec<Route>,
     /// Whose word on a request's origin is believed, and what is said of it.
     pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take that is no service's own.
@@ -48,6 +52,9 @@ pub(crate) struct ListenerConfig {
     pub(crate) address: SocketAddr,
     /// `None`: clients connect without TLS.
     pub(crate) tls: Option<ListenerTls>,
+    /// From which networks connections may come, each of which has to begin with a PROXY header: 1 to 256. `None`: such
+    /// headers are not understood.
+    pub(crate) proxy_protocol: Option<Vec<Network>>,
 }
 
 /// A fleet, and who chooses from it.
@@ -67,19 +74,12 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// Whether and how replicas are checked.
+    pub(crate) health: HealthSettings,
     /// How many requests there may be at once.
     pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
     pub(crate) timeouts: Timeouts,
-}
-
-/// Which requests go where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RouteConfig {
-    /// Places in [`Config::listeners`]: of those that came in there. None: of all.
-    pub(crate) listeners: Vec<usize>,
-    /// Its place in [`Config::services`].
-    pub(crate) service: usize,
 }
 
 impl ServiceConfig {
@@ -161,7 +161,9 @@ pub(crate) struct ProbeSettings {
     pub(crate) port: Option<NonZeroU16>,
     /// What HTTP probes ask for; default `/prequal/probe`.
     pub(crate) path: PathAndQuery,
-    /// Signs UDP probes and their answers. `None`: unsigned.
+    /// Whether HTTP probes go over TLS: by default if the replicas' requests do, and never without that.
+    pub(crate) tls: bool,
+    /// Signs probes and their answers. `None`: unsigned.
     pub(crate) key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.
     pub(crate) key_file: Option<PathBuf>,

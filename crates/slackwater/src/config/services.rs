@@ -5,6 +5,7 @@
 
 use super::assemble::{read_replica_settings, read_service_timeouts};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
@@ -88,6 +89,7 @@ impl Section<'_> {
         let replicas = read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref());
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
+        let health = HealthSettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -104,6 +106,7 @@ impl Section<'_> {
             policy.value.name,
             &policies,
         ));
+        probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         let may_be_local = reads(policy.value.name, "prequal");
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
@@ -120,10 +123,11 @@ impl Section<'_> {
             policy: policy.value,
             policy_settings,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
+            probe: probe.into_settings(replica.tls.is_some()),
             replica,
-            probe: probe.into_settings(),
             retries,
             queue,
+            health,
             timeouts,
         }
     }

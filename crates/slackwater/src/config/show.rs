@@ -5,6 +5,7 @@ use super::ListenerTls;
 use super::agent::AgentConfig;
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use super::routes::write_routes;
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
@@ -27,7 +28,13 @@ impl Config {
             if listener.name != address {
                 writeln!(to, "name = {}", quoted(&listener.name))?;
             }
-            writeln!(to, "address = {}\n", quoted(address))?;
+            writeln!(to, "address = {}", quoted(address))?;
+            if let Some(networks) = &listener.proxy_protocol {
+                let networks: Vec<_> = networks.iter().map(quoted).collect();
+                writeln!(to, "proxy_protocol = \"required\"")?;
+                writeln!(to, "proxy_protocol_trust = [{}]", networks.join(", "))?;
+            }
+            writeln!(to)?;
             if let Some(tls) = &listener.tls {
                 tls.write_toml(to, "listeners.tls")?;
             }
@@ -35,18 +42,7 @@ impl Config {
         for service in &self.services {
             service.write_toml(to)?;
         }
-        for route in &self.routes {
-            let service = self.services.get(route.service);
-            let service = service.map_or_else(String::new, |service| quoted(&service.name));
-            writeln!(to, "[[routes]]")?;
-            let listeners = route.listeners.iter();
-            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
-            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
-            if !listeners.is_empty() {
-                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
-            }
-            writeln!(to, "service = {service}\n")?;
-        }
+        write_routes(to, self)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
@@ -82,7 +78,8 @@ impl ServiceConfig {
         ];
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
-        self.queue.write(to, prefix)
+        self.queue.write(to, prefix)?;
+        self.health.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
@@ -92,6 +89,9 @@ impl ServiceConfig {
             writeln!(to, "port = {port}")?;
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
+        if self.replica.tls.is_some() {
+            writeln!(to, "tls = {}", self.probe.tls)?;
+        }
         if let Some(file) = &self.probe.key_file {
             writeln!(to, "key_file = {}", file_name(file))?;
         }

@@ -8,12 +8,13 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, ForwardedSettings, Limits, ListenerConfig, ProbeSettings,
-    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
-    RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    AdminSettings, Config, ForwardedSettings, HealthSettings, Limits, ListenerConfig,
+    ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
+    RetryMethods, RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::routes::Route;
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -153,6 +154,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             transport: ProbeTransport::Udp,
             port: None,
             path: PathAndQuery::from_static("/prequal/probe"),
+            tls: false,
             key: None,
             key_file: None,
         },
@@ -162,6 +164,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             ..RetrySettings::default()
         },
         queue: QueueSettings::default(),
+        health: HealthSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {
@@ -169,13 +172,11 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             name: "demo".to_owned(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: None,
+            proxy_protocol: None,
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],
-        routes: vec![RouteConfig {
-            listeners: Vec::new(),
-            service: 0,
-        }],
+        routes: vec![Route::to(0)],
         forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),

@@ -4,21 +4,28 @@
 //! leaves, and everything that it holds with it.
 
 use super::LocalExecutor;
-use super::body::{RequestBody, ResponseBody, Watch};
+use super::body::{ResponseBody, Watch};
 use super::client_cert;
+use super::client_http1;
 use super::deadline::Deadlines;
+use super::inbound::Inbound;
 use super::origin::Origin;
+use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
+use crate::http1::HeadLimits;
 use crate::tls::{Handshakes, HttpVersion};
+use bytes::Bytes;
 use core::cell::Cell;
 use core::convert::Infallible;
+use core::future::poll_fn;
 use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::rc::Rc;
@@ -64,6 +71,8 @@ pub(crate) struct ClientSettings {
     pub(crate) head_fields_max: u32,
     /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell them.
     pub(crate) tells_certificates: bool,
+    /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
+    pub(crate) upgrades: Box<[HeaderValue]>,
 }
 
 impl ClientSettings {
@@ -78,6 +87,7 @@ impl ClientSettings {
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
             tells_certificates: false,
+            upgrades: Box::new([HeaderValue::from_static("websocket")]),
         }
     }
 }
@@ -96,7 +106,6 @@ pub(crate) enum Phase {
 /// All clients of one worker.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    http1: http1::Builder,
     http2: http2::Builder<LocalExecutor>,
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
@@ -107,19 +116,12 @@ pub(crate) struct Clients {
     pub(super) head_ticks: u64,
     pub(super) stall_ticks: u64,
     tells_certificates: bool,
+    pub(super) head_limits: HeadLimits,
+    pub(super) upgrades: Box<[HeaderValue]>,
 }
 
 impl Clients {
     pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
-        let mut http1 = http1::Builder::new();
-        http1
-            // Deadlines are kept here, see above.
-            .header_read_timeout(None)
-            .max_header_size(settings.head_bytes_max as usize);
-        // hyper's own default; asking for it anew costs time in each parse.
-        if settings.head_fields_max != 100 {
-            http1.max_headers(settings.head_fields_max as usize);
-        }
         let mut http2 = http2::Builder::new(LocalExecutor);
         http2
             .max_concurrent_streams(settings.streams_max)
@@ -127,7 +129,6 @@ impl Clients {
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         Rc::new(Self {
-            http1,
             http2,
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
@@ -138,6 +139,11 @@ impl Clients {
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
             tells_certificates: settings.tells_certificates,
+            head_limits: HeadLimits {
+                bytes_max: settings.head_bytes_max as usize,
+                fields_max: settings.head_fields_max as usize,
+            },
+            upgrades: settings.upgrades.clone(),
         })
     }
 
@@ -160,6 +166,13 @@ impl Clients {
         }
     }
 
+    /// Leaves in a request's head the client's certificate as it was verified, and nothing else of that kind.
+    pub(super) fn tell_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
+        if self.tells_certificates {
+            client_cert::state(headers, origin.certificate.as_ref());
+        }
+    }
+
     /// Tells every connection; phases only go forward.
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.set(self.phase.get().max(phase));
@@ -176,60 +189,110 @@ impl Clients {
     /// Carries a connection to its end.
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
-        stream: TcpStream,
+        mut stream: TcpStream,
         mut origin: Origin,
         handshakes: Option<Rc<Handshakes>>,
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
-        let (stream, http2) = if let Some(handshakes) = handshakes {
-            let Some(secured) = session.carry_handshake(&handshakes, stream).await else {
+        if origin.proxied().is_some() && !session.carry_proxy_header(&mut stream, &mut origin).await
+        {
+            return;
+        }
+        let (inbound, speaks_http2) = if let Some(handshakes) = handshakes {
+            // In a box, so that connections do not carry its size around.
+            let Some(secured) = Box::pin(session.carry_handshake(&handshakes, stream)).await else {
                 return;
             };
             origin.is_tls = true;
             origin.certificate = secured.certificate;
+            let inbound = Inbound::new(Stream::Tls(secured.stream), Bytes::new(), &session);
             // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
-            let http2 = secured.protocol == HttpVersion::Http2;
-            (Stream::Tls(secured.stream), http2)
+            (inbound, secured.protocol == HttpVersion::Http2)
         } else {
-            let Some(Ok(http2)) = session.carry_start(&stream).await else {
+            let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
+            let Some(Some(speaks_http2)) =
+                session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
+            else {
                 return;
             };
-            (Stream::Tcp(stream), http2)
+            (inbound, speaks_http2)
         };
         let origin = Rc::new(origin);
+        if speaks_http2 {
+            // In a box, so that HTTP/1.1 connections do not carry its size around.
+            Box::pin(self.carry_http2(inbound, origin, handler)).await;
+        } else {
+            let serving = pin!(client_http1::serve(&inbound, &origin, &*handler));
+            // It sees for itself when it is asked to end.
+            session.carry(serving, |_| ()).await;
+        }
+    }
+
+    async fn carry_http2<H: Handler>(
+        self: &Rc<Self>,
+        inbound: Rc<Inbound>,
+        origin: Rc<Origin>,
+        handler: Rc<H>,
+    ) {
+        let Some((session, stream, unread)) = Rc::into_inner(inbound).map(Inbound::into_parts)
+        else {
+            return;
+        };
+        session.begin_http2();
         let answer = |mut request: Request<Incoming>| {
             let busy = Busy::new(&session);
-            if self.tells_certificates {
-                client_cert::state(request.headers_mut(), origin.certificate.as_ref());
-            }
-            let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
+            self.tell_certificate(request.headers_mut(), &origin);
+            let body = |body| RequestBody::http2(body, &self.deadlines);
+            let request = Box::new(request.map(body));
+            let progress = request.body().progress();
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
             let unanswered = session.resets.begin();
-            async move {
+            // In a box, because hyper moves it around several times on its way to a task of its own.
+            Box::pin(async move {
                 let mut response = handler.handle(request, &origin).await;
-                unanswered.answered();
+                // What we say to a client that broke off its own request is no answer that it waited for.
+                if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+                    unanswered.answered();
+                }
                 response.body_mut().busy = Some(busy);
                 Ok::<_, Infallible>(response)
-            }
+            })
         };
         let io = ClientIo {
             stream: TokioIo::new(stream),
+            unread,
             session: Rc::clone(&session),
         };
-        if http2 {
-            session.http2.set(true);
-            // In a box, because hyper moves it around several times on its way to a task of its own.
-            let service = service_fn(|request| Box::pin(answer(request)));
-            let connection = pin!(self.http2.serve_connection(io, service));
-            session
-                .carry(connection, http2::Connection::graceful_shutdown)
-                .await;
-        } else {
-            let connection = pin!(self.http1.serve_connection(io, service_fn(answer)));
-            session
-                .carry(connection, http1::Connection::graceful_shutdown)
-                .await;
-        }
+        let connection = pin!(self.http2.serve_connection(io, service_fn(answer)));
+        session
+            .carry(connection, http2::Connection::graceful_shutdown)
+            .await;
     }
+}
+
+/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None if it ends before that
+/// is known.
+async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
+    const START: &[u8] = b"PRI";
+    poll_fn(|cx| {
+        loop {
+            {
+                let unread = inbound.unread.borrow();
+                let start = &unread[..unread.len().min(START.len())];
+                if !START.starts_with(start) || start.len() == START.len() {
+                    return Poll::Ready(Some(start == START));
+                }
+            }
+            match inbound.poll_read_more(cx) {
+                Poll::Ready(Ok(true)) => (),
+                Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(None),
+                Poll::Pending if inbound.session.phase() >= Phase::Draining => {
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
 }

@@ -50,7 +50,7 @@ impl fmt::Display for ReplicaAddress {
 }
 
 /// Opens a connection, its TLS handshake included, or gives up after `timeout`.
-pub(super) async fn connect(target: &Target, timeout: Duration) -> io::Result<Stream> {
+pub(crate) async fn connect(target: &Target, timeout: Duration) -> io::Result<Stream> {
     let connecting = async {
         match (open(&target.address).await?, &target.tls) {
             (Stream::Tcp(stream), Some(tls)) => tls.connect(stream).await.map(Stream::Tls),

@@ -6,9 +6,12 @@
 
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
+use super::origin::Origin;
 use super::resets::Resets;
 use super::stream::Stream;
+use crate::proxy_protocol;
 use crate::tls::{Handshakes, Secured};
+use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -20,31 +23,16 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use tokio::net::TcpStream;
 
-/// Between two looks at a client that sent less than is needed to know its protocol.
-const PEEK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Whether the client begins as HTTP/2 does. No method of HTTP/1.1 starts with these letters.
-async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
-    const START: &[u8] = b"PRI";
-    let mut start = [0; START.len()];
-    loop {
-        let read = stream.peek(&mut start).await?;
-        let begins_alike = read > 0 && START.starts_with(&start[..read]);
-        if !begins_alike || read == START.len() {
-            return Ok(begins_alike);
-        }
-        // More bytes do not wake anybody while the first are unread.
-        tokio::time::sleep(PEEK_PAUSE).await;
-    }
-}
+/// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection, its socket and its requests know together.
 #[derive(Debug)]
 pub(super) struct Session {
-    clients: Rc<Clients>,
+    pub(super) clients: Rc<Clients>,
     deadline: Deadline,
     requests: Cell<u32>,
-    pub(super) http2: Cell<bool>,
+    http2: Cell<bool>,
     /// Dropping a request's future is the client's doing; on HTTP/1.1 it happens once.
     pub(super) resets: Rc<Resets>,
     in_head: Cell<bool>,
@@ -89,10 +77,43 @@ impl Session {
         ended.flatten()
     }
 
-    /// Waits until it is known which protocol the client speaks.
-    pub(super) async fn carry_start(&self, stream: &TcpStream) -> Option<io::Result<bool>> {
+    /// Reads the PROXY header that the connection has to begin with, within the time for a head, and puts what it tells
+    /// into `origin`. `false` if it has to be closed.
+    pub(super) async fn carry_proxy_header(
+        &self,
+        stream: &mut TcpStream,
+        origin: &mut Origin,
+    ) -> bool {
+        self.deadline.arm(self.clients.head_ticks);
+        let is_trusted = (origin.proxied().unwrap_or_default().iter())
+            .any(|network| network.contains(origin.peer));
+        let refused = if is_trusted {
+            match self.carry_unasked(proxy_protocol::read(stream)).await {
+                Some(Ok(told)) => {
+                    if let Some((from, to)) = told.addresses {
+                        *origin = origin.told(from, to);
+                    }
+                    self.deadline.arm(self.clients.idle_ticks);
+                    return true;
+                }
+                Some(Err(error)) => error.to_string(),
+                None => "it did not come in time".to_owned(),
+            }
+        } else {
+            "it may not come from there".to_owned()
+        };
+        origin.rules.proxy_headers_refused.add_one();
+        tracing::debug!(from = %origin.peer, why = refused, "no PROXY header");
+        false
+    }
+
+    /// Waits for what comes before any request; not longer than it takes for the drain to begin.
+    async fn carry_unasked<T>(
+        &self,
+        asking: impl Future<Output = io::Result<T>>,
+    ) -> Option<io::Result<T>> {
         let unwelcome = Cell::new(false);
-        let mut asking = pin!(speaks_http2(stream));
+        let mut asking = pin!(asking);
         let asking = poll_fn(|cx| {
             if unwelcome.get() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
@@ -143,17 +164,36 @@ impl Session {
     }
 
     /// Bytes went in or out.
-    fn moved(&self) {
+    pub(super) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
     }
 
     /// Bytes came in.
-    fn received(&self) {
+    pub(super) fn received(&self) {
         self.moved();
         // HTTP/2 has frames between requests that begin no head.
         if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
             self.deadline.arm(self.clients.head_ticks);
         }
+    }
+
+    /// The client speaks HTTP/2: what it has said so far begins no head.
+    pub(super) fn begin_http2(&self) {
+        self.http2.set(true);
+        self.in_head.set(false);
+        self.deadline.arm(self.clients.idle_ticks);
+    }
+
+    /// Where the worker is in its life.
+    pub(super) fn phase(&self) -> Phase {
+        self.clients.phase.get()
+    }
+
+    /// The last answer is given; the client has so long to take it.
+    pub(super) fn linger(&self) {
+        self.in_head.set(true);
+        let ticks = self.clients.deadlines.ticks(LINGER);
+        self.deadline.arm(ticks.min(self.clients.head_ticks));
     }
 
     fn overdue(&self, asked_to_end: bool) -> Overdue {
@@ -205,10 +245,12 @@ impl Drop for Busy {
     }
 }
 
-/// A client's socket that notes when bytes move.
+/// A client's connection, for HTTP/2, that notes when bytes move.
 #[derive(Debug)]
 pub(super) struct ClientIo {
     pub(super) stream: TokioIo<Stream>,
+    /// What was read to know the protocol.
+    pub(super) unread: Bytes,
     pub(super) session: Rc<Session>,
 }
 
@@ -216,8 +258,13 @@ impl Read for ClientIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let length = buffer.remaining().min(self.unread.len());
+            buffer.put_slice(&self.unread.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             self.session.received();

@@ -13,9 +13,10 @@ mod tls;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, ListenerConfig, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides, ReplicaConfig, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
+use crate::health::{Checked, HealthThread, ServiceChecks};
 use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -113,6 +114,8 @@ pub(crate) struct Running {
     phase: watch::Sender<Phase>,
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
+    /// The checks of replicas, and whom they are told to check.
+    checks: Option<(HealthThread, Fleets)>,
     threads: WorkerThreads,
 }
 
@@ -150,9 +153,15 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             config: Arc::clone(&config),
             tls: tls.clone(),
             views: Vec::new(),
+            health: Vec::new(),
         }),
+        checks: None,
         threads: WorkerThreads::default(),
     };
+    let (fleets, checks) = checks(&config, &tls);
+    let (thread, health) = HealthThread::spawn(checks)
+        .map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))?;
+    running.checks = Some((thread, fleets));
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
     for (index, listeners) in (0..).zip(listeners) {
@@ -160,6 +169,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
             config: Arc::clone(&config),
             listeners,
             tls: tls.clone(),
+            health: health.clone(),
             place: WorkerPlace {
                 index,
                 workers: config.workers.get(),
@@ -169,9 +179,39 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         };
         views.push(running.spawn(parts)?);
     }
-    running.status = Arc::new(status::Workers { config, tls, views });
+    running.status = Arc::new(status::Workers {
+        config,
+        tls,
+        views,
+        health,
+    });
     running.lifecycle.set_serving();
     Ok(running)
+}
+
+/// What each service's checks are told of its fleet, in the order of the configuration.
+type Fleets = Vec<watch::Sender<Vec<Checked>>>;
+
+/// What is to be checked.
+fn checks(config: &Config, tls: &Tls) -> (Fleets, Vec<ServiceChecks>) {
+    let checks = |(place, service): (usize, &ServiceConfig)| {
+        let checked = |replica: &ReplicaConfig| Checked {
+            name: replica.name.clone(),
+            address: replica.address,
+            server_name: replica.server_name.clone(),
+        };
+        let fleet = service.replicas.iter().map(checked).collect();
+        let (sender, fleet) = watch::channel(fleet);
+        let checks = ServiceChecks {
+            name: service.name.clone(),
+            settings: service.health.clone(),
+            protocol: service.replica.protocol,
+            tls: tls.client(place),
+            fleet,
+        };
+        (sender, checks)
+    };
+    config.services.iter().enumerate().map(checks).unzip()
 }
 
 impl Running {

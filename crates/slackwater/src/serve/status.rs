@@ -6,12 +6,14 @@
 use super::service::ServiceView;
 use super::tls::Tls;
 use super::worker::WorkerView;
-use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
-use crate::config::{Config, ProbeTransport, ServiceConfig};
+use crate::admin::{Facts, HealthFacts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
+use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::forward::ReplicaCounts;
+use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// All workers of one `serve`.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(super) struct Workers {
     pub(super) config: Arc<Config>,
     pub(super) tls: Tls,
     pub(super) views: Vec<WorkerView>,
+    /// Of each service.
+    pub(super) health: Vec<watch::Receiver<Health>>,
 }
 
 impl StatusSource for Workers {
@@ -27,7 +31,7 @@ impl StatusSource for Workers {
         let facts = |(index, service): (usize, &ServiceConfig)| ServiceFacts {
             name: service.name.clone(),
             policy: service.policy.name,
-            replicas: replicas(service),
+            replicas: replicas(service, self.health.get(index)),
             workers: self.views_of(index).map(ServiceView::facts).collect(),
         };
         core::future::ready(Facts {
@@ -35,13 +39,25 @@ impl StatusSource for Workers {
             services: services.map(facts).collect(),
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(&self.config),
+            proxy_headers_refused: (self.views.iter())
+                .map(|view| view.proxy_headers_refused.read())
+                .sum(),
             own_load: None,
         })
         .boxed()
     }
 }
 
-fn replicas(service: &ServiceConfig) -> Vec<ReplicaFacts> {
+fn replicas(
+    service: &ServiceConfig,
+    health: Option<&watch::Receiver<Health>>,
+) -> Vec<ReplicaFacts> {
+    let is_checked = service.health.check != HealthCheck::None;
+    let health = health.filter(|_| is_checked).map(|health| health.borrow());
+    let found = |replica: &ReplicaConfig| {
+        let found = health.as_ref()?.get(&replica.address);
+        Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
+    };
     let are_probed = service.probe.transport != ProbeTransport::None;
     let replicas = service.replicas.iter();
     replicas
@@ -49,8 +65,18 @@ fn replicas(service: &ServiceConfig) -> Vec<ReplicaFacts> {
             name: replica.name.clone(),
             address: replica.address.to_string(),
             probe_address: are_probed.then(|| replica.probe_address.to_string()),
+            health: found(replica),
         })
         .collect()
+}
+
+fn facts(health: &ReplicaHealth) -> HealthFacts {
+    HealthFacts {
+        verdict: health.verdict.as_str().to_owned(),
+        checks_passed: health.checks_passed,
+        checks_failed: health.checks_failed,
+        last_failure: health.last_failure.clone(),
+    }
 }
 
 impl Workers {

@@ -4,11 +4,12 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use super::tls::Tls;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
+use crate::health::Health;
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -22,6 +23,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerView {
     /// In the order of the configuration.
     pub(super) services: Vec<ServiceView>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 /// What a worker is made of.
@@ -31,6 +34,8 @@ pub(super) struct WorkerParts {
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) tls: Tls,
+    /// Of each service, in the order of the configuration.
+    pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
@@ -63,6 +68,7 @@ struct Worker {
     listeners: Vec<TcpListener>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
+    rules: Rc<Rules>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -76,7 +82,8 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let deadlines = Deadlines::new(shortest_timeout(&config));
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
-    for (index, service) in config.services.iter().enumerate() {
+    let health = core::mem::take(&mut parts.health);
+    for (index, (service, health)) in config.services.iter().zip(health).enumerate() {
         let tls = parts.tls.client(index);
         let (service, view) = Service::start(
             service,
@@ -84,6 +91,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
             &deadlines,
             tls.as_ref(),
             parts.place,
+            health,
         )?;
         services.push(Rc::new(service));
         views.push(view);
@@ -94,14 +102,21 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
             .any(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(&config.timeouts, &config.limits)
     };
+    let table = Table::new(&config.routes, services);
+    let proxy_headers_refused = Arc::default();
     let worker = Worker {
+        rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
+        routing: Rc::new(Routing::new(table, draw_seed())),
         deadlines,
     };
-    Ok((worker, WorkerView { services: views }))
+    let view = WorkerView {
+        services: views,
+        proxy_headers_refused,
+    };
+    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -124,7 +139,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
+            rules: self.rules,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

@@ -12,6 +12,7 @@
 //! | which certificate is for which name | `names` |
 //! | listeners: from settings to rustls' configuration | `server` |
 //! | replicas: likewise, and their handshakes | `client`, `connector` |
+//! | HTTP probes | `probes` |
 //! | one listener's handshakes: deadline, bound, counts | `handshake` |
 //! | values that follow their files | `live`, `watch` |
 
@@ -23,6 +24,7 @@ mod identity;
 mod live;
 mod names;
 mod pem;
+mod probes;
 mod roots;
 mod server;
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub(crate) use connector::Connector;
 pub(crate) use handshake::{HandshakeCounts, Handshakes, Secured};
 pub(crate) use identity::{Identity, IdentityFiles};
 pub(crate) use live::Secrets;
+pub(crate) use probes::ProbeConnector;
 pub(crate) use roots::{read_roots, system_roots};
 pub(crate) use server::{
     ClientCertificates, HttpVersion, Resumption, Server, ServerTls, TlsVersion,

@@ -12,12 +12,15 @@
 
 mod clients;
 mod failures;
+mod health;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod proxy_protocol;
 mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod routes;
 mod streaming;
 mod tls;

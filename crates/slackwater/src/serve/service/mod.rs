@@ -5,6 +5,7 @@
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
 mod attempts;
+mod availability;
 mod counts;
 mod flight;
 mod gate;
@@ -14,7 +15,9 @@ mod retries;
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target};
+use crate::health::Health;
 use crate::tls::{Client, Connector};
+use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::time::Duration;
@@ -62,6 +65,8 @@ pub(super) struct Service {
     retries: Retries,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
+    /// Takes replicas that are down out of the choice.
+    _availability: Availability,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
 }
@@ -78,9 +83,10 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<&watch::Receiver<Client>>,
         worker: WorkerPlace,
+        health: watch::Receiver<Health>,
     ) -> Result<(Self, ServiceView), Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
-        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let balancer = Balancer::new(policy, prober::new(config, tls)?);
         let counts: Arc<[ReplicaCounts]> = (config.replicas.iter())
             .map(|_| ReplicaCounts::default())
             .collect();
@@ -94,6 +100,7 @@ impl Service {
             tls,
         );
         let members = members.map_err(|error| Fault::usage(error.to_string()))?;
+        let availability = Availability::follow(health, balancer.clone(), members.clone());
         let admission = Arc::<ServiceCounts>::default();
         let gate = Gate::new(&config.queue, worker, &admission);
         let retries = Retries::new(&config.retries, draw_seed(), &admission);
@@ -109,6 +116,7 @@ impl Service {
             gate,
             retries,
             first_byte: config.timeouts.first_byte,
+            _availability: availability,
             _drive: balancer.spawn_drive(),
             balancer,
         };
@@ -160,6 +168,7 @@ fn members(
         Ok(Rc::new(Member {
             id,
             name: replica.name.clone(),
+            address: replica.address,
             replica: Replica::new(target(config, replica, tls), options, deadlines),
             counts: Arc::clone(counts),
             index,
@@ -185,7 +194,7 @@ fn target(
 }
 
 /// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
-fn draw_seed() -> u64 {
+pub(super) fn draw_seed() -> u64 {
     getrandom::u64().unwrap_or(1)
 }
 

@@ -2,5 +2,6 @@
 
 mod clients;
 mod hostile;
+mod probes;
 mod replicas;
 mod rig;
