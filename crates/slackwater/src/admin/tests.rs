@@ -62,6 +62,7 @@ fn facts() -> Facts {
             full: 7,
             ..HandshakeFacts::default()
         }],
+        access_log_lost: Some(3),
         proxy_headers_refused: 3,
         own_load: Some(LoadReport::new(
             Rif::new(3),

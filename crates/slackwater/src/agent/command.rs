@@ -9,12 +9,13 @@ use super::presence::Presence;
 use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
-use super::worker::{self, WorkerParts};
+use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
+use crate::supervisor::{self, Pulse};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -53,7 +54,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     let connections_max = loaded.config.limits.connections_max;
+    let log = loaded.config.log.clone();
     run_configured(
+        &log,
         &loaded.remarks,
         connections_max,
         serve(Arc::new(loaded.config)),
@@ -83,14 +86,15 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             tracing::error!(%error, "probes are no longer answered by UDP");
         });
     }
-    let mut workers = Workers::start(
-        &config,
-        sockets.listeners,
-        &load,
-        &presence,
-        &tls,
-        key.as_ref(),
-    )?;
+    let pulse = Pulse::default();
+    let shared = Shared {
+        load: load.clone(),
+        probe_key: key.clone(),
+        presence: presence.clone(),
+        tls: tls.clone(),
+        pulse: pulse.clone(),
+    };
+    let mut workers = Workers::start(&config, sockets.listeners, &shared)?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
@@ -104,6 +108,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     for (address, probes) in sockets.addresses {
         tracing::info!(%address, %probes, server = %config.to, "serving");
     }
+    supervisor::ready("serving");
+    tokio::spawn(pulse.watch());
 
     tokio::select! {
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
@@ -111,6 +117,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         fault = workers.threads.unasked_end() => return Err(fault),
     }
     presence.stop();
+    supervisor::stopping("finishing what runs");
     tracing::info!(
         delay = ?config.drain_delay,
         drain = ?config.timeouts.drain,
@@ -162,10 +169,7 @@ impl Workers {
     fn start(
         config: &Arc<AgentConfig>,
         listeners: Vec<Vec<TcpListener>>,
-        load: &Load,
-        presence: &Presence,
-        tls: &Tls,
-        probe_key: Option<&ProbeKey>,
+        shared: &Shared,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -180,10 +184,7 @@ impl Workers {
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
-                tls: tls.clone(),
-                load: load.clone(),
-                probe_key: probe_key.cloned(),
-                presence: presence.clone(),
+                shared: shared.clone(),
                 counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),

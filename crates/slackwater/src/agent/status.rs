@@ -42,6 +42,7 @@ impl StatusSource for AgentStatus {
             handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
+            access_log_lost: None,
         })
         .boxed()
     }

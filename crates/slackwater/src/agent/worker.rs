@@ -10,6 +10,7 @@ use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
     ReplicaOptions, Rules,
 };
+use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
 use slackwater_tower::wire::ProbeKey;
 use std::io;
@@ -24,13 +25,20 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
     pub(super) listeners: Vec<std::net::TcpListener>,
+    pub(super) shared: Shared,
+    pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) connections: Arc<Semaphore>,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// What all workers have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
     pub(super) tls: Tls,
     pub(super) load: Load,
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) presence: Presence,
-    pub(super) counts: Arc<ReplicaCounts>,
-    pub(super) connections: Arc<Semaphore>,
-    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) pulse: Pulse,
 }
 
 /// Runs a worker on this thread until it has stopped.
@@ -48,9 +56,10 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
 }
 
 async fn serve(parts: WorkerParts) -> io::Result<()> {
-    let config = &parts.config;
+    let (config, shared) = (&parts.config, parts.shared);
     let listeners = (parts.listeners.into_iter())
-        .map(TcpListener::from_std)
+        .enumerate()
+        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()?;
     let timeouts = &config.timeouts;
     let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
@@ -59,13 +68,13 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         may_be_agent: false,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
-    let server = Replica::new(parts.tls.target(config), &options, &deadlines);
+    let server = Replica::new(shared.tls.target(config), &options, &deadlines);
     let door = Rc::new(Door {
         server,
-        presence: parts.presence,
-        load: parts.load,
+        presence: shared.presence,
+        load: shared.load,
         probe_path: config.probe_path.as_str().into(),
-        probe_key: parts.probe_key,
+        probe_key: shared.probe_key,
         counts: parts.counts,
     });
     let settings = ClientSettings {
@@ -74,6 +83,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     };
     let clients = Clients::new(&settings, &deadlines);
     let swept = Rc::clone(&door);
+    tokio::task::spawn_local(shared.pulse.heart());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
         clients,
@@ -83,9 +93,10 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         phase: parts.phase,
         drain: timeouts.drain,
     };
-    let listeners = listeners.into_iter().map(|listener| Listening {
+    let listeners = listeners.into_iter().map(|(index, listener)| Listening {
+        index,
         listener,
-        handshakes: parts.tls.accept(config),
+        handshakes: shared.tls.accept(config),
     });
     intake.serve(listeners.collect()).await;
     Ok(())

@@ -27,6 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A listener, and what it does with connections before they carry requests.
 #[derive(Debug)]
 pub(crate) struct Listening {
+    /// Its place in the configuration.
+    pub(crate) index: usize,
     pub(crate) listener: TcpListener,
     /// TLS; `None`: connections are plain.
     pub(crate) handshakes: Option<Rc<Handshakes>>,
@@ -47,10 +49,10 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
+    /// Serves sockets, each with its listener's place in the configuration, until the phase, and then the last connection,
+    /// ends.
     pub(crate) async fn serve(self, listeners: Vec<Listening>) {
-        let listeners = listeners.into_iter().enumerate();
-        join_all(listeners.map(|(index, listening)| self.accept(index, listening))).await;
+        join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -72,8 +74,9 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, index: usize, listening: Listening) {
+    async fn accept(&self, listening: Listening) {
         let Listening {
+            index,
             listener,
             handshakes,
         } = listening;
@@ -96,9 +99,13 @@ impl<H: Handler> Intake<H> {
                     continue;
                 }
             };
-            // Not before the accept: a listener that waits must not hold what another one needs.
+            // Not before the accept: a listener that waits must not hold what another one needs. Whoever is accepted
+            // already is served when the drain begins, if need be as one more than allowed.
             let permit = tokio::select! {
-                () = &mut draining => break,
+                () = &mut draining => {
+                    self.take(accepted, None, index, &local, handshakes.as_ref());
+                    break;
+                }
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.

@@ -81,14 +81,22 @@ impl Tls {
             .collect()
     }
 
-    /// A worker's listeners, in the order of the configuration.
-    pub(super) fn listening(&self, config: &Config, listeners: Vec<TcpListener>) -> Vec<Listening> {
-        let settings = config.listeners.iter().zip(&self.listeners);
-        let listening = |(listener, (config, tls)): (_, (_, &Option<_>))| Listening {
-            listener,
-            handshakes: handshakes(config, tls.as_ref()),
+    /// A worker's sockets, each with its listener's place in the configuration.
+    pub(super) fn listening(
+        &self,
+        config: &Config,
+        sockets: Vec<(usize, TcpListener)>,
+    ) -> Vec<Listening> {
+        let listening = |(index, listener): (usize, TcpListener)| {
+            let tls = self.listeners.get(index).and_then(Option::as_ref);
+            Listening {
+                index,
+                listener,
+                handshakes: (config.listeners.get(index))
+                    .and_then(|listener| handshakes(listener, tls)),
+            }
         };
-        listeners.into_iter().zip(settings).map(listening).collect()
+        sockets.into_iter().map(listening).collect()
     }
 
     /// What the service at `place` speaks to its replicas by.

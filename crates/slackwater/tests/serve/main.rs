@@ -10,6 +10,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod access_log;
 mod clients;
 mod failures;
 mod health;
@@ -22,5 +23,8 @@ mod replicas;
 mod requests;
 mod retries;
 mod routes;
+mod sticky;
 mod streaming;
+mod systemd;
 mod tls;
+mod upgrade;
