@@ -77,6 +77,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         connections: parts.connections,
         phase: parts.phase,
         drain: timeouts.drain,
+        drain_idle: timeouts.drain_idle,
     };
     intake.serve(listeners).await;
     Ok(())

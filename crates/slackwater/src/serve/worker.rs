@@ -137,6 +137,7 @@ impl Worker {
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
+            drain_idle: self.parts.config.timeouts.drain_idle,
         };
         intake.serve(self.listeners).await;
     }
