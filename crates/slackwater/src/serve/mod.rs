@@ -115,7 +115,8 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     };
     if succeeded {
         // Its successor answers at the same address; what waits there is its.
-        admin = None;
+        let admin = admin.take();
+        tokio::task::spawn_blocking(move || drop(admin));
     } else {
         tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
         supervisor::stopping("finishing what runs");

@@ -14,6 +14,7 @@ mod access_log;
 mod clients;
 mod failures;
 mod health;
+mod http1;
 mod lifecycle;
 mod memory;
 mod proxy;
