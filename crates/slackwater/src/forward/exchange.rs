@@ -8,7 +8,7 @@
 use super::answer::{says_withdrawn, unmark};
 use super::body::{ResponseBody, Source, Watch};
 use super::client::STALL_MAX;
-use super::connect::Target;
+use super::connect::{ReplicaAddress, Target};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
@@ -180,8 +180,8 @@ impl Replica {
     }
 
     /// Where it listens.
-    pub(crate) const fn target(&self) -> &Target {
-        &self.target
+    pub(crate) const fn target(&self) -> &ReplicaAddress {
+        self.target.address()
     }
 
     /// What it speaks.

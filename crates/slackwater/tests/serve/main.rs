@@ -27,4 +27,5 @@ mod routes;
 mod sticky;
 mod streaming;
 mod systemd;
+mod tls;
 mod upgrade;
