@@ -141,7 +141,8 @@ pub(super) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
 /// Puts the host that was asked for into `X-Forwarded-Host`, unless a trusted proxy has told one. `Forwarded` has it
 /// already.
 pub(super) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
-    if !origin.rules.forwarded.send.x_forwarded || request.headers().contains_key(&X_FORWARDED_HOST) {
+    if !origin.rules.forwarded.send.x_forwarded || request.headers().contains_key(&X_FORWARDED_HOST)
+    {
         return;
     }
     if let Ok(host) = HeaderValue::from_str(host(request)) {
