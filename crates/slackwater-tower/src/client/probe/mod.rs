@@ -9,7 +9,7 @@ mod http;
 mod udp;
 
 pub use counters::ProbeCounters;
-pub use http::{HttpProber, HttpProberConfig};
+pub use http::{Connect, Connecting, HttpProber, HttpProberConfig, ProbeStream};
 pub use udp::{UdpProber, UdpProberConfig};
 
 use super::balancer::{Balancer, Shared};
