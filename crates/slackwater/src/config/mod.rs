@@ -8,6 +8,7 @@ mod address;
 mod agent;
 mod assemble;
 mod fleet;
+mod fleet_file;
 mod model;
 mod overrides;
 mod policies;
@@ -18,6 +19,7 @@ mod show;
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use model::{
     AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
     ReplicaSettings, Timeouts,
