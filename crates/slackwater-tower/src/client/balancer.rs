@@ -14,6 +14,7 @@ use super::rounds::{ActiveRound, RoundId};
 use crate::clock::Clock;
 use bytes::Bytes;
 use core::net::SocketAddr;
+use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
     Counters, Decision, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
@@ -91,9 +92,23 @@ impl Balancer {
     /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a replica that answers
     /// probes at the address where it takes queries.
     pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
+        self.insert_warming(addrs, Duration::ZERO)
+    }
+
+    /// Adds a replica that is to warm up: during `warm_up` the part of the queries that may go there rises evenly, from a
+    /// tenth to all of them. Zero: all at once, as [`Balancer::insert`] has it. While more than half of the fleet is warming
+    /// up, or more than 64 replicas are, none is spared.
+    pub fn insert_warming(
+        &self,
+        addrs: impl Into<ReplicaAddrs>,
+        warm_up: Duration,
+    ) -> Result<ReplicaId, InsertError> {
         let mut driver = self.lock();
         let replica = driver.replicas.insert(addrs.into())?;
         let now = self.now();
+        if !warm_up.is_zero() {
+            driver.warm_ups.add(now, replica, warm_up);
+        }
         driver.policy.add_replica(now, replica);
         self.rearm(driver);
         Ok(replica)
@@ -106,6 +121,7 @@ impl Balancer {
         let Some(addrs) = driver.replicas.remove(replica) else {
             return false;
         };
+        driver.warm_ups.remove(replica);
         driver.policy.remove_replica(self.now(), replica);
         let forget = !driver.replicas.probes_at(addrs.probe);
         drop(driver);
@@ -131,7 +147,7 @@ impl Balancer {
         let now = self.now();
         let mut guard = self.lock();
         let driver = &mut *guard;
-        let picked = match driver.policy.handle_query(now, query, &mut driver.draw) {
+        let picked = match driver.decide(now, query) {
             Decision::Pick(pick) => self.lease(driver, pick),
             Decision::Probe(round) => self.begin_round(now, driver, round, query),
             Decision::NoReplica => Picked::NoReplica,

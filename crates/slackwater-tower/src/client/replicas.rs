@@ -93,6 +93,10 @@ impl Replicas {
         Some(addrs)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.addrs.len()
+    }
+
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         self.addrs.get(&replica).copied()
     }

@@ -7,6 +7,7 @@
 mod address;
 mod agent;
 mod assemble;
+mod discovery;
 mod fleet;
 mod fleet_file;
 mod model;

@@ -237,6 +237,19 @@ impl<'s> Reader<'s> {
             .map_or(0, |tables| tables.len())
     }
 
+    /// Where something was said of `field`, by a flag or else in the file, if it was.
+    pub(crate) fn said(&self, field: &str) -> Option<Said> {
+        let flag = self.flags.iter().find(|flag| flag.field == field);
+        let place = match flag.filter(|flag| !flag.values.is_empty()) {
+            Some(flag) => Place::Flag(flag.name),
+            None => self.place_of(find(&self.document, field)?.span()),
+        };
+        Some(Said {
+            field: field.to_owned(),
+            place,
+        })
+    }
+
     /// Whether the file has a key `field`, or a section.
     pub(crate) fn has(&self, field: &str) -> bool {
         find(&self.document, field).is_some()
