@@ -5,7 +5,8 @@
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
 use crate::config::{
-    AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig,
+    AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
+    ServiceConfig, read_fleet_file,
 };
 use crate::fault::Fault;
 use crate::output::print;
@@ -23,8 +24,8 @@ Examples:
   slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
 
 A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
-scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files and traces are read,
-as at a start; no socket is opened.
+scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
+are read, as at a start; names in the DNS whose answers may change are not asked for, and no socket is opened.
 Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// How many replicas a summary names.
@@ -85,13 +86,14 @@ fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
         };
     }
     let loaded = LoadedFile::of(&source)?;
+    let fleets = read_fleets(&loaded)?;
     for remark in loaded.remarks() {
         tell(&format!("{remark:#}\n"));
     }
     Ok(if show {
         loaded.to_toml()
     } else {
-        summed_up(summary(&loaded))
+        summed_up(summary(&loaded, &fleets))
     })
 }
 
@@ -103,10 +105,24 @@ fn tell(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// How many replicas each service has in its file, where it has one.
+fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
+    let LoadedFile::Serve(loaded) = loaded else {
+        return Ok(Vec::new());
+    };
+    let read = |service: &ServiceConfig| match &service.discovery.source {
+        FleetSource::File(file) => {
+            read_fleet_file(file, service.probe.port).map(|it| Some(it.len()))
+        }
+        FleetSource::List | FleetSource::Dns(_) => Ok(None),
+    };
+    loaded.config.services.iter().map(read).collect()
+}
+
 /// A few lines on what the configuration amounts to.
-fn summary(loaded: &LoadedFile) -> String {
+fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
     match loaded {
-        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config),
+        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
         LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
     }
 }
@@ -135,56 +151,83 @@ fn admin(settings: &AdminSettings) -> String {
     )
 }
 
-fn summary_of_serve(config: &Config) -> String {
+fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
     let mut text = String::new();
-    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
-    let names: Vec<_> = (config.replicas.iter().take(NAMED_MAX))
+    let listen: Vec<_> = (config.listeners.iter())
+        .map(|listener| listener.address.to_string())
+        .collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "  workers {}, listening at {}",
+        config.workers,
+        listen.join(", ")
+    );
+    for (service, in_file) in config.services.iter().zip(fleets) {
+        let _ = writeln!(text, "{}", summary_of_service(service, *in_file));
+    }
+    let _ = writeln!(text, "  {}", admin(&config.admin));
+    text
+}
+
+fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
+    let protocol = service.replica.protocol.as_str();
+    let fleet = match &service.discovery.source {
+        FleetSource::List => {
+            let count = service.replicas.len();
+            let names = named(service);
+            format!("{count} replica{} over {protocol}: {names}", plural(count))
+        }
+        FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::File(file) => {
+            let (count, file) = (in_file.unwrap_or_default(), file.display());
+            let plural = plural(count);
+            format!("{count} replica{plural} in a file over {protocol}: {file}")
+        }
+    };
+    format!(
+        "  service {}: policy {}, {fleet}\n    {}",
+        service.name,
+        service.policy.name,
+        where_probes_go(service),
+    )
+}
+
+fn named(service: &ServiceConfig) -> String {
+    let names: Vec<_> = (service.replicas.iter().take(NAMED_MAX))
         .map(|replica| replica.name.as_str())
         .collect();
-    let more = config.replicas.len().saturating_sub(NAMED_MAX);
+    let more = service.replicas.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 {
         format!(" and {more} more")
     } else {
         String::new()
     };
-    let (policy, workers) = (config.policy.name, config.workers);
-    let admin = admin(&config.admin);
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "  policy {policy}, workers {workers}, listening at {}\n  {} replica{} over {}: {}{more}\n  {}\n  {admin}",
-        listen.join(", "),
-        config.replicas.len(),
-        plural(config.replicas.len()),
-        config.replica.protocol.as_str(),
-        names.join(", "),
-        where_probes_go(config),
-    );
-    text
+    format!("{}{more}", names.join(", "))
 }
 
-fn where_probes_go(config: &Config) -> String {
-    let carrier = match config.probe.transport {
-        _ if !config.sends_probes() => return why_no_probes(config),
-        ProbeTransport::Udp if config.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => format!("http (GET {})", config.probe.path),
+fn where_probes_go(service: &ServiceConfig) -> String {
+    let carrier = match service.probe.transport {
+        _ if !service.sends_probes() => return why_no_probes(service),
+        ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
+        ProbeTransport::Http => format!("http (GET {})", service.probe.path),
         other => other.as_str().to_owned(),
     };
     let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;
-    let target = match config.probe.port {
-        _ if config.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
+    let target = match service.probe.port {
+        _ if service.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
         Some(port) => format!("port {port} of each replica that names no place of its own"),
         None => "the places that the replicas name, else their own addresses and ports".to_owned(),
     };
     format!("probes by {carrier} to {target}")
 }
 
-fn why_no_probes(config: &Config) -> String {
-    let policy = config.policy.name;
+fn why_no_probes(service: &ServiceConfig) -> String {
+    let policy = service.policy.name;
     let blind =
         |setting| format!("no probes: {setting}, so each worker goes by what it sees itself");
-    match config.probe.transport {
-        _ if !config.policy_probes() => {
+    match service.probe.transport {
+        _ if !service.policy_probes() => {
             format!("no probes: policy {policy} sends none")
         }
         ProbeTransport::None => blind("probe.transport is \"none\""),

@@ -3,6 +3,7 @@
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
+use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
@@ -22,14 +23,25 @@ pub(crate) trait StatusSource: Send + Sync + 'static {
 pub(crate) struct Facts {
     /// The sub-command: `serve`, `agent` or `demo`.
     pub(crate) role: &'static str,
+    /// The fleets, in the order of the configuration.
+    pub(crate) services: Vec<ServiceFacts>,
+    /// What the process answers to probes itself; `None` unless it stands before a replica.
+    pub(crate) own_load: Option<LoadReport>,
+}
+
+/// One fleet, and who chooses from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceFacts {
+    /// What the configuration calls it.
+    pub(crate) name: String,
     /// The policy's name; `none` where there is nothing to choose.
     pub(crate) policy: &'static str,
+    /// Where the fleet comes from, and what became of the last list; `None` where it never changes.
+    pub(crate) discovery: Option<SourceState>,
     /// The fleet, in the order of the configuration.
     pub(crate) replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
     pub(crate) workers: Vec<WorkerFacts>,
-    /// What the process answers to probes itself; `None` unless it stands before a replica.
-    pub(crate) own_load: Option<LoadReport>,
 }
 
 /// Who a replica is.
@@ -43,11 +55,11 @@ pub(crate) struct ReplicaFacts {
     pub(crate) probe_address: Option<String>,
 }
 
-/// What one worker knows. The two lists follow the order of [`Facts::replicas`]; a missing end counts as unknown.
+/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
-    /// What its policy calls each replica.
-    pub(crate) ids: Vec<ReplicaId>,
+    /// What its policy calls each replica; `None` for one that it does not know yet.
+    pub(crate) ids: Vec<Option<ReplicaId>>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
     /// What happened to its policy.

@@ -1,11 +1,13 @@
 //! The status as Prometheus metrics, in the text format of `OpenMetrics`.
 //!
 //! Names are stable, carry their unit, and end in `_total` where they only rise. Everything is read from one [`Status`],
-//! so that `/metrics` and `/status` never disagree. Labels are bounded: replicas of the configuration, workers, and fixed
+//! so that `/metrics` and `/status` never disagree. Labels are bounded: services and replicas of the configuration, workers, and fixed
 //! lists of reasons.
 
 use super::facts::Phase;
-use super::status::{ReplicaStatus, Status};
+use super::status::{
+    DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
+};
 use core::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -13,6 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 
 /// The type of what [`render`] writes.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -52,6 +55,38 @@ fn label(name: &'static str, value: impl Into<String>) -> Labels {
     vec![(name, value.into())]
 }
 
+fn of_replica(replica: &ReplicaStatus) -> Labels {
+    vec![
+        ("service", replica.service.clone()),
+        ("replica", replica.name.clone()),
+    ]
+}
+
+/// A count by its name; none is 0.
+fn of(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
+    counts.get(name).copied().unwrap_or_default()
+}
+
+fn named(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let counts = counts.iter();
+    counts.map(|(name, count)| (name.clone(), *count)).collect()
+}
+
+/// A sample for each service and each of its counts, told apart by the label `name`.
+fn split<'s>(
+    services: &'s [ServiceStatus],
+    name: &'static str,
+    counts: fn(&PolicyCounts) -> Vec<(String, u64)>,
+) -> impl Iterator<Item = (Labels, u64)> + 's {
+    services.iter().flat_map(move |service| {
+        let counts = counts(&service.counts).into_iter();
+        counts.map(move |(value, count)| {
+            let labels = vec![("service", service.name.clone()), (name, value)];
+            (labels, count)
+        })
+    })
+}
+
 /// Writes one family after the other: each name once, its samples together.
 struct Families<'a>(DescriptorEncoder<'a>);
 
@@ -86,10 +121,6 @@ impl Families<'_> {
         self.write(name, None, help, MetricType::Counter, samples)
     }
 
-    fn counter(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
-        self.counters(name, help, [(Labels::new(), count)])
-    }
-
     fn gauges(
         &mut self,
         name: &str,
@@ -116,19 +147,28 @@ impl Families<'_> {
         let build = vec![
             ("version", status.version.clone()),
             ("role", status.role.clone()),
-            ("policy", status.policy.clone()),
         ];
         self.gauges(
             "build_info",
             "What this process is; always 1.",
             [(build, 1)],
         )?;
+        let services = status.services.iter().map(|service| {
+            let labels = vec![
+                ("service", service.name.clone()),
+                ("policy", service.policy.clone()),
+            ];
+            (labels, 1)
+        });
+        self.gauges("service_info", "Who chooses; always 1.", services)?;
+        self.fleets(status)?;
         let uptime = status.uptime_ms as f64 / 1e3;
         self.seconds("uptime", "Time since the admin server was started.", uptime)?;
         let ready = u64::from(status.phase == Phase::Serving);
         let help = "1 while requests are taken, 0 before and while draining.";
         self.gauges("ready", help, [(Labels::new(), ready)])?;
-        let workers = status.workers.len() as u64;
+        let workers = status.workers.iter().map(|worker| worker.worker + 1);
+        let workers = workers.max().unwrap_or_default() as u64;
         self.gauges(
             "workers",
             "Workers that answered.",
@@ -136,11 +176,39 @@ impl Families<'_> {
         )
     }
 
+    /// What became of lists of replicas that change.
+    fn fleets(&mut self, status: &Status) -> fmt::Result {
+        let each = |value: fn(&DiscoveryStatus) -> u64| {
+            let sample = move |service: &ServiceStatus| {
+                let discovery = service.discovery.as_ref()?;
+                let labels = vec![
+                    ("service", service.name.clone()),
+                    ("source", discovery.source.clone()),
+                ];
+                Some((labels, value(discovery)))
+            };
+            status.services.iter().filter_map(sample)
+        };
+        self.gauges(
+            "fleet_failing",
+            "1 while the source's last list could not be had or was not believed.",
+            each(|discovery| u64::from(discovery.failure.is_some())),
+        )?;
+        self.counters(
+            "fleet_failures",
+            "Lists that could not be had or were not believed.",
+            each(|discovery| discovery.failures),
+        )?;
+        self.counters(
+            "fleet_changes",
+            "Lists that changed the fleet.",
+            each(|discovery| discovery.changes),
+        )
+    }
+
     fn replicas(&mut self, replicas: &[ReplicaStatus]) -> fmt::Result {
         let each = |value: fn(&ReplicaStatus) -> u64| {
-            let sample = move |replica: &ReplicaStatus| {
-                (label("replica", replica.name.as_str()), value(replica))
-            };
+            let sample = move |replica: &ReplicaStatus| (of_replica(replica), value(replica));
             replicas.iter().map(sample)
         };
         self.gauges(
@@ -179,9 +247,10 @@ impl Families<'_> {
     fn outcomes(&mut self, replicas: &[ReplicaStatus]) -> fmt::Result {
         let split = |name: &'static str, counts: fn(&ReplicaStatus) -> Vec<(&'static str, u64)>| {
             let samples = move |replica: &ReplicaStatus| {
-                let replica_name = replica.name.clone();
+                let labels = of_replica(replica);
                 counts(replica).into_iter().map(move |(value, count)| {
-                    let labels = vec![("replica", replica_name.clone()), (name, value.to_owned())];
+                    let mut labels = labels.clone();
+                    labels.push((name, value.to_owned()));
                     (labels, count)
                 })
             };
@@ -216,84 +285,119 @@ impl Families<'_> {
     }
 
     fn policy(&mut self, status: &Status) -> fmt::Result {
-        let counts = &status.counts;
-        let probes = |name: &str| counts.probes.get(name).copied().unwrap_or_default();
-        let picks = counts.picks.iter();
-        let picks = picks.map(|(reason, count)| (label("reason", reason.as_str()), *count));
+        let services = &status.services;
+        let each = |value: fn(&PolicyCounts) -> u64| {
+            let sample = move |service: &ServiceStatus| {
+                (
+                    label("service", service.name.as_str()),
+                    value(&service.counts),
+                )
+            };
+            services.iter().map(sample)
+        };
+        let picks = split(services, "reason", |counts| named(&counts.picks));
         self.counters("picks", "Choices of a replica, by what decided.", picks)?;
         let help = "Queries for which there was no replica.";
-        self.counter("no_replica", help, counts.no_replica)?;
-        self.counter("probes_sent", "Probes sent.", probes("sent"))?;
+        self.counters("no_replica", help, each(|counts| counts.no_replica))?;
+        self.probes(services)?;
+        let removed = split(services, "reason", |counts| {
+            let mut removed = named(&counts.removals);
+            removed.retain(|(reason, _)| reason != "withheld");
+            removed
+        });
+        let help = "Reports taken out of the pool.";
+        self.counters("reports_removed", help, removed)?;
+        let help = "Removals by rate left out because two reports have to stay.";
+        let withheld = |counts: &PolicyCounts| of(&counts.removals, "withheld");
+        self.counters("removals_withheld", help, each(withheld))?;
+        let help = "Synchronous probing rounds finished.";
+        self.counters("sync_rounds", help, each(|counts| counts.rounds))?;
+        let probing = services.iter().map(|service| {
+            let spent = ConstCounter::new(service.counts.probing_ns as f64 / 1e9);
+            (label("service", service.name.as_str()), spent)
+        });
+        self.write(
+            "probing",
+            Some(&Unit::Seconds),
+            "Time that queries spent in synchronous probing rounds.",
+            MetricType::Counter,
+            probing,
+        )
+    }
+
+    fn probes(&mut self, services: &[ServiceStatus]) -> fmt::Result {
+        let each = |name: &'static str| {
+            let sample = move |service: &ServiceStatus| {
+                let count = of(&service.counts.probes, name);
+                (label("service", service.name.as_str()), count)
+            };
+            services.iter().map(sample)
+        };
+        self.counters("probes_sent", "Probes sent.", each("sent"))?;
         let help = "Of those sent: given back, because this process's own queue was full.";
-        self.counter("probes_unsent", help, probes("unsent"))?;
-        self.counter(
+        self.counters("probes_unsent", help, each("unsent"))?;
+        self.counters(
             "probes_answered",
             "Probes answered in time.",
-            probes("answered"),
+            each("answered"),
         )?;
         let help = "Probes that failed, or whose deadline passed.";
-        self.counter("probes_lost", help, probes("lost"))?;
-        let skipped = ["interval", "outstanding", "cap"];
-        let skipped = skipped.map(|why| (label("reason", why), probes(&format!("skipped_{why}"))));
+        self.counters("probes_lost", help, each("lost"))?;
+        let skipped = split(services, "reason", |counts| {
+            let skipped = ["interval", "outstanding", "cap"];
+            let skipped = skipped.map(|why| {
+                let count = of(&counts.probes, &format!("skipped_{why}"));
+                (why.to_owned(), count)
+            });
+            skipped.to_vec()
+        });
         self.counters(
             "probes_skipped",
             "Probes that were due and not sent.",
             skipped,
         )?;
         let help = "Probes asked for because none had been sent for a while.";
-        self.counter("probes_idle", help, probes("idle"))?;
+        self.counters("probes_idle", help, each("idle"))?;
         let help = "Probes of silent replicas, answered from this process's own counts.";
-        self.counter("probes_local", help, probes("local"))?;
-        let ignored = [
-            (label("reason", "late"), probes("answered_late")),
-            (label("reason", "unknown"), probes("answered_by_unknown")),
-        ];
-        self.counters(
-            "reports_ignored",
-            "Answers to probes that were of no use.",
-            ignored,
-        )?;
-        let withheld = counts.removals.get("withheld").copied();
-        let removed = counts.removals.iter();
-        let removed = removed.filter(|(reason, _)| *reason != "withheld");
-        let removed = removed.map(|(reason, count)| (label("reason", reason.as_str()), *count));
-        let help = "Reports taken out of the pool.";
-        self.counters("reports_removed", help, removed)?;
-        let help = "Removals by rate left out because two reports have to stay.";
-        self.counter("removals_withheld", help, withheld.unwrap_or_default())?;
-        let help = "Synchronous probing rounds finished.";
-        self.counter("sync_rounds", help, counts.rounds)?;
-        let probing = ConstCounter::new(counts.probing_ns as f64 / 1e9);
-        self.write(
-            "probing",
-            Some(&Unit::Seconds),
-            "Time that queries spent in synchronous probing rounds.",
-            MetricType::Counter,
-            [(Labels::new(), probing)],
-        )
+        self.counters("probes_local", help, each("local"))?;
+        let ignored = split(services, "reason", |counts| {
+            vec![
+                ("late".to_owned(), of(&counts.probes, "answered_late")),
+                (
+                    "unknown".to_owned(),
+                    of(&counts.probes, "answered_by_unknown"),
+                ),
+            ]
+        });
+        let help = "Answers to probes that were of no use.";
+        self.counters("reports_ignored", help, ignored)
     }
 
     fn workers(&mut self, status: &Status) -> fmt::Result {
         let workers = || status.workers.iter();
-        let named = |worker: usize| label("worker", worker.to_string());
+        let named = |worker: &WorkerStatus| {
+            vec![
+                ("service", worker.service.clone()),
+                ("worker", worker.worker.to_string()),
+            ]
+        };
         self.gauges(
             "pool_reports",
             "Reports in the worker's pool.",
-            workers().map(|worker| (named(worker.worker), worker.pool.len() as u64)),
+            workers().map(|worker| (named(worker), worker.pool.len() as u64)),
         )?;
         self.gauges(
             "pool_hot_reports",
             "Reports in the worker's pool whose RIF has reached the limit.",
             workers().map(|worker| {
                 let hot = worker.pool.iter().filter(|report| report.hot).count();
-                (named(worker.worker), hot as u64)
+                (named(worker), hot as u64)
             }),
         )?;
         self.gauges(
             "rif_limit_requests",
             "The RIF from which a report counts as hot; absent where nothing does.",
-            workers()
-                .filter_map(|worker| Some((named(worker.worker), u64::from(worker.rif_limit?)))),
+            workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
         )
     }
 

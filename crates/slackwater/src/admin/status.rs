@@ -1,13 +1,15 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{Facts, Phase, RequestCounts, WorkerFacts};
+use super::facts::{Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// The whole status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,17 +17,37 @@ pub(crate) struct Status {
     pub(crate) version: String,
     pub(crate) role: String,
     pub(crate) phase: Phase,
-    pub(crate) policy: String,
     pub(crate) uptime_ms: u64,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) counts: PolicyCounts,
+    pub(crate) services: Vec<ServiceStatus>,
     pub(crate) replicas: Vec<ReplicaStatus>,
     pub(crate) workers: Vec<WorkerStatus>,
+}
+
+/// One service, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServiceStatus {
+    pub(crate) name: String,
+    pub(crate) policy: String,
+    pub(crate) discovery: Option<DiscoveryStatus>,
+    pub(crate) counts: PolicyCounts,
+}
+
+/// Where a service's fleet comes from, and what became of the last list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DiscoveryStatus {
+    pub(crate) source: String,
+    pub(crate) answered_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
+    pub(crate) changes: u64,
+    pub(crate) failures: u64,
 }
 
 /// One replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplicaStatus {
+    pub(crate) service: String,
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) probe_address: Option<String>,
@@ -37,9 +59,10 @@ pub(crate) struct ReplicaStatus {
     pub(crate) requests: RequestCounts,
 }
 
-/// One worker: its policy's counts and its pool.
+/// One worker's part of a service: its policy's counts and its pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WorkerStatus {
+    pub(crate) service: String,
     pub(crate) worker: usize,
     pub(crate) rif_limit: Option<u32>,
     pub(crate) pool: Vec<PooledStatus>,
@@ -79,32 +102,51 @@ pub(crate) struct PolicyCounts {
 
 impl Status {
     pub(crate) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+        let services: Vec<_> = facts.services.iter().map(ServiceStatus::new).collect();
         let mut counts = PolicyCounts::default();
-        for worker in &facts.workers {
-            counts += PolicyCounts::from(&worker.counters);
+        for service in &services {
+            counts += service.counts.clone();
         }
-        let workers = facts.workers.iter().enumerate();
+        let workers = |service: &ServiceFacts| -> Vec<_> {
+            let workers = service.workers.iter().enumerate();
+            let status = workers.map(|(index, worker)| WorkerStatus::new(index, worker, service));
+            status.collect()
+        };
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             role: facts.role.to_owned(),
             phase,
-            policy: facts.policy.to_owned(),
             uptime_ms: whole(uptime.as_millis()),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             counts,
-            replicas: replicas(facts),
-            workers: workers
-                .map(|(index, worker)| WorkerStatus::new(index, worker, facts))
-                .collect(),
+            services,
+            replicas: facts.services.iter().flat_map(replicas).collect(),
+            workers: facts.services.iter().flat_map(workers).collect(),
         }
     }
 }
 
-/// The fleet over all workers: a replica may be chosen if every worker may choose it, is draining or silent if any worker
+impl ServiceStatus {
+    fn new(service: &ServiceFacts) -> Self {
+        let mut counts = PolicyCounts::default();
+        for worker in &service.workers {
+            counts += PolicyCounts::from(&worker.counters);
+        }
+        Self {
+            name: service.name.clone(),
+            policy: service.policy.to_owned(),
+            discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
+            counts,
+        }
+    }
+}
+
+/// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining or silent if any worker
 /// found it so, and has in flight what all of them sent.
-fn replicas(facts: &Facts) -> Vec<ReplicaStatus> {
-    let mut replicas: Vec<_> = (facts.replicas.iter())
+fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
+    let mut replicas: Vec<_> = (service.replicas.iter())
         .map(|replica| ReplicaStatus {
+            service: service.name.clone(),
             name: replica.name.clone(),
             address: replica.address.clone(),
             probe_address: replica.probe_address.clone(),
@@ -116,10 +158,10 @@ fn replicas(facts: &Facts) -> Vec<ReplicaStatus> {
             requests: RequestCounts::default(),
         })
         .collect();
-    for worker in &facts.workers {
+    for worker in &service.workers {
         let views = by_id(&worker.snapshot.replicas);
         for (replica, id) in replicas.iter_mut().zip(&worker.ids) {
-            if let Some(view) = views.get(id) {
+            if let Some(view) = id.and_then(|id| views.get(&id)) {
                 replica.available &= view.available;
                 replica.draining |= view.draining;
                 replica.silent |= view.silent;
@@ -131,7 +173,7 @@ fn replicas(facts: &Facts) -> Vec<ReplicaStatus> {
         }
     }
     for replica in &mut replicas {
-        replica.note = (replica.silent).then(|| silent_note(facts.policy).to_owned());
+        replica.note = (replica.silent).then(|| silent_note(service.policy).to_owned());
     }
     replicas
 }
@@ -152,9 +194,10 @@ fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
 }
 
 impl WorkerStatus {
-    fn new(index: usize, worker: &WorkerFacts, facts: &Facts) -> Self {
-        let names: BTreeMap<_, _> = (worker.ids.iter())
-            .zip(facts.replicas.iter().map(|replica| replica.name.as_str()))
+    fn new(index: usize, worker: &WorkerFacts, service: &ServiceFacts) -> Self {
+        let names: BTreeMap<_, _> = (worker.ids.iter().copied())
+            .zip(service.replicas.iter().map(|replica| replica.name.as_str()))
+            .filter_map(|(id, name)| Some((id?, name)))
             .collect();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names
@@ -168,10 +211,25 @@ impl WorkerStatus {
             local: view.local,
         };
         Self {
+            service: service.name.clone(),
             worker: index,
             rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
             pool: worker.snapshot.pool.iter().map(pooled).collect(),
             counts: PolicyCounts::from(&worker.counters),
+        }
+    }
+}
+
+impl From<&SourceState> for DiscoveryStatus {
+    fn from(state: &SourceState) -> Self {
+        let since_epoch = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).ok();
+        let answered = state.answered_at.and_then(since_epoch);
+        Self {
+            source: state.source.clone(),
+            answered_at_ms: answered.map(|span| whole(span.as_millis())),
+            failure: state.failure.clone(),
+            changes: state.changes,
+            failures: state.failures,
         }
     }
 }

@@ -3,8 +3,9 @@
 
 mod exposition;
 
-use super::status::{Status, silent_note};
+use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
+use crate::discovery::SourceState;
 use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
@@ -16,6 +17,7 @@ use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix6
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 /// Facts that the test sets.
 #[derive(Clone, Default)]
@@ -34,15 +36,27 @@ fn facts() -> Facts {
     let ids: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();
     Facts {
         role: "serve",
-        policy: "prequal",
-        replicas: (1..=5)
-            .map(|number| ReplicaFacts {
-                name: format!("127.0.0.1:900{number}"),
-                address: format!("127.0.0.1:900{number}"),
-                probe_address: Some(format!("127.0.0.1:910{number}")),
-            })
-            .collect(),
-        workers: vec![worker(&ids, 1), worker(&ids, 2)],
+        services: vec![ServiceFacts {
+            name: "web".to_owned(),
+            policy: "prequal",
+            discovery: Some(SourceState {
+                source: "file fleet.json".to_owned(),
+                answered_at: Some(
+                    SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+                ),
+                failure: Some("fleet.json:1:2: syntax: expected value".to_owned()),
+                changes: 2,
+                failures: 1,
+            }),
+            replicas: (1..=5)
+                .map(|number| ReplicaFacts {
+                    name: format!("127.0.0.1:900{number}"),
+                    address: format!("127.0.0.1:900{number}"),
+                    probe_address: Some(format!("127.0.0.1:910{number}")),
+                })
+                .collect(),
+            workers: vec![worker(&ids, 1), worker(&ids, 2)],
+        }],
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),
@@ -79,7 +93,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     }
     policy.set_available(now, ids[4], false);
     WorkerFacts {
-        ids: ids.to_vec(),
+        ids: ids.iter().copied().map(Some).collect(),
         requests,
         counters: policy.counters(),
         snapshot: policy.snapshot(now),
@@ -182,10 +196,44 @@ fn status_adds_the_workers_up() {
 }
 
 #[test]
+fn services_are_told_apart_and_their_counts_added_up() {
+    let mut facts = facts();
+    let second = ServiceFacts {
+        name: "api".to_owned(),
+        policy: "round_robin",
+        ..facts.services[0].clone()
+    };
+    facts.services.push(second);
+    facts.services[1].workers.pop();
+    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+    let services: Vec<_> = (status.services.iter())
+        .map(|service| (service.name.as_str(), service.policy.as_str()))
+        .collect();
+    assert_eq!(services, [("web", "prequal"), ("api", "round_robin")]);
+    let picks = |counts: &PolicyCounts| counts.picks.values().sum::<u64>();
+    assert_eq!(picks(&status.services[0].counts), 40);
+    assert_eq!(picks(&status.services[1].counts), 20);
+    assert_eq!(picks(&status.counts), 60);
+    assert_eq!(status.replicas.len(), 10);
+    let of_api = status.replicas.iter().filter(|it| it.service == "api");
+    assert_eq!(of_api.map(|it| it.requests.sent).sum::<u64>(), 20);
+    let workers: Vec<_> = (status.workers.iter())
+        .map(|worker| (worker.service.as_str(), worker.worker))
+        .collect();
+    assert_eq!(workers, [("web", 0), ("web", 1), ("api", 0)]);
+    let text = metrics::render(status).expect("text");
+    assert!(text.contains("slackwater_workers 2\n"), "{text}");
+    let picked = "slackwater_picks_total{service=\"api\",reason=\"";
+    assert!(text.contains(picked), "{text}");
+    let sent = "slackwater_requests_total{service=\"api\",replica=\"127.0.0.1:9001\"}";
+    assert!(text.contains(sent), "{text}");
+}
+
+#[test]
 fn a_silent_replica_is_told_in_words() {
     let mut facts = facts();
-    facts.workers[1].snapshot.replicas[2].silent = true;
-    facts.workers[0].snapshot.replicas[3].draining = true;
+    facts.services[0].workers[1].snapshot.replicas[2].silent = true;
+    facts.services[0].workers[0].snapshot.replicas[3].draining = true;
     let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
     let silent: Vec<_> = status
         .replicas
@@ -201,7 +249,7 @@ fn a_silent_replica_is_told_in_words() {
     assert_eq!(status.replicas[1].note, None);
     assert!(status.replicas[3].draining);
 
-    facts.policy = "weighted_round_robin";
+    facts.services[0].policy = "weighted_round_robin";
     let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
     let note = status.replicas[2].note.as_deref();
     assert_eq!(

@@ -1,6 +1,6 @@
 //! What the admin server hears of an agent: its own load, and one replica, the server behind it.
 
-use crate::admin::{Facts, ReplicaFacts, StatusSource, WorkerFacts};
+use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
 use crate::forward::ReplicaCounts;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -25,13 +25,17 @@ impl StatusSource for AgentStatus {
         };
         core::future::ready(Facts {
             role: "agent",
-            policy: "none",
-            replicas: vec![ReplicaFacts {
-                name: self.server.clone(),
-                address: self.server.clone(),
-                probe_address: None,
+            services: vec![ServiceFacts {
+                name: "default".to_owned(),
+                policy: "none",
+                discovery: None,
+                replicas: vec![ReplicaFacts {
+                    name: self.server.clone(),
+                    address: self.server.clone(),
+                    probe_address: None,
+                }],
+                workers: self.counts.iter().map(worker).collect(),
             }],
-            workers: self.counts.iter().map(worker).collect(),
             own_load: Some(self.load.report(None)),
         })
         .boxed()

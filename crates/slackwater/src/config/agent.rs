@@ -6,7 +6,7 @@
 
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
-use super::fleet::{Listener, listen_address, note_collisions, read_admin, read_listen};
+use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
@@ -194,8 +194,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let workers = read_workers(reader_ref);
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
-    let (probe_key, key_remark) = read_key_file(reader_ref);
-    let replica = read_replica_settings(reader_ref);
+    let (probe_key, key_remark) = read_key_file(reader_ref, "");
+    let replica = read_replica_settings(reader_ref, "");
     let check = 50 * MS..=60_000 * MS;
     let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
     let age = MS..=Duration::from_hours(1);
@@ -207,7 +207,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
     let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
-    note_collisions(reader_ref, &listeners, admin.as_ref(), &[]);
+    note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
     let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
     if let Some((address, said)) = &admin {

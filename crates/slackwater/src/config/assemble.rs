@@ -1,21 +1,20 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
-use super::fleet::{note_collisions, read_admin, read_listen, read_replicas};
-use super::model::{
-    AdminSettings, Config, Limits, ProbeTransport, ReplicaProtocol, ReplicaSettings, Timeouts,
-};
-use super::policies::{PolicySections, has_probes, reads};
-use super::probe::ProbeSection;
+use super::discovery::read_dns;
+use super::fleet::{note_admin_collision, read_admin};
+use super::listeners::{SaidListener, read_listeners};
+use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::routes::read_routes;
+use super::services::read_services;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
     bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
 };
-use crate::toml_reader::{Mistakes, Reader, Setting};
+use crate::toml_reader::{Mistakes, Reader};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use slackwater_core::policy::{POLICIES, PolicyEntry};
 
 const MS: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -24,51 +23,32 @@ const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9900)
 /// Reads every key and checks them against each other. Also gives every key that there is.
 pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, Mistakes>) {
     let reader_ref = &mut reader;
-    let listeners = read_listen(reader_ref);
+    let listeners = read_listeners(reader_ref);
     let workers = read_workers(reader_ref);
-    let policy = read_policy(reader_ref);
-    let probe = ProbeSection::read(reader_ref);
-    let mut policies = PolicySections::read(reader_ref);
-    let replicas = read_replicas(reader_ref, probe.port.value);
-    let replica = read_replica_settings(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
-    note_collisions(reader_ref, &listeners, admin.as_ref(), &replicas);
-
-    let is_local_only = policies.prequal.local_only;
-    if probe.transport.value == ProbeTransport::None {
-        policies.prequal.local_only = true;
-        note_blind(reader_ref, &policy, &probe.transport);
-    }
-    let policy_settings = policies.settings(reader_ref);
-
-    let mut remarks = remarks::unread(reader_ref, policy.value.name, &policies);
-    remarks.extend(probe.remarks());
-    let may_be_local = reads(policy.value.name, "prequal");
-    if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
-        remarks.extend(remarks::unused_probes(reader_ref));
-    }
-    if policy.value.name == "prequal"
-        && let Ok(fleet) = u32::try_from(replicas.len())
-    {
-        let config = &policy_settings.prequal;
-        remarks.extend(remarks::refilling(&policies, config, fleet));
-    }
+    let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
+    note_admin_collision(reader_ref, &addresses, admin.as_ref());
+    let own = (addresses.as_slice(), admin.as_ref());
+    let (services, mut remarks) = read_services(reader_ref, own, &timeouts);
+    let dns = read_dns(reader_ref);
+    let routes = read_routes(reader_ref, &listeners, &services);
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
 
     let config = Config {
-        listen: listeners.into_iter().map(|(address, _)| address).collect(),
+        listeners: listeners
+            .into_iter()
+            .map(|listener| listener.config)
+            .collect(),
         workers,
-        policy: policy.value,
-        policy_settings,
-        replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
-        replica,
-        probe: probe.into_settings(),
+        services,
+        routes,
+        dns,
         timeouts,
         limits,
         admin: AdminSettings {
@@ -96,51 +76,44 @@ fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {
     workers.value
 }
 
-fn read_policy(reader: &mut Reader<'_>) -> Setting<&'static PolicyEntry> {
-    let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-    // The first is `prequal`.
-    let default = &POLICIES[0];
-    reader.setting("policy", default, "", |value| one_of(value, &names))
-}
-
-/// A policy that knows nothing but what replicas answer cannot do without a transport.
-fn note_blind(
-    reader: &mut Reader<'_>,
-    policy: &Setting<&'static PolicyEntry>,
-    transport: &Setting<ProbeTransport>,
-) {
-    let why = match policy.value.name {
-        "prequal_sync" => "which asks replicas for each query",
-        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
-        _ => return,
-    };
-    if let Some(said) = &transport.said {
-        let name = policy.value.name;
-        reader.add_mistake(said.mistake(format!(
-            "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
-        )));
-    }
-}
-
-pub(super) fn read_replica_settings(reader: &mut Reader<'_>) -> ReplicaSettings {
-    let protocol = reader.setting("replica.protocol", ReplicaProtocol::Http1, "", |value| {
+/// The section `replica`, of the service that `prefix` names.
+pub(super) fn read_replica_settings(reader: &mut Reader<'_>, prefix: &str) -> ReplicaSettings {
+    let key = |name| format!("{prefix}replica.{name}");
+    let protocol = reader.setting(&key("protocol"), ReplicaProtocol::Http1, "", |value| {
         one_of(value, &ReplicaProtocol::NAMES)
     });
+    let idle = count(reader, &key("idle_connections_max"), 64, 0..=65_536);
     ReplicaSettings {
         protocol: protocol.value,
-        idle_connections_max: count(reader, "replica.idle_connections_max", 64, 0..=65_536),
+        idle_connections_max: idle,
     }
 }
 
 pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
-    let default = Timeouts::default();
+    let whole = read_service_timeouts(reader, "", &Timeouts::default());
     let mut span = |field, default, range| timeout(reader, field, default, &range);
     Timeouts {
-        connect: span("timeouts.connect", default.connect, MS..=MS * 60_000),
-        head: span("timeouts.head", default.head, MS..=Duration::from_hours(1)),
-        first_byte: span("timeouts.first_byte", default.first_byte, MS..=DAY),
-        idle: span("timeouts.idle", default.idle, MS..=DAY),
-        drain: span("timeouts.drain", default.drain, Duration::ZERO..=DAY),
+        head: span("timeouts.head", whole.head, MS..=Duration::from_hours(1)),
+        idle: span("timeouts.idle", whole.idle, MS..=DAY),
+        drain: span("timeouts.drain", whole.drain, Duration::ZERO..=DAY),
+        ..whole
+    }
+}
+
+/// The timeouts that a service may have of its own; the others as they are for all.
+pub(super) fn read_service_timeouts(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    whole: &Timeouts,
+) -> Timeouts {
+    let mut span = |name, default, range| {
+        let field = format!("{prefix}timeouts.{name}");
+        timeout(reader, &field, default, &range)
+    };
+    Timeouts {
+        connect: span("connect", whole.connect, MS..=MS * 60_000),
+        first_byte: span("first_byte", whole.first_byte, MS..=DAY),
+        ..whole.clone()
     }
 }
 

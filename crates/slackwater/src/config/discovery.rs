@@ -14,6 +14,9 @@ const DAY: Duration = Duration::from_hours(24);
 const DNS_PORT: u16 = 53;
 const DNS_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a new replica is spared.
+const WARM_UP: Duration = Duration::from_secs(10);
+
 /// The most name servers; resolvers of the system have three.
 const SERVERS_MAX: usize = 16;
 
@@ -35,6 +38,9 @@ pub(crate) struct DiscoverySettings {
     pub(crate) guard: GuardSettings,
     /// For names in the DNS.
     pub(crate) ttl: TtlBounds,
+    /// A replica that joins gets less than its share for so long: 0 to 1 hour, default 10 s. At 0 it gets all of it at
+    /// once.
+    pub(crate) warm_up: Duration,
 }
 
 impl DiscoverySettings {
@@ -89,7 +95,13 @@ impl DiscoverySettings {
                 },
             })
             .collect();
-        (Self { source, guard, ttl }, remarks)
+        let settings = Self {
+            source,
+            guard,
+            ttl,
+            warm_up: timeout(reader, &key("warm_up"), WARM_UP, &(Duration::ZERO..=hour)),
+        };
+        (settings, remarks)
     }
 }
 
@@ -107,6 +119,7 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
             "is given beside {}, expected one of the two",
             first.said.field
         )));
+        reader.give_up(&list.field);
     }
     if let [first, second, ..] = said.as_slice() {
         reader.add_mistake(second.mistake(format!(
@@ -118,8 +131,12 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     let srv = srv.and_then(|item| reader.note(read_service_name(&item)));
     let file = file.and_then(|item| reader.note(read_file(&item, base.as_deref())));
     let name = dns.or(srv).map(FleetSource::Dns);
-    name.or(file.map(FleetSource::File))
-        .unwrap_or(FleetSource::List)
+    let source = name.or(file.map(FleetSource::File));
+    source.unwrap_or_else(|| match said.is_empty() {
+        true => FleetSource::List,
+        // Its mistake is noted, and nobody will look at this; that there is no list either is none.
+        false => FleetSource::File(PathBuf::new()),
+    })
 }
 
 fn read_host(item: &Item<'_>) -> Result<DnsName, Mistake> {
@@ -185,5 +202,27 @@ pub(super) fn read_dns(reader: &mut Reader<'_>) -> DnsServers {
     DnsServers {
         servers,
         timeout: timeout(reader, "dns.timeout", DNS_TIMEOUT, &range),
+    }
+}
+
+impl DiscoverySettings {
+    /// Of a list that nobody changes.
+    pub(crate) fn list() -> Self {
+        Self {
+            source: FleetSource::List,
+            guard: GuardSettings::default(),
+            ttl: TtlBounds::default(),
+            warm_up: WARM_UP,
+        }
+    }
+}
+
+impl Default for DnsServers {
+    /// The system's.
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            timeout: DNS_TIMEOUT,
+        }
     }
 }

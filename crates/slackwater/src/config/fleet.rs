@@ -2,6 +2,7 @@
 //! addresses can have against each other.
 
 use super::address::{Address, loops_back, normal, overlap, unreachable};
+use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::ReplicaConfig;
 use crate::toml_reader::values::{found, nonzero, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
@@ -10,8 +11,6 @@ use core::num::NonZeroU16;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// The most addresses to listen at.
-const LISTEN_MAX: usize = 64;
 /// The most replicas, after host names have become addresses.
 const REPLICAS_MAX: usize = 65_536;
 
@@ -42,17 +41,29 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
         let Some(address) = reader.note(listen_address(&item)) else {
             continue;
         };
-        match listeners.iter().find(|(other, _)| overlap(*other, address)) {
-            Some((other, _)) if *other == address => reader.add_mistake(item.mistake(format!(
-                "{address} is given twice, expected each address once"
-            ))),
-            Some((other, _)) => reader.add_mistake(item.mistake(format!(
-                "{address} is taken by {other}, expected each address once"
-            ))),
-            None => listeners.push((address, Some(item.said))),
-        }
+        reader.note(add_listener(&mut listeners, address, &item));
     }
     listeners
+}
+
+/// Adds an address to listen at, unless another one takes what is sent there.
+pub(super) fn add_listener(
+    listeners: &mut Vec<Listener>,
+    address: SocketAddr,
+    item: &Item<'_>,
+) -> Result<(), Mistake> {
+    match listeners.iter().find(|(other, _)| overlap(*other, address)) {
+        Some((other, _)) if *other == address => Err(item.mistake(format!(
+            "{address} is given twice, expected each address once"
+        ))),
+        Some((other, _)) => Err(item.mistake(format!(
+            "{address} is taken by {other}, expected each address once"
+        ))),
+        None => {
+            listeners.push((address, Some(item.said.clone())));
+            Ok(())
+        }
+    }
 }
 
 /// The key `admin.listen`; `None` where it says "none".
@@ -96,18 +107,24 @@ enum ProbePlace {
     Port(NonZeroU16),
 }
 
-/// The key `replicas`: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
+/// The key `replicas` of the service that `prefix` names: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
 pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
+    prefix: &str,
     probe_port: Option<NonZeroU16>,
 ) -> Vec<(ReplicaConfig, Said)> {
     const EXPECTED: &str = "a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
-    let Some(items) = reader.take_list("replicas") else {
-        reader.add_missing("replicas", "--replicas", EXPECTED);
+    let field = format!("{prefix}replicas");
+    let Some(items) = reader.take_list(&field) else {
+        if prefix.is_empty() {
+            reader.add_missing(&field, "--replicas", EXPECTED);
+        } else {
+            reader.add_missing_key(&field, EXPECTED);
+        }
         return Vec::new();
     };
     if items.is_empty()
-        && let Some(said) = reader.said_section("replicas")
+        && let Some(said) = reader.said_section(&field)
     {
         reader.add_mistake(said.mistake(format!("found no replica, expected {EXPECTED}")));
     }
@@ -263,12 +280,11 @@ fn resolve_one(address: &Address, said: &Said, written: &str) -> Result<Vec<Sock
     }
 }
 
-/// Notes what the listeners, the admin server and the replicas have against each other.
-pub(super) fn note_collisions(
+/// Notes what the listeners and the admin server have against each other.
+pub(super) fn note_admin_collision(
     reader: &mut Reader<'_>,
     listeners: &[Listener],
     admin: Option<&Listener>,
-    replicas: &[(ReplicaConfig, Said)],
 ) {
     for (address, said) in listeners {
         if let Some((admin_address, admin_said)) = admin
@@ -280,6 +296,15 @@ pub(super) fn note_collisions(
             )));
         }
     }
+}
+
+/// Notes replicas that are this process itself.
+pub(super) fn note_loops(
+    reader: &mut Reader<'_>,
+    listeners: &[Listener],
+    admin: Option<&Listener>,
+    replicas: &[(ReplicaConfig, Said)],
+) {
     for (replica, said) in replicas {
         let own = listeners.iter().chain(admin);
         for (address, _) in own.filter(|(address, _)| loops_back(*address, replica.address)) {

@@ -39,7 +39,7 @@ pub(crate) fn read_fleet_file(
             "has no key replicas, expected a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]",
         ));
     }
-    let replicas = read_replicas(&mut reader, probe_port);
+    let replicas = read_replicas(&mut reader, "", probe_port);
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes));

@@ -10,20 +10,24 @@ mod assemble;
 mod discovery;
 mod fleet;
 mod fleet_file;
+mod listeners;
 mod model;
 mod overrides;
 mod policies;
 mod probe;
 mod remarks;
+mod routes;
+mod services;
 mod show;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

@@ -3,7 +3,9 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::discovery::DiscoverySettings;
 use super::policies::{has_probes, reads};
+use crate::discovery::DnsServers;
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -15,21 +17,17 @@ use std::path::PathBuf;
 /// A valid configuration of `slackwater serve`.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
-    pub(crate) listen: Vec<SocketAddr>,
-    /// Threads that carry requests, each with its own policy: 1 to 1,024, default one for each core.
+    /// Where clients connect: 1 to 64, no address twice.
+    pub(crate) listeners: Vec<ListenerConfig>,
+    /// Threads that carry requests, each with its own policies: 1 to 1,024, default one for each core.
     pub(crate) workers: NonZeroU16,
-    /// Who chooses; default `prequal`.
-    pub(crate) policy: &'static PolicyEntry,
-    /// What [`PolicyEntry::build`] takes.
-    pub(crate) policy_settings: PolicySettings,
-    /// Whom to choose from: 1 to 65,536, no address twice.
-    pub(crate) replicas: Vec<ReplicaConfig>,
-    /// How to speak to replicas.
-    pub(crate) replica: ReplicaSettings,
-    /// How to ask replicas for their load.
-    pub(crate) probe: ProbeSettings,
-    /// How long anything may take.
+    /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
+    pub(crate) services: Vec<ServiceConfig>,
+    /// Which service a request is for: the first that matches decides. At least one.
+    pub(crate) routes: Vec<RouteConfig>,
+    /// Whom services ask whose fleet is in the DNS.
+    pub(crate) dns: DnsServers,
+    /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
     pub(crate) limits: Limits,
@@ -37,7 +35,46 @@ pub(crate) struct Config {
     pub(crate) admin: AdminSettings,
 }
 
-impl Config {
+/// One place where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerConfig {
+    /// What routes and the log call it: the address as it was written unless told otherwise.
+    pub(crate) name: String,
+    /// Port 0 lets the system choose.
+    pub(crate) address: SocketAddr,
+}
+
+/// A fleet, and who chooses from it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceConfig {
+    /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
+    pub(crate) name: String,
+    /// Who chooses; default `prequal`.
+    pub(crate) policy: &'static PolicyEntry,
+    /// What [`PolicyEntry::build`] takes.
+    pub(crate) policy_settings: PolicySettings,
+    /// Where the fleet comes from.
+    pub(crate) discovery: DiscoverySettings,
+    /// Whom to choose from, where the fleet is a list: 1 to 65,536, no address twice. Else none.
+    pub(crate) replicas: Vec<ReplicaConfig>,
+    /// How to speak to replicas.
+    pub(crate) replica: ReplicaSettings,
+    /// How to ask replicas for their load.
+    pub(crate) probe: ProbeSettings,
+    /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
+    pub(crate) timeouts: Timeouts,
+}
+
+/// Which requests go where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteConfig {
+    /// Places in [`Config::listeners`]: of those that came in there. None: of all.
+    pub(crate) listeners: Vec<usize>,
+    /// Its place in [`Config::services`].
+    pub(crate) service: usize,
+}
+
+impl ServiceConfig {
     /// Whether the policy asks replicas for their load at all.
     pub(crate) fn policy_probes(&self) -> bool {
         has_probes(self.policy.name)

@@ -25,15 +25,17 @@ pub(super) struct ProbeSection {
 }
 
 impl ProbeSection {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
-        let transport = reader.setting("probe.transport", ProbeTransport::Udp, "", |value| {
+    /// Reads `[probe]`, or `[services.NAME.probe]` where `prefix` says so.
+    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
+        let key = |name| format!("{prefix}probe.{name}");
+        let transport = reader.setting(&key("transport"), ProbeTransport::Udp, "", |value| {
             one_of(value, &ProbeTransport::NAMES)
         });
-        let port = reader.setting("probe.port", None, "a port from 1 to 65535", |value| {
+        let port = reader.setting(&key("port"), None, "a port from 1 to 65535", |value| {
             nonzero(value).map(Some)
         });
         let path = reader.setting(
-            "probe.path",
+            &key("path"),
             PathAndQuery::from_static(PATH),
             "",
             parse_path,
@@ -48,7 +50,7 @@ impl ProbeSection {
             },
             key_remark: None,
         };
-        (section.key, section.key_remark) = read_key_file(reader);
+        (section.key, section.key_remark) = read_key_file(reader, prefix);
         section
     }
 
@@ -97,8 +99,9 @@ pub(super) fn parse_path(value: &DeValue<'_>) -> Result<PathAndQuery, Unfit> {
 /// that file's own directory.
 pub(super) fn read_key_file(
     reader: &mut Reader<'_>,
+    prefix: &str,
 ) -> (Setting<Option<(ProbeKey, PathBuf)>>, Option<Remark>) {
-    let Some(item) = reader.take("probe.key_file") else {
+    let Some(item) = reader.take(&format!("{prefix}probe.key_file")) else {
         return (
             Setting {
                 value: None,

@@ -16,22 +16,27 @@ fn warning(said: &Said, message: impl Into<String>) -> Remark {
 }
 
 /// Settings that the selected policy does not read.
-pub(super) fn unread(reader: &Reader<'_>, policy: &str, policies: &PolicySections) -> Vec<Remark> {
-    let mut remarks = unread_sections(reader, policy);
+pub(super) fn unread(
+    reader: &Reader<'_>,
+    prefix: &str,
+    policy: &str,
+    policies: &PolicySections,
+) -> Vec<Remark> {
+    let mut remarks = unread_sections(reader, prefix, policy);
     remarks.extend(unread_fields(policy, policies));
     remarks
 }
 
-fn unread_sections(reader: &Reader<'_>, policy: &str) -> Vec<Remark> {
+fn unread_sections(reader: &Reader<'_>, prefix: &str, policy: &str) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for section in all_sections() {
-        if let Some(said) = reader.said_section(section)
+        if let Some(said) = reader.said_section(&format!("{prefix}{section}"))
             && !reads(policy, section)
         {
             remarks.push(warning(&said, does_nothing(policy, section)));
         }
     }
-    if let Some(said) = reader.said_section("probe")
+    if let Some(said) = reader.said_section(&format!("{prefix}probe"))
         && !has_probes(policy)
     {
         remarks.push(warning(&said, does_nothing(policy, "prequal")));
@@ -77,9 +82,9 @@ fn unread_fields(policy: &str, policies: &PolicySections) -> Vec<Remark> {
         .collect()
 }
 
-/// A section `[probe]` where no probe is sent.
-pub(super) fn unused_probes(reader: &Reader<'_>) -> Option<Remark> {
-    let said = reader.said_section("probe")?;
+/// A section `probe` where no probe is sent.
+pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
+    let said = reader.said_section(&format!("{prefix}probe"))?;
     Some(warning(
         &said,
         "does nothing with prequal.local_only = true, which sends no probes",

@@ -1,9 +1,11 @@
-//! The configuration in force, written out as a file: every key, defaults included, host names as the addresses that they
+//! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
-use super::model::{AdminSettings, Config, Limits, ReplicaSettings, Timeouts};
+use super::discovery::{DiscoverySettings, FleetSource};
+use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use crate::discovery::{DnsName, DnsServers};
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
@@ -18,32 +20,71 @@ impl Config {
     }
 
     fn write_toml(&self, to: &mut String) -> fmt::Result {
-        let listen: Vec<_> = self.listen.iter().map(quoted).collect();
-        writeln!(to, "listen = [{}]", listen.join(", "))?;
-        writeln!(to, "workers = {}", self.workers)?;
-        writeln!(to, "policy = {}", quoted(self.policy.name))?;
-        writeln!(to, "replicas = [")?;
-        for replica in &self.replicas {
-            let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
-            writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
+        writeln!(to, "workers = {}\n", self.workers)?;
+        for listener in &self.listeners {
+            writeln!(to, "[[listeners]]")?;
+            let address = listener.address.to_string();
+            if listener.name != address {
+                writeln!(to, "name = {}", quoted(&listener.name))?;
+            }
+            writeln!(to, "address = {}\n", quoted(address))?;
         }
-        writeln!(to, "]\n")?;
-        write_replica(to, &self.replica)?;
-        self.write_probe(to)?;
-        write_sections(to, &self.policy_settings)?;
+        for service in &self.services {
+            service.write_toml(to)?;
+        }
+        for route in &self.routes {
+            let service = self.services.get(route.service);
+            let service = service.map_or_else(String::new, |service| quoted(&service.name));
+            writeln!(to, "[[routes]]")?;
+            let listeners = route.listeners.iter();
+            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
+            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
+            if !listeners.is_empty() {
+                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
+            }
+            writeln!(to, "service = {service}\n")?;
+        }
+        write_dns(to, &self.dns)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }
+}
 
-    fn write_probe(&self, to: &mut String) -> fmt::Result {
+impl ServiceConfig {
+    fn write_toml(&self, to: &mut String) -> fmt::Result {
+        let prefix = &format!("services.{}.", self.name);
+        writeln!(to, "[services.{}]", self.name)?;
+        writeln!(to, "policy = {}", quoted(self.policy.name))?;
+        if self.discovery.source == FleetSource::List {
+            writeln!(to, "replicas = [")?;
+            for replica in &self.replicas {
+                let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
+                writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
+            }
+            writeln!(to, "]")?;
+        }
+        writeln!(to)?;
+        write_discovery(to, prefix, &self.discovery)?;
+        write_replica(to, prefix, &self.replica)?;
+        self.write_probe(to, prefix)?;
+        write_sections(to, prefix, &self.policy_settings)?;
+        let span = |span| quoted(show_duration(span));
+        let timeouts: [(&str, &dyn Display); 2] = [
+            ("connect", &span(self.timeouts.connect)),
+            ("first_byte", &span(self.timeouts.first_byte)),
+        ];
+        write_section(to, &format!("{prefix}timeouts"), &timeouts)
+    }
+
+    fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
         let transport = quoted(self.probe.transport.as_str());
-        writeln!(to, "[probe]\ntransport = {transport}")?;
+        writeln!(to, "[{prefix}probe]\ntransport = {transport}")?;
         if let Some(port) = self.probe.port {
             writeln!(to, "port = {port}")?;
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
         if let Some(file) = &self.probe.key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", absolute(file))?;
         }
         writeln!(to)
     }
@@ -67,14 +108,14 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
-        write_replica(to, &self.replica)?;
+        write_replica(to, "", &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
             writeln!(to, "listen = {}", quoted(address))?;
         }
         writeln!(to, "path = {}", quoted(&self.probe_path))?;
         if let Some(file) = &self.probe_key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", absolute(file))?;
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
@@ -82,18 +123,46 @@ impl AgentConfig {
     }
 }
 
+/// Those keys that do something.
+fn write_discovery(to: &mut String, prefix: &str, discovery: &DiscoverySettings) -> fmt::Result {
+    let span = |span| quoted(show_duration(span));
+    writeln!(to, "[{prefix}discovery]")?;
+    match &discovery.source {
+        FleetSource::List => (),
+        FleetSource::Dns(name @ DnsName::Host(..)) => writeln!(to, "dns = {}", quoted(name))?,
+        FleetSource::Dns(name @ DnsName::Service(_)) => writeln!(to, "srv = {}", quoted(name))?,
+        FleetSource::File(file) => writeln!(to, "file = {}", absolute(file))?,
+    }
+    if let FleetSource::Dns(_) = discovery.source {
+        writeln!(to, "ttl_min = {}", span(discovery.ttl.min))?;
+        writeln!(to, "ttl_max = {}", span(discovery.ttl.max))?;
+    }
+    if discovery.source != FleetSource::List {
+        writeln!(to, "keep_share = {}", discovery.guard.keep_share)?;
+        writeln!(to, "keep_time = {}", span(discovery.guard.keep_time))?;
+    }
+    writeln!(to, "warm_up = {}\n", span(discovery.warm_up))
+}
+
+fn write_dns(to: &mut String, dns: &DnsServers) -> fmt::Result {
+    let servers: Vec<_> = dns.servers.iter().map(quoted).collect();
+    writeln!(to, "[dns]\nservers = [{}]", servers.join(", "))?;
+    let timeout = quoted(show_duration(dns.timeout));
+    writeln!(to, "timeout = {timeout}\n")
+}
+
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn key_file(file: &Path) -> String {
+fn absolute(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }
 
-fn write_replica(to: &mut String, replica: &ReplicaSettings) -> fmt::Result {
+fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let fields: [(&str, &dyn Display); 2] = [
         ("protocol", &quoted(replica.protocol.as_str())),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, "replica", &fields)
+    write_section(to, &format!("{prefix}replica"), &fields)
 }
 
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {

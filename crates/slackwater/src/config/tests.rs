@@ -20,6 +20,19 @@ fn mistakes(flags: &Overrides) -> Vec<String> {
     found.to_string().lines().map(str::to_owned).collect()
 }
 
+/// The one service that there is.
+fn only(config: &Config) -> &ServiceConfig {
+    assert_eq!(config.services.len(), 1);
+    &config.services[0]
+}
+
+fn addresses(config: &Config) -> Vec<String> {
+    let listeners = config.listeners.iter();
+    listeners
+        .map(|listener| listener.address.to_string())
+        .collect()
+}
+
 fn two_replicas() -> Overrides {
     Overrides {
         listen: owned(&["127.0.0.1:8080"]),
@@ -38,27 +51,37 @@ fn flags_alone_are_a_configuration() {
         ..two_replicas()
     };
     let config = Config::load(None, &flags).expect("valid").config;
-    assert_eq!(config.listen, ["127.0.0.1:8080".parse().expect("literal")]);
-    assert_eq!(config.replicas.len(), 2);
-    assert_eq!(config.policy.name, "round_robin");
+    assert_eq!(addresses(&config), ["127.0.0.1:8080"]);
+    let service = only(&config);
+    assert_eq!(service.name, "default");
+    assert_eq!(
+        config.routes,
+        [RouteConfig {
+            listeners: Vec::new(),
+            service: 0
+        }]
+    );
+    assert_eq!(service.replicas.len(), 2);
+    assert_eq!(service.policy.name, "round_robin");
     assert_eq!(config.workers.get(), 3);
-    assert_eq!(config.probe.transport, ProbeTransport::Http);
+    assert_eq!(service.probe.transport, ProbeTransport::Http);
     assert_eq!(config.admin.listen, None);
 }
 
 #[test]
 fn defaults_are_those_documented() {
     let config = Config::load(None, &two_replicas()).expect("valid").config;
-    assert_eq!(config.policy.name, "prequal");
+    let service = only(&config);
+    assert_eq!(service.policy.name, "prequal");
     assert_eq!(
-        config.policy_settings.prequal,
+        service.policy_settings.prequal,
         slackwater_core::policy::PrequalConfig::default()
     );
-    assert_eq!(config.probe.transport, ProbeTransport::Udp);
-    assert_eq!(config.probe.path, "/prequal/probe");
-    assert_eq!(config.replica.protocol, ReplicaProtocol::Http1);
+    assert_eq!(service.probe.transport, ProbeTransport::Udp);
+    assert_eq!(service.probe.path, "/prequal/probe");
+    assert_eq!(service.replica.protocol, ReplicaProtocol::Http1);
     assert_eq!(config.admin.listen, "127.0.0.1:9900".parse().ok());
-    for replica in &config.replicas {
+    for replica in &service.replicas {
         assert_eq!(replica.probe_address, replica.address);
         assert_eq!(replica.name, replica.address.to_string());
     }
@@ -74,12 +97,13 @@ fn a_flag_wins_over_the_file_and_lists_replace() {
     };
     let file = fixture("good/everything.toml");
     let config = Config::load(Some(&file), &flags).expect("valid").config;
-    assert_eq!(config.listen, ["127.0.0.1:7000".parse().expect("literal")]);
-    assert_eq!(config.replicas.len(), 1);
-    assert_eq!(config.policy.name, "random");
+    let service = only(&config);
+    assert_eq!(addresses(&config), ["127.0.0.1:7000"]);
+    assert_eq!(service.replicas.len(), 1);
+    assert_eq!(service.policy.name, "random");
     assert_eq!(config.workers.get(), 3, "the file's, for no flag was given");
     assert_eq!(
-        config.replicas[0].probe_address.port(),
+        service.replicas[0].probe_address.port(),
         9100,
         "the file's port, for the flag's replica names none"
     );
@@ -178,7 +202,7 @@ fn no_transport_means_local_only() {
         ..two_replicas()
     };
     let config = Config::load(None, &flags).expect("valid").config;
-    assert!(config.policy_settings.prequal.local_only);
+    assert!(only(&config).policy_settings.prequal.local_only);
 }
 
 #[test]
@@ -190,7 +214,7 @@ fn a_host_name_is_resolved_at_the_load() {
     let config = Config::load(None, &flags)
         .expect("every machine knows localhost")
         .config;
-    let replica = &config.replicas[0];
+    let replica = &only(&config).replicas[0];
     assert!(replica.address.ip().is_loopback());
     assert_eq!(replica.address.port(), 9001);
     let flags = Overrides {
@@ -213,8 +237,12 @@ fn what_is_shown_is_what_is_in_force() {
     for name in [
         "minimal",
         "everything",
+        "named_services",
         "admin_off",
         "sync_settings_with_async",
+        "fleet_by_dns",
+        "fleet_by_srv",
+        "fleet_by_file",
     ] {
         let file = fixture(&format!("good/{name}.toml"));
         let first = Config::load(Some(&file), &Overrides::default())
@@ -225,16 +253,24 @@ fn what_is_shown_is_what_is_in_force() {
             .expect("valid")
             .config;
         assert_eq!(first.to_toml(), second.to_toml(), "{name}");
-        assert_eq!(first.replicas.len(), second.replicas.len());
-        assert_eq!(
-            first.policy_settings.prequal,
-            second.policy_settings.prequal
-        );
+        assert_eq!(first.listeners, second.listeners);
+        assert_eq!(first.routes, second.routes);
+        assert_eq!(first.dns, second.dns);
         assert_eq!(first.timeouts, second.timeouts);
         assert_eq!(first.limits, second.limits);
         assert_eq!(first.admin, second.admin);
-        assert_eq!(first.replica, second.replica);
-        assert_eq!(first.probe.key, second.probe.key);
+        assert_eq!(first.services.len(), second.services.len());
+        for (first, second) in first.services.iter().zip(&second.services) {
+            assert_eq!(first.name, second.name);
+            assert_eq!(first.replicas.len(), second.replicas.len());
+            assert_eq!(
+                first.policy_settings.prequal,
+                second.policy_settings.prequal
+            );
+            assert_eq!(first.replica, second.replica);
+            assert_eq!(first.timeouts, second.timeouts);
+            assert_eq!(first.probe.key, second.probe.key);
+        }
     }
     std::fs::remove_dir_all(&directory).expect("the test's own directory");
 }
@@ -247,10 +283,11 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
         &Overrides::default(),
     );
     let full = line(&everything.expect("valid").config.to_toml());
-    let default = Config::load(None, &two_replicas())
-        .expect("valid")
-        .config
-        .to_toml();
+    let flags = Overrides {
+        listen: owned(&["127.0.0.1:8088"]),
+        ..two_replicas()
+    };
+    let default = Config::load(None, &flags).expect("valid").config.to_toml();
     let same: Vec<_> = (default.lines())
         .filter(|shown| shown.contains(" = ") && !shown.ends_with('[') && full.contains(*shown))
         .collect();
@@ -260,7 +297,8 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
         [
             "policy = \"prequal\"",
             "transport = \"udp\"",
-            "local_only = false"
+            "local_only = false",
+            "service = \"default\""
         ]
     );
 }
@@ -286,17 +324,50 @@ fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
         assert_eq!(remarked, warned, "{mode:o}: {remarks:?}");
         assert!(!format!("{loaded:?}").contains(secret));
         assert!(!loaded.config.to_toml().contains(secret));
-        let key = loaded.config.probe.key.expect("a key");
+        let key = only(&loaded.config).probe.key.clone().expect("a key");
         assert_eq!(key.as_bytes()[..3], [0x00, 0x11, 0x22]);
     }
     std::fs::remove_dir_all(&directory).expect("the test's own directory");
 }
 
-/// Every key that the program asks for, as `section.key`; of tables in a list, `list[].key`.
-fn all_fields() -> BTreeSet<String> {
-    let source = Source::read(&fixture("good/everything.toml")).expect("a fixture");
+/// Every key that the program asks for with a fixture, as `section.key`; of tables in a list, `list[].key`; of a service of
+/// any name, as at the top.
+fn fields_of(name: &str) -> BTreeSet<String> {
+    let source = Source::read(&fixture(name)).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
-    assemble(reader).0.into_iter().collect()
+    let fields = assemble(reader).0.into_iter();
+    let fields = fields.filter(|field| field != "services.*");
+    let at_the_top = |field: String| match field.strip_prefix("services.") {
+        Some(rest) => rest.split_once('.').expect("a name").1.to_owned(),
+        None => field,
+    };
+    fields.map(at_the_top).collect()
+}
+
+/// Every key that there is, in both forms of a file.
+fn all_fields() -> BTreeSet<String> {
+    let mut fields = fields_of("good/everything.toml");
+    fields.append(&mut fields_of("good/named_services.toml"));
+    fields.retain(|field| !["listeners[]", "routes[]"].contains(&field.as_str()));
+    fields
+}
+
+#[test]
+fn a_service_has_the_same_keys_with_a_name_and_without() {
+    let (short, named) = (
+        fields_of("good/everything.toml"),
+        fields_of("good/named_services.toml"),
+    );
+    let only_short: Vec<_> = (short.difference(&named))
+        .filter(|field| *field != "listen")
+        .collect();
+    assert_eq!(only_short, Vec::<&String>::new());
+    for field in named.difference(&short) {
+        assert!(
+            field.starts_with("listeners[]") || field.starts_with("routes[]"),
+            "{field}"
+        );
+    }
 }
 
 #[test]
@@ -314,19 +385,33 @@ fn the_documentation_has_every_key_and_no_other() {
 
 #[test]
 fn the_full_fixture_says_every_key() {
-    let text = std::fs::read_to_string(fixture("good/everything.toml")).expect("a fixture");
-    let mut section = String::new();
+    // A fleet has one source only.
+    let files = [
+        "everything",
+        "fleet_by_dns",
+        "fleet_by_srv",
+        "fleet_by_file",
+    ];
     let mut said = BTreeSet::new();
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = format!("{}.", name.trim_end_matches(']'));
-        } else if let Some((key, _)) = line.split_once(" = ")
-            && !line.starts_with([' ', '#'])
-        {
-            said.insert(format!("{section}{key}"));
+    for name in files {
+        let file = fixture(&format!("good/{name}.toml"));
+        let text = std::fs::read_to_string(file).expect("a fixture");
+        let mut section = String::new();
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                let name = name.trim_end_matches(']');
+                section = match name.strip_prefix("services.") {
+                    Some(rest) => rest.split_once('.').expect("a name").1.to_owned() + ".",
+                    None => format!("{name}."),
+                };
+            } else if let Some((key, _)) = line.split_once(" = ")
+                && !line.starts_with([' ', '#'])
+            {
+                said.insert(format!("{section}{key}"));
+            }
         }
     }
-    let fields: BTreeSet<_> = all_fields();
+    said.retain(|field| !field.contains('['));
     let plain: BTreeSet<_> = fields
         .into_iter()
         .filter(|field| !field.contains('['))

@@ -168,14 +168,16 @@ impl Observed {
 /// and the demo's proxies have one.
 fn balancer(facts: &Facts) -> Balancer {
     let mut balancer = Balancer::default();
-    for worker in &facts.workers {
+    let workers = || facts.services.iter().flat_map(|service| &service.workers);
+    for worker in workers() {
         balancer.probes_sent += worker.counters.probes_sent;
         balancer.probes_answered += worker.counters.probes_answered;
         balancer.probes_lost += worker.counters.probes_lost;
     }
     let picks = |reason: PickReason| {
-        let workers = facts.workers.iter();
-        workers.map(|worker| worker.counters.picks.of(reason)).sum()
+        workers()
+            .map(|worker| worker.counters.picks.of(reason))
+            .sum()
     };
     balancer.picks = PickReason::ALL
         .into_iter()
@@ -185,7 +187,7 @@ fn balancer(facts: &Facts) -> Balancer {
         })
         .filter(|picks| picks.count > 0)
         .collect();
-    if let Some(worker) = facts.workers.first() {
+    if let Some(worker) = workers().next() {
         balancer.rif_limit = worker.snapshot.rif_limit.map(Rif::count);
         let pool = worker.snapshot.pool.iter();
         balancer.pool = pool.filter_map(|report| pooled(worker, report)).collect();
@@ -195,7 +197,7 @@ fn balancer(facts: &Facts) -> Balancer {
 
 /// A report as shown; `None` for a replica that has left the fleet, which none does here.
 fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
-    let replica = worker.ids.iter().position(|id| *id == report.replica)?;
+    let replica = (worker.ids.iter()).position(|id| *id == Some(report.replica))?;
     Some(Pooled {
         replica,
         rif: report.rif.count(),
@@ -213,6 +215,7 @@ fn ms(span: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::ServiceFacts;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
     use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
 
@@ -232,13 +235,16 @@ mod tests {
             policy.handle_report(now, probe.id, &report, &mut draw);
         }
         let worker = |snapshot| WorkerFacts {
-            ids: ids.to_vec(),
+            ids: ids.map(Some).to_vec(),
             counters: policy.counters(),
             snapshot,
             ..WorkerFacts::default()
         };
         let facts = Facts {
-            workers: vec![worker(policy.snapshot(now)), worker(Snapshot::default())],
+            services: vec![ServiceFacts {
+                workers: vec![worker(policy.snapshot(now)), worker(Snapshot::default())],
+                ..ServiceFacts::default()
+            }],
             ..Facts::default()
         };
         let balancer = balancer(&facts);

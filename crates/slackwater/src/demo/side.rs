@@ -8,9 +8,11 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, Limits, ProbeSettings, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, Timeouts,
+    AdminSettings, Config, DiscoverySettings, Limits, ListenerConfig, ProbeSettings,
+    ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig,
+    Timeouts,
 };
+use crate::discovery::DnsServers;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::serve;
@@ -70,7 +72,8 @@ impl Side {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let proxy = serve::start(&config(policy, fleet.addresses()))?;
+        let config = config(policy, fleet.addresses());
+        let proxy = serve::start(&config, serve::lists(&config))?;
         let Some(address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -133,11 +136,15 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         address: addresses.requests,
         probe_address: addresses.probes,
     };
-    Config {
-        listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-        workers: NonZeroU16::MIN,
+    let timeouts = Timeouts {
+        idle: IDLE_MAX,
+        ..Timeouts::default()
+    };
+    let service = ServiceConfig {
+        name: "default".to_owned(),
         policy,
         policy_settings: PolicySettings::default(),
+        discovery: DiscoverySettings::list(),
         replicas: replicas.enumerate().map(replica).collect(),
         replica: ReplicaSettings {
             protocol: ReplicaProtocol::Http1,
@@ -150,10 +157,21 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
-        timeouts: Timeouts {
-            idle: IDLE_MAX,
-            ..Timeouts::default()
-        },
+        timeouts: timeouts.clone(),
+    };
+    Config {
+        listeners: vec![ListenerConfig {
+            name: "demo".to_owned(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        }],
+        workers: NonZeroU16::MIN,
+        services: vec![service],
+        routes: vec![RouteConfig {
+            listeners: Vec::new(),
+            service: 0,
+        }],
+        dns: DnsServers::default(),
+        timeouts,
         limits: Limits::default(),
         admin: AdminSettings {
             listen: None,

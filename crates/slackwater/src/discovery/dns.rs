@@ -294,6 +294,7 @@ async fn service_addresses(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::holding;
     use super::super::{Discovery, GuardSettings};
     use super::*;
     use hickory_resolver::proto::op::{Message, ResponseCode};
@@ -356,7 +357,7 @@ mod tests {
             })
             .expect("usable");
             let source = DnsSource::new(resolver, name, None, ttl, 1);
-            Discovery::follow("web", source, GuardSettings::default(), Fleet::default())
+            Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
         }
     }
 
@@ -448,8 +449,7 @@ mod tests {
         asked_again(&server).await;
         assert!(Arc::ptr_eq(&fleet, &discovery.fleet()), "the same value");
 
-        let mut fleets = discovery.fleets();
-        fleets.mark_unchanged();
+        let mut fleets = discovery.fleets().subscribe();
         server.state().zone.push(("web.test", 0, four(9)));
         timeout(PATIENCE, fleets.changed())
             .await
@@ -491,8 +491,7 @@ mod tests {
         told.await.expect("told");
         assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
 
-        let mut fleets = discovery.fleets();
-        fleets.mark_unchanged();
+        let mut fleets = discovery.fleets().subscribe();
         server.state().zone.push(("web.test", 0, four(2)));
         timeout(PATIENCE, fleets.changed())
             .await
@@ -534,8 +533,7 @@ mod tests {
         // The next priority, once the first has no address any more.
         server.state().broken.clear();
         server.state().zone.retain(|(owner, ..)| *owner != "b.test");
-        let mut fleets = discovery.fleets();
-        fleets.mark_unchanged();
+        let mut fleets = discovery.fleets().subscribe();
         timeout(PATIENCE, fleets.changed())
             .await
             .expect("in time")

@@ -82,8 +82,9 @@ mod tests {
         let folder = Folder::new("fleet");
         let file = folder.write(name, text);
         let (source, first) = FileSource::open(file, NonZeroU16::new(9000)).expect("valid");
+        let first = watch::Sender::new(Arc::new(first));
         let discovery = Discovery::follow("web", source, GuardSettings::default(), first);
-        let fleets = discovery.fleets();
+        let fleets = discovery.fleets().subscribe();
         Rig {
             folder,
             discovery,

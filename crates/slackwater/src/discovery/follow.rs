@@ -41,17 +41,14 @@ impl SourceState {
 /// A fleet that is followed. The source is asked no more when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Discovery {
-    fleets: watch::Receiver<Arc<Fleet>>,
+    fleets: watch::Sender<Arc<Fleet>>,
     states: watch::Receiver<SourceState>,
-    /// Kept so that the fleet of a list, which nobody follows, has a sender.
-    _list: Option<watch::Sender<Arc<Fleet>>>,
     task: Option<JoinHandle<()>>,
 }
 
 impl Discovery {
-    /// A fleet that never changes.
-    pub(crate) fn list(fleet: Fleet) -> Self {
-        let (sender, fleets) = watch::channel(Arc::new(fleet));
+    /// A fleet that does not change by itself: the one that is in `fleets`.
+    pub(crate) fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
         let state = SourceState {
             source: "list".to_owned(),
             ..SourceState::default()
@@ -59,21 +56,19 @@ impl Discovery {
         Self {
             fleets,
             states: watch::channel(state).1,
-            _list: Some(sender),
             task: None,
         }
     }
 
-    /// Follows a source from now on; until it has spoken, the fleet is `first`. Needs a tokio runtime. `service` is for the
-    /// log.
+    /// Follows a source from now on; until it says something that is believed, the fleet is the one that is in `fleets`.
+    /// Needs a tokio runtime. `service` is for the log.
     pub(crate) fn follow(
         service: &str,
         source: impl Source,
         settings: GuardSettings,
-        first: Fleet,
+        fleets: watch::Sender<Arc<Fleet>>,
     ) -> Self {
-        let first = Arc::new(first);
-        let (fleet_sender, fleets) = watch::channel(Arc::clone(&first));
+        let first = Arc::clone(&fleets.borrow());
         let (state_sender, states) = watch::channel(SourceState {
             source: source.name(),
             ..SourceState::default()
@@ -81,20 +76,19 @@ impl Discovery {
         let follower = Follower {
             service: service.to_owned(),
             guard: Guard::new(settings, first),
-            fleets: fleet_sender,
+            fleets: fleets.clone(),
             states: state_sender,
         };
         Self {
             fleets,
             states,
-            _list: None,
             task: Some(tokio::spawn(follower.run(source))),
         }
     }
 
-    /// The fleet of now, and every one to come.
-    pub(crate) fn fleets(&self) -> watch::Receiver<Arc<Fleet>> {
-        self.fleets.clone()
+    /// Where the fleet of now is, and every one to come.
+    pub(crate) const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
+        &self.fleets
     }
 
     /// The fleet of now.
@@ -237,7 +231,7 @@ fn names(mut all: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Told, fleet};
+    use super::super::tests::{Told, fleet, holding};
     use super::*;
     use core::time::Duration;
     use slackwater_core::Quantile;
@@ -247,7 +241,7 @@ mod tests {
 
     fn followed(settings: GuardSettings) -> (Say, Discovery) {
         let (say, told) = mpsc::unbounded_channel();
-        let discovery = Discovery::follow("web", Told(told), settings, fleet(&[1]));
+        let discovery = Discovery::follow("web", Told(told), settings, holding(&[1]));
         (say, discovery)
     }
 
@@ -259,8 +253,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn fleets_go_out_as_values_and_only_when_they_change() {
         let (say, discovery) = followed(GuardSettings::default());
-        let mut fleets = discovery.fleets();
-        assert_eq!(fleets.borrow_and_update().len(), 1);
+        let mut fleets = discovery.fleets().subscribe();
+        assert_eq!(fleets.borrow().len(), 1);
         for told in [&[1_u8][..], &[1, 2], &[2, 1], &[2, 1, 1]] {
             say.send(Ok(fleet(told))).expect("heard");
         }
@@ -303,20 +297,20 @@ mod tests {
         let (say, discovery) = followed(settings);
         say.send(Ok(fleet(&[2]))).expect("heard");
         let began = Instant::now();
-        let mut fleets = discovery.fleets();
+        let mut fleets = discovery.fleets().subscribe();
         fleets.changed().await.expect("followed");
         assert_eq!(began.elapsed().as_secs(), 30);
         assert_eq!(discovery.fleet().replicas(), fleet(&[2]).replicas());
         drop(discovery);
+        say.closed().await;
         assert!(fleets.changed().await.is_err(), "nobody follows any more");
-        assert!(say.is_closed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_has_always_spoken_and_never_ends() {
-        let discovery = Discovery::list(fleet(&[1, 2]));
+    async fn a_list_has_always_spoken() {
+        let discovery = Discovery::list(holding(&[1, 2]));
         discovery.spoken().await;
-        assert!(!discovery.fleets().has_changed().expect("there for good"));
+        assert_eq!(discovery.fleet().len(), 2);
         assert_eq!(discovery.state().source, "list");
     }
 

@@ -25,7 +25,7 @@ pub(crate) mod tests;
 
 pub(crate) use dns::{DnsName, DnsServers, DnsSource, Resolver};
 pub(crate) use file::FileSource;
-pub(crate) use fleet::{Fleet, FleetChange, REPLICAS_MAX};
+pub(crate) use fleet::{Fleet, REPLICAS_MAX};
 pub(crate) use follow::{Discovery, SourceState};
 pub(crate) use guard::GuardSettings;
 pub(crate) use schedule::TtlBounds;

@@ -6,8 +6,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The replica at 10.0.0.`n`:80.
 pub(crate) fn replica(n: u8) -> ReplicaConfig {
@@ -21,6 +22,11 @@ pub(crate) fn replica(n: u8) -> ReplicaConfig {
 
 pub(crate) fn fleet(numbers: &[u8]) -> Fleet {
     Fleet::new(numbers.iter().map(|&n| replica(n)))
+}
+
+/// These, to begin with.
+pub(crate) fn holding(numbers: &[u8]) -> watch::Sender<Arc<Fleet>> {
+    watch::Sender::new(Arc::new(fleet(numbers)))
 }
 
 /// A source that says what the test tells it to.

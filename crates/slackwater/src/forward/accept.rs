@@ -3,7 +3,7 @@
 //! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
 //! the drain is over, and cuts off the rest.
 
-use super::client::{Clients, Handler, Phase};
+use super::client::{Clients, Entrance, Handler, Phase};
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
@@ -35,9 +35,10 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves until the phase, and then the last connection, ends.
+    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
     pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
-        join_all(listeners.into_iter().map(|listener| self.accept(listener))).await;
+        let listeners = listeners.into_iter().enumerate();
+        join_all(listeners.map(|(index, listener)| self.accept(index, listener))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -59,7 +60,7 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, listener: TcpListener) {
+    async fn accept(&self, index: usize, listener: TcpListener) {
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
@@ -85,13 +86,13 @@ impl<H: Handler> Intake<H> {
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), &local);
+            self.take(accepted, permit.ok(), index, &local);
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), &local);
+            self.take(accepted, Some(permit), index, &local);
         }
     }
 
@@ -99,13 +100,19 @@ impl<H: Handler> Intake<H> {
         &self,
         (stream, peer): (TcpStream, SocketAddr),
         permit: Option<OwnedSemaphorePermit>,
+        listener: usize,
         local: &Authority,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
         let local = local.clone();
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            clients.carry(stream, peer, local, handler).await;
+            let entrance = Entrance {
+                peer,
+                local,
+                listener,
+            };
+            clients.carry(stream, entrance, handler).await;
         });
     }
 

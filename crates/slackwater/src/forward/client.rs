@@ -8,6 +8,7 @@ use super::body::{RequestBody, ResponseBody, Watch};
 use super::deadline::Deadlines;
 use super::hygiene::Origin;
 use super::session::{Busy, ClientIo, Session};
+use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -73,6 +74,15 @@ impl ClientSettings {
             head_fields_max: limits.head_fields_max,
         }
     }
+}
+
+/// Where a client's connection came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrance {
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: Authority,
+    /// As [`Origin::listener`].
+    pub(crate) listener: usize,
 }
 
 /// Where a worker is in its life.
@@ -166,10 +176,14 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: TcpStream,
-        peer: SocketAddr,
-        local: Authority,
+        entrance: Entrance,
         handler: Rc<H>,
     ) {
+        let Entrance {
+            peer,
+            local,
+            listener,
+        } = entrance;
         let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
             return;
         };
@@ -177,7 +191,11 @@ impl Clients {
         let Some(Ok(http2)) = session.carry_start(&stream).await else {
             return;
         };
-        let origin = Rc::new(Origin { client, local });
+        let origin = Rc::new(Origin {
+            client,
+            local,
+            listener,
+        });
         let answer = |request: Request<Incoming>| {
             let busy = Busy::new(&session);
             let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
@@ -189,7 +207,7 @@ impl Clients {
             }
         };
         let io = ClientIo {
-            stream: TokioIo::new(stream),
+            stream: TokioIo::new(Stream::Tcp(stream)),
             session: Rc::clone(&session),
         };
         if http2 {

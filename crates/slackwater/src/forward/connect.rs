@@ -1,5 +1,6 @@
 //! New connections to a replica.
 
+use super::stream::Stream;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -26,13 +27,6 @@ impl fmt::Display for Target {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
-}
-
-/// A connection as the system gives it.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
 }
 
 /// Opens a connection, or gives up after `timeout`.

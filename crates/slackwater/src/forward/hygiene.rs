@@ -48,6 +48,8 @@ pub(crate) struct Origin {
     pub(crate) client: HeaderValue,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
+    /// Which listener it came in by, in the order of the configuration.
+    pub(crate) listener: usize,
 }
 
 /// Makes a client's request fit for a replica.

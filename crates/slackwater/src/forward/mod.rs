@@ -9,6 +9,7 @@
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | what may pass from head to head | `hygiene`, `via` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
+//! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
 //! | what a client is told when there is no response | `answer` |
@@ -31,6 +32,7 @@ mod pool;
 mod repeat;
 mod session;
 mod spare;
+mod stream;
 mod via;
 
 pub(crate) use accept::Intake;
@@ -42,7 +44,7 @@ pub(crate) use counts::ReplicaCounts;
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::{Origin, prepare_request};
+pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;
 
 /// Runs hyper's tasks on the worker's own thread.

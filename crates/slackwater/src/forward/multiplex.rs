@@ -6,9 +6,10 @@
 
 use super::LocalExecutor;
 use super::body::RequestBody;
-use super::connect::{Stream, Target, connect};
+use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
+use super::stream::Stream;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::pin;
@@ -17,7 +18,6 @@ use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
@@ -161,16 +161,7 @@ impl Multiplex {
     }
 
     async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Shared> {
-        match connect(target, options.connect).await? {
-            Stream::Tcp(stream) => self.handshake(stream).await,
-            Stream::Unix(stream) => self.handshake(stream).await,
-        }
-    }
-
-    async fn handshake<S>(&self, stream: S) -> io::Result<Shared>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
-    {
+        let stream = connect(target, options.connect).await?;
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         let load = Rc::new(Load {
@@ -187,10 +178,7 @@ impl Multiplex {
 
 /// Carries a connection to its end, and notes how many streams the replica allows. Whoever waits for a response hears of
 /// an error; nobody else needs to.
-async fn run<S>(connection: Connection<TokioIo<S>, RequestBody, LocalExecutor>, load: Rc<Load>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
+async fn run(connection: Connection<TokioIo<Stream>, RequestBody, LocalExecutor>, load: Rc<Load>) {
     let mut connection = pin!(connection);
     let ended = poll_fn(|cx| {
         let polled = connection.as_mut().poll(cx);

@@ -5,15 +5,15 @@
 //! are complete; whatever is unclear is closed instead.
 
 use super::body::RequestBody;
-use super::connect::{Stream, Target, connect};
+use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
-use core::cell::RefCell;
+use super::stream::Stream;
+use core::cell::{Cell, RefCell};
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(super) type Sender = SendRequest<RequestBody>;
 
@@ -24,7 +24,7 @@ const HEAD_FIELDS_DEFAULT: usize = 100;
 #[derive(Debug)]
 pub(super) struct Pool {
     idle: RefCell<Vec<Idle>>,
-    idle_max: usize,
+    idle_max: Cell<usize>,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
     builder: Builder,
@@ -45,7 +45,7 @@ impl Pool {
         }
         Self {
             idle: RefCell::new(Vec::new()),
-            idle_max: options.idle_connections_max,
+            idle_max: Cell::new(options.idle_connections_max),
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
             builder,
@@ -66,10 +66,16 @@ impl Pool {
     /// Keeps a connection that has carried a whole exchange; closes it if it is not quite done, or if enough are kept.
     pub(super) fn give_back(&self, sender: Sender) {
         let mut idle = self.idle.borrow_mut();
-        if sender.is_ready() && idle.len() < self.idle_max {
+        if sender.is_ready() && idle.len() < self.idle_max.get() {
             let since = self.deadlines.now();
             idle.push(Idle { sender, since });
         }
+    }
+
+    /// Closes what is idle, and keeps nothing from now on.
+    pub(super) fn retire(&self) {
+        self.idle_max.set(0);
+        self.idle.borrow_mut().clear();
     }
 
     /// Closes what has been idle for too long, or has been closed by the replica.
@@ -86,16 +92,7 @@ impl Pool {
         target: &Target,
         options: &ReplicaOptions,
     ) -> io::Result<Sender> {
-        match connect(target, options.connect).await? {
-            Stream::Tcp(stream) => self.handshake(stream).await,
-            Stream::Unix(stream) => self.handshake(stream).await,
-        }
-    }
-
-    async fn handshake<S>(&self, stream: S) -> io::Result<Sender>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
-    {
+        let stream = connect(target, options.connect).await?;
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         tokio::task::spawn_local(run(connection));
@@ -104,10 +101,7 @@ impl Pool {
 }
 
 /// Carries a connection to its end. Whoever waits for a response on it hears of an error; nobody else needs to.
-async fn run<S>(connection: Connection<TokioIo<S>, RequestBody>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + 'static,
-{
+async fn run(connection: Connection<TokioIo<Stream>, RequestBody>) {
     if let Err(error) = connection.await {
         tracing::trace!(%error, "a connection to a replica ended");
     }

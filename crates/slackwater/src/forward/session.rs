@@ -6,6 +6,7 @@
 
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
+use super::stream::Stream;
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -182,7 +183,7 @@ impl Drop for Busy {
 /// A client's socket that notes when bytes move.
 #[derive(Debug)]
 pub(super) struct ClientIo {
-    pub(super) stream: TokioIo<TcpStream>,
+    pub(super) stream: TokioIo<Stream>,
     pub(super) session: Rc<Session>,
 }
 

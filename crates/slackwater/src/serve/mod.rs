@@ -2,20 +2,26 @@
 //!
 //! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself, without any state of the
 //! process, so that `demo` can run two of them. Requests are carried by `worker`s over the machinery in
-//! [`forward`](crate::forward); which replica gets one is decided in `balancing`.
+//! [`forward`](crate::forward); which service gets one is decided in `routing`, which replica in
+//! `service`.
 
-mod balancing;
+mod routing;
+mod service;
 mod silence;
+mod sources;
 mod status;
 mod worker;
 
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, Loaded, Overrides};
+use crate::config::{Config, ListenerConfig, Loaded, Overrides};
+use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+pub(crate) use sources::lists;
+use status::ServiceParts;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -53,18 +59,22 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(admin::bind).transpose()?;
-    let mut running = start(config)?;
+    let fleets = sources::find(config).await?;
+    let mut running = start(config, fleets)?;
     let _admin = admin_listener
         .map(|listener| run_admin(config, &running, listener))
         .transpose()?;
-    for address in running.addresses() {
+    for service in running.status.services().iter() {
         tracing::info!(
-            %address,
-            replicas = config.replicas.len(),
-            policy = config.policy.name,
-            workers = config.workers,
-            "serving"
+            service = service.config.name,
+            replicas = service.discovery.fleet().len(),
+            from = service.discovery.state().source,
+            policy = service.config.policy.name,
+            "balancing"
         );
+    }
+    for address in running.addresses() {
+        tracing::info!(%address, workers = config.workers, "serving");
     }
     tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
     tokio::select! {
@@ -109,17 +119,18 @@ pub(crate) struct Running {
     threads: WorkerThreads,
 }
 
-/// Starts the proxy: when this returns, it takes connections.
+/// Starts the proxy: when this returns, it takes connections. `fleets` are those of the configuration's services, in its
+/// order.
 ///
 /// # Errors
 ///
 /// A port is in use or not allowed; the system gives no thread or socket.
-pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
+pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Running, Fault> {
     let config = Arc::new(config.clone());
     let worker_count = usize::from(config.workers.get());
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
-    for &address in &config.listen {
+    for &ListenerConfig { address, .. } in &config.listeners {
         let opened = listen(address, worker_count).map_err(|error| {
             let advice = advice_on_port(&error, "--listen");
             Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
@@ -138,10 +149,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         addresses,
         phase,
         lifecycle: Lifecycle::default(),
-        status: Arc::new(status::Workers {
-            config: Arc::clone(&config),
-            views: Vec::new(),
-        }),
+        status: Arc::default(),
         threads: WorkerThreads::default(),
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -149,13 +157,24 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     for listeners in listeners {
         let parts = WorkerParts {
             config: Arc::clone(&config),
+            fleets: (fleets.iter())
+                .map(|discovery| discovery.fleets().subscribe())
+                .collect(),
             listeners,
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };
         views.push(running.spawn(parts)?);
     }
-    running.status = Arc::new(status::Workers { config, views });
+    let services = config.services.iter().zip(fleets).enumerate();
+    let services = services.map(|(index, (service, discovery))| ServiceParts {
+        config: Arc::new(service.clone()),
+        discovery,
+        views: (views.iter())
+            .filter_map(|view| view.services.get(index).cloned())
+            .collect(),
+    });
+    running.status.set_services(services.collect());
     running.lifecycle.set_serving();
     Ok(running)
 }

@@ -5,34 +5,52 @@
 
 use super::status::Workers;
 use crate::admin::silent_note;
+use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Weak;
 
 /// How often is looked. A replica is called silent only after several lost probes, so nothing is missed in between.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// Silent replicas, by their service's name and their address; what they are called.
+pub(super) type Silent = BTreeMap<(String, SocketAddr), SilentReplica>;
+
+/// What the log says of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SilentReplica {
+    pub(super) name: String,
+    pub(super) probe_address: SocketAddr,
+    pub(super) policy: &'static str,
+}
+
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut silent = Vec::new();
+    let mut before = Silent::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
             return;
         };
-        let before = core::mem::replace(&mut silent, workers.silent());
-        for (index, replica) in workers.config.replicas.iter().enumerate() {
-            let was_silent = before.get(index).copied().unwrap_or(false);
-            let is_silent = silent.get(index).copied().unwrap_or(false);
-            match (was_silent, is_silent) {
-                (false, true) => tracing::warn!(
+        let (now, known) = workers.silent();
+        for (key @ (service, _), replica) in &now {
+            if !before.contains_key(key) {
+                tracing::warn!(
+                    service,
                     replica = replica.name,
                     probes_to = %replica.probe_address,
                     "{}",
-                    silent_note(workers.config.policy.name)
-                ),
-                (true, false) => tracing::info!(replica = replica.name, "answers probes"),
-                _ => (),
+                    silent_note(replica.policy)
+                );
             }
         }
+        // Whoever has left answers nothing either.
+        let heard = before
+            .iter()
+            .filter(|(key, _)| known.contains(*key) && !now.contains_key(*key));
+        for ((service, _), replica) in heard {
+            tracing::info!(service, replica = replica.name, "answers probes");
+        }
+        before = now;
     }
 }

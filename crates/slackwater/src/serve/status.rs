@@ -1,40 +1,74 @@
 //! What the admin server hears from the workers.
 //!
-//! Facts are read straight from each worker's balancer (a short lock, taken now and then) and counts; no worker has to
+//! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
 //! answer anything, so the status comes also when workers are busy.
 
-use super::worker::WorkerView;
-use crate::admin::{Facts, ReplicaFacts, StatusSource, WorkerFacts};
-use crate::config::{Config, ProbeTransport};
-use crate::forward::ReplicaCounts;
+use super::service::ServiceView;
+use super::silence::{Silent, SilentReplica};
+use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource};
+use crate::config::{ProbeTransport, ServiceConfig};
+use crate::discovery::{Discovery, Fleet};
+use core::net::SocketAddr;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use std::sync::Arc;
+use slackwater_core::policy::ReplicaView;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// All workers of one `serve`.
-#[derive(Debug)]
+/// One service of the process, and each worker's part of it.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceParts {
+    pub(super) config: Arc<ServiceConfig>,
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) views: Vec<ServiceView>,
+}
+
+/// All services of one `serve`, as they are now.
+#[derive(Debug, Default)]
 pub(super) struct Workers {
-    pub(super) config: Arc<Config>,
-    pub(super) views: Vec<WorkerView>,
+    services: Mutex<Arc<[ServiceParts]>>,
+}
+
+impl Workers {
+    /// The services of now, in the order of the configuration.
+    pub(super) fn services(&self) -> Arc<[ServiceParts]> {
+        let services = self.services.lock();
+        Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_services(&self, services: Vec<ServiceParts>) {
+        let place = self.services.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = services.into();
+    }
 }
 
 impl StatusSource for Workers {
     fn facts(&self) -> BoxFuture<'_, Facts> {
+        let services = self.services();
         core::future::ready(Facts {
             role: "serve",
-            policy: self.config.policy.name,
-            replicas: self.replicas(),
-            workers: self.views.iter().map(WorkerView::facts).collect(),
+            services: services.iter().map(ServiceParts::facts).collect(),
             own_load: None,
         })
         .boxed()
     }
 }
 
-impl Workers {
-    fn replicas(&self) -> Vec<ReplicaFacts> {
+impl ServiceParts {
+    fn facts(&self) -> ServiceFacts {
+        let fleet = self.discovery.fleet();
+        ServiceFacts {
+            name: self.config.name.clone(),
+            policy: self.config.policy.name,
+            discovery: Some(self.discovery.state()),
+            replicas: self.replicas(&fleet),
+            workers: self.views.iter().map(|view| view.facts(&fleet)).collect(),
+        }
+    }
+
+    fn replicas(&self, fleet: &Fleet) -> Vec<ReplicaFacts> {
         let are_probed = self.config.probe.transport != ProbeTransport::None;
-        let replicas = self.config.replicas.iter();
+        let replicas = fleet.replicas().iter();
         replicas
             .map(|replica| ReplicaFacts {
                 name: replica.name.clone(),
@@ -46,30 +80,36 @@ impl Workers {
 }
 
 impl Workers {
-    /// For each replica, in the order of the configuration, whether a worker that probes it gets no answers.
-    pub(super) fn silent(&self) -> Vec<bool> {
-        let mut silent = vec![false; self.config.replicas.len()];
-        let probing = |view: &&WorkerView| view.balancer.counters().probes_sent > 0;
-        for view in self.views.iter().filter(probing) {
-            for replica in view.balancer.snapshot().replicas {
-                // Names were handed out in the order of the configuration, so they are sorted.
-                let index = view.ids.binary_search(&replica.replica).ok();
-                if let Some(known) = index.and_then(|index| silent.get_mut(index)) {
-                    *known |= replica.silent;
+    /// The replicas of which a worker that probes them gets no answers, and all that are known.
+    pub(super) fn silent(&self) -> (Silent, BTreeSet<(String, SocketAddr)>) {
+        let (mut silent, mut known) = (Silent::new(), BTreeSet::new());
+        for service in self.services().iter() {
+            let fleet = service.discovery.fleet();
+            let key = |address| (service.config.name.clone(), address);
+            known.extend(fleet.replicas().iter().map(|replica| key(replica.address)));
+            for view in &service.views {
+                let facts = view.facts(&fleet);
+                if facts.counters.probes_sent == 0 {
+                    continue;
+                }
+                let is_silent = |view: &&ReplicaView| view.silent;
+                let ids: BTreeSet<_> = (facts.snapshot.replicas.iter())
+                    .filter(is_silent)
+                    .map(|view| view.replica)
+                    .collect();
+                let of_fleet = fleet.replicas().iter().zip(&facts.ids);
+                for (replica, _) in
+                    of_fleet.filter(|(_, id)| id.is_some_and(|id| ids.contains(&id)))
+                {
+                    let said = SilentReplica {
+                        name: replica.name.clone(),
+                        probe_address: replica.probe_address,
+                        policy: service.config.policy.name,
+                    };
+                    silent.insert(key(replica.address), said);
                 }
             }
         }
-        silent
-    }
-}
-
-impl WorkerView {
-    fn facts(&self) -> WorkerFacts {
-        WorkerFacts {
-            ids: self.ids.clone(),
-            requests: self.counts.iter().map(ReplicaCounts::read).collect(),
-            counters: self.balancer.counters(),
-            snapshot: self.balancer.snapshot(),
-        }
+        (silent, known)
     }
 }

@@ -1,19 +1,15 @@
-//! A worker: one thread with a runtime, listeners, a balancer and connections of its own.
+//! A worker: one thread with a runtime, listeners, services and connections of its own.
 //!
 //! Workers share nothing that a request touches; what the admin server wants to know it reads from each
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
-use super::balancing::Balancing;
-use crate::config::{Config, ProbeTransport};
+use super::routing::{Routing, Table};
+use super::service::{Service, ServiceView};
+use crate::config::Config;
+use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Phase, ReplicaCounts, ReplicaOptions,
-};
-use slackwater_core::ReplicaId;
-use slackwater_tower::client::{
-    Balancer, HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
-};
-use slackwater_tower::wire::ProbeKey;
+use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
+use core::time::Duration;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,15 +20,17 @@ use tokio::sync::{Semaphore, watch};
 /// What the admin server may look at.
 #[derive(Debug)]
 pub(super) struct WorkerView {
-    pub(super) balancer: Balancer,
-    pub(super) ids: Vec<ReplicaId>,
-    pub(super) counts: Arc<[ReplicaCounts]>,
+    /// In the order of the configuration.
+    pub(super) services: Vec<ServiceView>,
 }
 
 /// What a worker is made of.
 #[derive(Debug)]
 pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
+    /// Of each service, in the order of the configuration.
+    pub(super) fleets: Vec<watch::Receiver<Arc<Fleet>>>,
+    /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
@@ -62,8 +60,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Faul
 struct Worker {
     parts: WorkerParts,
     listeners: Vec<TcpListener>,
-    balancer: Balancer,
-    balancing: Rc<Balancing>,
+    routing: Rc<Routing>,
     clients: Rc<Clients>,
     deadlines: Rc<Deadlines>,
 }
@@ -75,78 +72,41 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         .map(TcpListener::from_std)
         .collect::<io::Result<Vec<_>>>()
         .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
-    let timeouts = &config.timeouts;
-    let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
-    let deadlines = Deadlines::new(shortest);
-    let policy = (config.policy.build)(&config.policy_settings);
-    let balancer = Balancer::new(policy, prober(&config)?);
-    let counts: Arc<[ReplicaCounts]> = config
-        .replicas
-        .iter()
-        .map(|_| ReplicaCounts::default())
-        .collect();
-    let options = Rc::new(ReplicaOptions::new(
-        &config.replica,
-        &config.timeouts,
-        &config.limits,
-    ));
-    let balancing = Balancing::new(&config, &options, balancer.clone(), &deadlines, &counts)
-        .map_err(|error| Fault::usage(error.to_string()))?;
-    let view = WorkerView {
-        balancer: balancer.clone(),
-        ids: balancing.ids(),
-        counts,
-    };
+    let deadlines = Deadlines::new(shortest_timeout(&config));
+    let mut services = Vec::with_capacity(config.services.len());
+    let mut views = Vec::with_capacity(config.services.len());
+    let fleets = core::mem::take(&mut parts.fleets);
+    for (service, fleets) in config.services.iter().zip(fleets) {
+        let service = Service::start(service, &config.limits, &deadlines, fleets)?;
+        views.push(service.view());
+        services.push(Rc::new(service));
+    }
+    let settings = ClientSettings::new(&config.timeouts, &config.limits);
     let worker = Worker {
-        clients: Clients::new(
-            &ClientSettings::new(&config.timeouts, &config.limits),
-            &deadlines,
-        ),
+        clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        balancer,
-        balancing: Rc::new(balancing),
+        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
         deadlines,
     };
-    Ok((worker, view))
+    Ok((worker, WorkerView { services: views }))
 }
 
-fn prober(config: &Config) -> Result<Box<dyn Prober>, Fault> {
-    let settings = &config.probe;
-    match settings.transport {
-        ProbeTransport::None => Ok(Box::new(NoProber)),
-        ProbeTransport::Http => Ok(Box::new(HttpProber::new(HttpProberConfig {
-            path: settings.path.clone(),
-            ..HttpProberConfig::default()
-        }))),
-        ProbeTransport::Udp => {
-            let key = settings
-                .key
-                .as_ref()
-                .map(|key| ProbeKey::from_bytes(key.as_bytes()));
-            let key = key.transpose().map_err(|error| {
-                Fault::usage(format!("the key for probes cannot be used: {error}"))
-            })?;
-            let prober = UdpProber::bind(&UdpProberConfig {
-                key,
-                ..UdpProberConfig::default()
-            });
-            let prober =
-                prober.map_err(|error| Fault::runtime(format!("no socket for probes: {error}")))?;
-            Ok(Box::new(prober))
-        }
-    }
+/// The one that deadlines must be exact enough for.
+fn shortest_timeout(config: &Config) -> Duration {
+    let own = config.timeouts.head.min(config.timeouts.idle);
+    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    of_services.fold(own, Duration::min)
 }
 
 impl Worker {
     async fn serve(self) {
-        let _drive = self.balancer.spawn_drive();
-        let (deadlines, balancing) = (Rc::clone(&self.deadlines), Rc::clone(&self.balancing));
-        tokio::task::spawn_local(async move { deadlines.run(|| balancing.sweep()).await });
+        let (deadlines, routing) = (Rc::clone(&self.deadlines), Rc::clone(&self.routing));
+        tokio::task::spawn_local(async move { deadlines.run(|| routing.sweep()).await });
 
         let intake = Intake {
             clients: self.clients,
-            handler: self.balancing,
+            handler: self.routing,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

@@ -4,7 +4,7 @@
 //! list it is in.
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// What `path` leads to, if the document has it.
 pub(super) fn find<'d, 's>(
@@ -26,6 +26,18 @@ pub(super) fn find<'d, 's>(
         found = Some(value);
     }
     found
+}
+
+/// The key that `path` ends with, if the document has it; elements of lists have none.
+pub(super) fn find_key<'d, 's>(
+    document: &'d DeTable<'s>,
+    path: &str,
+) -> Option<&'d Spanned<DeString<'s>>> {
+    let (table, key) = match path.rsplit_once('.') {
+        Some((around, key)) => (find(document, around)?.get_ref().as_table()?, key),
+        None => (document, path),
+    };
+    table.get_key_value(key).map(|(key, _)| key)
 }
 
 /// The path without the numbers of its elements.
@@ -77,6 +89,16 @@ mod tests {
             ("", None),
         ] {
             let found = find(&document, path).map(|value| &text[value.span()]);
+            assert_eq!(found, expected, "{path}");
+        }
+        for (path, expected) in [
+            ("a", Some("a")),
+            ("b.c", Some("c")),
+            ("b.c.d", Some("d")),
+            ("b.d", None),
+            ("e[0]", None),
+        ] {
+            let found = find_key(&document, path).map(|key| &text[key.span()]);
             assert_eq!(found, expected, "{path}");
         }
     }

@@ -6,13 +6,13 @@
 
 use super::foreign::{self, Format};
 use super::mistake::{Mistake, Mistakes, Place};
-use super::path::{find, join, parent, pattern};
+use super::path::{find, find_key, join, parent, pattern};
 use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
 use core::ops::Range;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// That a user said something: of which key, and where.
 #[derive(Clone, Debug)]
@@ -203,7 +203,7 @@ impl<'s> Reader<'s> {
 
     /// Where the file has a section or a key of that name, if it does.
     pub(crate) fn said_section(&self, section: &str) -> Option<Said> {
-        let (key, _) = self.document.get_key_value(section)?;
+        let key = find_key(&self.document, section)?;
         Some(Said {
             field: section.to_owned(),
             place: self.place_of(key.span()),
@@ -248,6 +248,31 @@ impl<'s> Reader<'s> {
             field: field.to_owned(),
             place,
         })
+    }
+
+    /// The names of the tables that the section `field` has, in the order of the file: `[services.web]` is `web` of
+    /// `services`. What is no table is told at the end.
+    pub(crate) fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
+        self.asked.push(format!("{}.*", pattern(field)));
+        let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
+        else {
+            return Vec::new();
+        };
+        let mut named: Vec<_> = tables.iter().map(|(key, _)| key).collect();
+        named.sort_by_key(|key| key.span().start);
+        let said = |key: &Spanned<DeString<'_>>| Said {
+            field: join(field, key.get_ref()),
+            place: self.place_of(key.span()),
+        };
+        let tables = named
+            .iter()
+            .map(|key| (key.get_ref().to_string(), said(key)));
+        tables.collect()
+    }
+
+    /// Leaves `field` and all that is in it unread, where a mistake of it has been told.
+    pub(crate) fn give_up(&mut self, field: &str) {
+        self.asked.push(pattern(field));
     }
 
     /// Whether the file has a key `field`, or a section.
@@ -314,14 +339,29 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Ends the reading: keys that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
+    /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
     pub(crate) fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
         self.asked.sort();
         self.asked.dedup();
         let mut unknowns = Vec::new();
         self.note_unknowns("", &self.document, &mut unknowns);
+        self.note_unread_flags(&mut unknowns);
         self.mistakes.append(&mut unknowns);
         (self.asked, self.mistakes)
+    }
+
+    /// A flag stands for one key; where the file has other keys in its place, nobody knows for which.
+    fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
+        let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
+        for flag in given.filter(|flag| !self.asked.iter().any(|asked| asked == flag.field)) {
+            let home = self.home_of(flag.field);
+            let home = home.map_or_else(String::new, |home| format!(": {home}"));
+            unknowns.push(Mistake {
+                place: Place::Flag(flag.name),
+                field: flag.field.to_owned(),
+                message: format!("cannot be said by a flag beside this file{home}"),
+            });
+        }
     }
 
     /// What is in `table`, which is at `path`, and nobody asked for.
@@ -409,17 +449,26 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Where a key of that name belongs, if it exists somewhere.
-    fn home_of(&self, key: &str) -> Option<String> {
-        let field = self
-            .asked
-            .iter()
-            .find(|field| !field.contains('[') && field.rsplit('.').next() == Some(key))?;
-        Some(match field.rsplit_once('.') {
-            Some((section, _)) => format!("{key:?} belongs in [{section}]"),
-            None => format!("{key:?} belongs at the top, above all sections"),
+    /// Where a key or a section of that name belongs, if it exists somewhere.
+    fn home_of(&self, name: &str) -> Option<String> {
+        let plain = || self.asked.iter().filter(|field| !field.contains('['));
+        let key = plain().find_map(|field| section_before(field, name));
+        let inside = format!(".{name}.");
+        let home = key.or_else(|| plain().find_map(|field| Some(field.split_once(&inside)?.0)))?;
+        Some(match home {
+            "" => format!("{name:?} belongs at the top, above all sections"),
+            section => format!("{name:?} belongs in [{section}]"),
         })
     }
+}
+
+/// What stands before `key` in a field that ends with it.
+fn section_before<'f>(field: &'f str, key: &str) -> Option<&'f str> {
+    let before = field.strip_suffix(key)?;
+    if before.is_empty() {
+        return Some(before);
+    }
+    before.strip_suffix('.')
 }
 
 /// A field's section, or the field itself where it has none.

@@ -168,8 +168,10 @@ fn the_documentation_has_every_field_of_the_status_and_no_other() {
     let value = serde_json::to_value(&status).expect("JSON");
     let mut fields = BTreeSet::new();
     paths(&value, "", &mut fields);
-    // A worker's counts are those of the whole, described once.
-    fields.retain(|field| !field.starts_with("workers[].counts."));
-    fields.insert("workers[].counts".to_owned());
+    // The counts of a worker and of a service are those of the whole, described once.
+    for part in ["workers[].counts", "services[].counts"] {
+        fields.retain(|field| !field.starts_with(&format!("{part}.")));
+        fields.insert(part.to_owned());
+    }
     assert_eq!(documented("## `GET /status`"), fields);
 }

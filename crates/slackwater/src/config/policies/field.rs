@@ -117,7 +117,11 @@ impl<S: Section> Place<S> {
 }
 
 /// Reads the section: settings each of which is in its range. Adds what was said to `said`.
-pub(super) fn read<S: Section>(reader: &mut Reader<'_>, said: &mut Vec<SaidSetting>) -> S {
+pub(super) fn read<S: Section>(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    said: &mut Vec<SaidSetting>,
+) -> S {
     let mut settings = S::default();
     for (name, place) in S::FIELDS {
         let parse = |value: &DeValue<'_>| {
@@ -126,7 +130,12 @@ pub(super) fn read<S: Section>(reader: &mut Reader<'_>, said: &mut Vec<SaidSetti
             alone.valid().map_err(|_| Unfit::Range)?;
             place.read(&mut settings, value)
         };
-        let setting = reader.setting(&format!("{}.{name}", S::NAME), (), place.range(), parse);
+        let setting = reader.setting(
+            &format!("{prefix}{}.{name}", S::NAME),
+            (),
+            place.range(),
+            parse,
+        );
         said.extend(setting.said.map(|said| SaidSetting {
             section: S::NAME,
             key: name,
@@ -137,19 +146,24 @@ pub(super) fn read<S: Section>(reader: &mut Reader<'_>, said: &mut Vec<SaidSetti
 }
 
 /// Puts the valid form of the settings in place. Values that do not go together are noted and leave what was there.
-pub(super) fn adopt<S: Section>(reader: &mut Reader<'_>, settings: &S, place: &mut S::Valid) {
+pub(super) fn adopt<S: Section>(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    settings: &S,
+    place: &mut S::Valid,
+) {
     match settings.clone().valid() {
         Ok(valid) => *place = valid,
         Err(refusal) => {
-            let field = format!("{}.{}", S::NAME, refusal.field);
+            let field = format!("{prefix}{}.{}", S::NAME, refusal.field);
             reader.add_mistake_near(&field, format!("expected {}", refusal.expected));
         }
     }
 }
 
 /// Writes the section in full.
-pub(super) fn write<S: Section>(to: &mut String, settings: &S) -> fmt::Result {
-    writeln!(to, "[{}]", S::NAME)?;
+pub(super) fn write<S: Section>(to: &mut String, prefix: &str, settings: &S) -> fmt::Result {
+    writeln!(to, "[{prefix}{}]", S::NAME)?;
     for (name, place) in S::FIELDS {
         writeln!(to, "{name} = {}", place.show(settings))?;
     }

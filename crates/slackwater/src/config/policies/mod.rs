@@ -19,6 +19,8 @@ pub(super) use readers::{all_sections, has_probes, readers_of, reads};
 /// What the policies are set to, and what was said of each key that was.
 #[derive(Debug)]
 pub(crate) struct PolicySections {
+    /// What stands before their names: nothing, or `services.NAME.`.
+    prefix: String,
     pub(super) prequal: PrequalSettings,
     linear: LinearSettings,
     c3: C3Settings,
@@ -40,19 +42,20 @@ struct SaidSetting {
 }
 
 impl PolicySections {
-    /// Reads all of them.
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Self {
+    /// Reads all of them, where `prefix` says: nothing for the top of the file, or `services.NAME.`.
+    pub(crate) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
         let said = &mut Vec::new();
         Self {
-            prequal: read(reader, said),
-            linear: read(reader, said),
-            c3: read(reader, said),
-            rif_then_latency: read(reader, said),
-            power_of_d: read(reader, said),
-            peak_ewma: read(reader, said),
-            els: read(reader, said),
-            polled_power_of_d: read(reader, said),
-            weighted_round_robin: read(reader, said),
+            prefix: prefix.to_owned(),
+            prequal: read(reader, prefix, said),
+            linear: read(reader, prefix, said),
+            c3: read(reader, prefix, said),
+            rif_then_latency: read(reader, prefix, said),
+            power_of_d: read(reader, prefix, said),
+            peak_ewma: read(reader, prefix, said),
+            els: read(reader, prefix, said),
+            polled_power_of_d: read(reader, prefix, said),
+            weighted_round_robin: read(reader, prefix, said),
             said: core::mem::take(said),
         }
     }
@@ -68,25 +71,29 @@ impl PolicySections {
 
     /// What policies are made with. Each value was checked as it was read; values that do not go together are noted here.
     pub(crate) fn settings(&self, reader: &mut Reader<'_>) -> PolicySettings {
+        let prefix = &self.prefix;
         let mut settings = PolicySettings::default();
-        adopt(reader, &self.prequal, &mut settings.prequal);
-        adopt(reader, &self.linear, &mut settings.linear);
-        adopt(reader, &self.c3, &mut settings.c3);
+        adopt(reader, prefix, &self.prequal, &mut settings.prequal);
+        adopt(reader, prefix, &self.linear, &mut settings.linear);
+        adopt(reader, prefix, &self.c3, &mut settings.c3);
         adopt(
             reader,
+            prefix,
             &self.rif_then_latency,
             &mut settings.rif_then_latency,
         );
-        adopt(reader, &self.power_of_d, &mut settings.power_of_d);
-        adopt(reader, &self.peak_ewma, &mut settings.peak_ewma);
-        adopt(reader, &self.els, &mut settings.els);
+        adopt(reader, prefix, &self.power_of_d, &mut settings.power_of_d);
+        adopt(reader, prefix, &self.peak_ewma, &mut settings.peak_ewma);
+        adopt(reader, prefix, &self.els, &mut settings.els);
         adopt(
             reader,
+            prefix,
             &self.polled_power_of_d,
             &mut settings.polled_power_of_d,
         );
         adopt(
             reader,
+            prefix,
             &self.weighted_round_robin,
             &mut settings.weighted_round_robin,
         );
@@ -95,14 +102,18 @@ impl PolicySections {
 }
 
 /// Writes every section in full.
-pub(super) fn write_sections(to: &mut String, settings: &PolicySettings) -> fmt::Result {
-    write::<PrequalSettings>(to, &settings.prequal)?;
-    write::<LinearSettings>(to, &settings.linear)?;
-    write::<C3Settings>(to, &settings.c3)?;
-    write::<RifThenLatencySettings>(to, &settings.rif_then_latency)?;
-    write::<PowerOfDSettings>(to, &settings.power_of_d)?;
-    write::<PeakEwmaSettings>(to, &settings.peak_ewma)?;
-    write::<ElsSettings>(to, &settings.els)?;
-    write::<PolledPowerOfDSettings>(to, &settings.polled_power_of_d)?;
-    write::<WeightedRoundRobinSettings>(to, &settings.weighted_round_robin)
+pub(super) fn write_sections(
+    to: &mut String,
+    prefix: &str,
+    settings: &PolicySettings,
+) -> fmt::Result {
+    write::<PrequalSettings>(to, prefix, &settings.prequal)?;
+    write::<LinearSettings>(to, prefix, &settings.linear)?;
+    write::<C3Settings>(to, prefix, &settings.c3)?;
+    write::<RifThenLatencySettings>(to, prefix, &settings.rif_then_latency)?;
+    write::<PowerOfDSettings>(to, prefix, &settings.power_of_d)?;
+    write::<PeakEwmaSettings>(to, prefix, &settings.peak_ewma)?;
+    write::<ElsSettings>(to, prefix, &settings.els)?;
+    write::<PolledPowerOfDSettings>(to, prefix, &settings.polled_power_of_d)?;
+    write::<WeightedRoundRobinSettings>(to, prefix, &settings.weighted_round_robin)
 }

@@ -6,6 +6,7 @@ use ReplicaProtocol::{H2c, Http1};
 
 fn origin() -> Origin {
     Origin {
+        listener: 0,
         client: HeaderValue::from_static("192.0.2.7"),
         local: Authority::from_static("198.51.100.1:8080"),
     }

@@ -1,0 +1,90 @@
+//! Where clients connect: the key `listen`, or tables `[[listeners]]`, which can say more of each.
+
+use super::fleet::{Listener, add_listener, listen_address, read_listen};
+use super::model::ListenerConfig;
+use super::services::is_name;
+use crate::toml_reader::values::text;
+use crate::toml_reader::{Reader, Said};
+
+/// The most listeners.
+pub(super) const LISTENERS_MAX: usize = 64;
+
+/// A listener, and where its address was said.
+#[derive(Debug)]
+pub(super) struct SaidListener {
+    pub(super) config: ListenerConfig,
+    said: Option<Said>,
+}
+
+impl SaidListener {
+    pub(super) fn address(&self) -> Listener {
+        (self.config.address, self.said.clone())
+    }
+}
+
+/// All listeners; at least one, unless mistakes were noted.
+pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
+    let count = reader.count_tables("listeners");
+    if count == 0 {
+        let short = |(address, said): Listener| SaidListener {
+            config: ListenerConfig {
+                name: address.to_string(),
+                address,
+            },
+            said,
+        };
+        return read_listen(reader).into_iter().map(short).collect();
+    }
+    if let Some(item) = reader.take("listen") {
+        reader.add_mistake(item.mistake("and [[listeners]] say the same, expected one of them"));
+    }
+    if count > LISTENERS_MAX {
+        reader.add_mistake_near(
+            &format!("listeners[{LISTENERS_MAX}]"),
+            format!("is one too many, expected at most {LISTENERS_MAX} listeners"),
+        );
+    }
+    let mut listeners: Vec<SaidListener> = Vec::new();
+    let mut addresses = Vec::new();
+    for index in 0..count.min(LISTENERS_MAX) {
+        let prefix = format!("listeners[{index}].");
+        let name = read_name(reader, &prefix, &listeners);
+        let field = format!("{prefix}address");
+        let Some(item) = reader.take(&field) else {
+            reader.add_missing_key(&field, "an address and a port such as \"0.0.0.0:443\"");
+            continue;
+        };
+        let Some(address) = reader.note(listen_address(&item)) else {
+            continue;
+        };
+        if let Err(mistake) = add_listener(&mut addresses, address, &item) {
+            reader.add_mistake(mistake);
+            continue;
+        }
+        listeners.push(SaidListener {
+            config: ListenerConfig {
+                name: name.unwrap_or_else(|| address.to_string()),
+                address,
+            },
+            said: Some(item.said),
+        });
+    }
+    listeners
+}
+
+/// The key `name`; `None` if there is none, or after a mistake.
+fn read_name(reader: &mut Reader<'_>, prefix: &str, others: &[SaidListener]) -> Option<String> {
+    const EXPECTED: &str = "from 1 to 64 letters, digits, - and _";
+    let item = reader.take(&format!("{prefix}name"))?;
+    let name = reader.note(item.read(|value| text(value, EXPECTED), ""))?;
+    if !is_name(name) {
+        reader.add_mistake(item.mistake(format!("found {name:?}, expected {EXPECTED}")));
+        return None;
+    }
+    if others.iter().any(|other| other.config.name == name) {
+        reader
+            .add_mistake(item.mistake(format!("{name:?} is given twice, expected each name once")));
+        return None;
+    }
+    Some(name.to_owned())
+}

@@ -1,0 +1,159 @@
+//! Services: fleets with a policy each. `[services.NAME]` and the sections within it, or, where there is one and it needs no
+//! name, the same keys at the top of the file; that service is called `default`.
+//!
+//! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
+
+use super::assemble::{read_replica_settings, read_service_timeouts};
+use super::discovery::{DiscoverySettings, FleetSource};
+use super::fleet::{Listener, note_loops, read_replicas};
+use super::model::{ProbeTransport, ServiceConfig, Timeouts};
+use super::policies::{PolicySections, has_probes, reads};
+use super::probe::ProbeSection;
+use super::remarks;
+use crate::toml_reader::values::one_of;
+use crate::toml_reader::{Reader, Remark, Setting};
+use slackwater_core::policy::{POLICIES, PolicyEntry};
+
+/// What a service is called that has no name.
+const DEFAULT: &str = "default";
+/// The most services.
+const SERVICES_MAX: usize = 1024;
+/// The longest name of a service, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// All services, and what is to be remarked on them. `own` is where this process listens, for clients and for the admin
+/// server.
+pub(super) fn read_services(
+    reader: &mut Reader<'_>,
+    own: (&[Listener], Option<&Listener>),
+    timeouts: &Timeouts,
+) -> (Vec<ServiceConfig>, Vec<Remark>) {
+    let mut remarks = Vec::new();
+    let named = reader.take_tables("services");
+    if !reader.has("services") {
+        let prefix = String::new();
+        let service = Section { prefix, own }.read(reader, DEFAULT, timeouts, &mut remarks);
+        return (vec![service], remarks);
+    }
+    if named.is_empty() && reader.has_section("services") {
+        reader.add_mistake_near(
+            "services",
+            "names no service, expected sections such as [services.web]".to_owned(),
+        );
+    }
+    if let Some((_, said)) = named.get(SERVICES_MAX) {
+        let told = format!("is one too many, expected at most {SERVICES_MAX} services");
+        reader.add_mistake(said.mistake(told));
+    }
+    let mut services = Vec::new();
+    for (name, said) in named.into_iter().take(SERVICES_MAX) {
+        if !is_name(&name) {
+            reader.give_up(&said.field);
+            reader.add_mistake(said.mistake(format!(
+                "found the name {name:?}, expected from 1 to {NAME_BYTES_MAX} letters, digits, - and _"
+            )));
+            continue;
+        }
+        let prefix = format!("services.{name}.");
+        services.push(Section { prefix, own }.read(reader, &name, timeouts, &mut remarks));
+    }
+    (services, remarks)
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// Where one service's keys are, and whom its replicas must not be.
+struct Section<'o> {
+    prefix: String,
+    own: (&'o [Listener], Option<&'o Listener>),
+}
+
+impl Section<'_> {
+    fn read(
+        &self,
+        reader: &mut Reader<'_>,
+        name: &str,
+        timeouts: &Timeouts,
+        remarks: &mut Vec<Remark>,
+    ) -> ServiceConfig {
+        let prefix = self.prefix.as_str();
+        let policy = read_policy(reader, prefix);
+        let probe = ProbeSection::read(reader, prefix);
+        let mut policies = PolicySections::read(reader, prefix);
+        let (discovery, idle) = DiscoverySettings::read(reader, prefix);
+        remarks.extend(idle);
+        let replicas = match discovery.source {
+            FleetSource::List => read_replicas(reader, prefix, probe.port.value),
+            FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
+        };
+        let replica = read_replica_settings(reader, prefix);
+        let timeouts = read_service_timeouts(reader, prefix, timeouts);
+        note_loops(reader, self.own.0, self.own.1, &replicas);
+
+        let is_local_only = policies.prequal.local_only;
+        if probe.transport.value == ProbeTransport::None {
+            policies.prequal.local_only = true;
+            note_blind(reader, &policy, &probe.transport);
+        }
+        let policy_settings = policies.settings(reader);
+
+        remarks.extend(remarks::unread(
+            reader,
+            prefix,
+            policy.value.name,
+            &policies,
+        ));
+        remarks.extend(probe.remarks());
+        let may_be_local = reads(policy.value.name, "prequal");
+        if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
+            remarks.extend(remarks::unused_probes(reader, prefix));
+        }
+        if policy.value.name == "prequal"
+            && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
+        {
+            let config = &policy_settings.prequal;
+            remarks.extend(remarks::refilling(&policies, config, fleet));
+        }
+        ServiceConfig {
+            name: name.to_owned(),
+            policy: policy.value,
+            policy_settings,
+            discovery,
+            replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
+            replica,
+            probe: probe.into_settings(),
+            timeouts,
+        }
+    }
+}
+
+fn read_policy(reader: &mut Reader<'_>, prefix: &str) -> Setting<&'static PolicyEntry> {
+    let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
+    // The first is `prequal`.
+    let default = &POLICIES[0];
+    reader.setting(&format!("{prefix}policy"), default, "", |value| {
+        one_of(value, &names)
+    })
+}
+
+/// A policy that knows nothing but what replicas answer cannot do without a transport.
+fn note_blind(
+    reader: &mut Reader<'_>,
+    policy: &Setting<&'static PolicyEntry>,
+    transport: &Setting<ProbeTransport>,
+) {
+    let why = match policy.value.name {
+        "prequal_sync" => "which asks replicas for each query",
+        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
+        _ => return,
+    };
+    if let Some(said) = &transport.said {
+        let name = policy.value.name;
+        reader.add_mistake(said.mistake(format!(
+            "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
+        )));
+    }
+}

@@ -1,0 +1,74 @@
+//! From a request to the service that it is for.
+//!
+//! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
+
+mod router;
+
+use super::service::{Flight, Service};
+use crate::config::RouteConfig;
+use crate::forward::{Handler, Origin, Refusal, RequestBody, ResponseBody, refuse};
+use http::{Request, Response, StatusCode};
+use router::Router;
+use std::rc::Rc;
+
+/// Routes, and the services that they lead to.
+#[derive(Debug)]
+pub(super) struct Table {
+    router: Router,
+    /// In the order of the configuration.
+    services: Vec<Rc<Service>>,
+}
+
+impl Table {
+    /// `services` are those of the configuration that the routes are from, in its order.
+    pub(super) fn new(routes: &[RouteConfig], services: Vec<Rc<Service>>) -> Self {
+        Self {
+            router: Router::new(routes),
+            services,
+        }
+    }
+
+    fn service(&self, origin: &Origin) -> Option<&Rc<Service>> {
+        let route = self.router.route(origin.listener)?;
+        self.services.get(route.service)
+    }
+}
+
+/// A worker's handler of requests.
+#[derive(Debug)]
+pub(super) struct Routing {
+    table: Rc<Table>,
+}
+
+impl Routing {
+    pub(super) fn new(table: Table) -> Self {
+        Self {
+            table: Rc::new(table),
+        }
+    }
+
+    /// Closes connections to replicas that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        for service in &self.table.services {
+            service.sweep();
+        }
+    }
+}
+
+impl Handler for Routing {
+    type Watch = Box<Flight>;
+
+    async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        origin: &Origin,
+    ) -> Response<ResponseBody<Box<Flight>>> {
+        let Some(service) = self.table.service(origin).map(Rc::clone) else {
+            return refuse(Refusal {
+                status: StatusCode::NOT_FOUND,
+                reason: "no route leads from here to a service",
+            });
+        };
+        service.handle(request, origin).await
+    }
+}

@@ -1,0 +1,183 @@
+//! A service as one worker has it: its fleet, the balancer that chooses from it, and connections.
+//!
+//! A request is tried on a second replica only when it certainly never reached the first one's application; whatever may
+//! have had an effect is not done twice. A service is made from its configuration alone and shares nothing with others, so
+//! that one can be put in another's place between requests; those that run keep the one that they began with.
+
+mod fleet;
+mod flight;
+mod prober;
+
+use crate::admin::WorkerFacts;
+use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
+use crate::discovery::Fleet;
+use crate::fault::Fault;
+use crate::forward::{
+    Cause, Deadlines, Failure, Origin, ReplicaCounts, ReplicaOptions, RequestBody, ResponseBody,
+    answer, prepare_request, refuse,
+};
+use bytes::Bytes;
+use core::future::poll_fn;
+use fleet::{Members, Roster};
+use http::{Request, Response};
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub(super) use flight::Flight;
+
+/// What the admin server may look at of one worker's part of a service.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceView {
+    pub(super) balancer: Balancer,
+    roster: Roster,
+}
+
+impl ServiceView {
+    /// What the worker knows, in the order of `fleet`. It may not have heard of all of them yet.
+    pub(super) fn facts(&self, fleet: &Fleet) -> WorkerFacts {
+        let roster = fleet::lock(&self.roster).clone();
+        let seats = fleet.replicas().iter();
+        let seats: Vec<_> = seats.map(|replica| roster.get(&replica.address)).collect();
+        let requests = |counts: &Arc<ReplicaCounts>| counts.read();
+        WorkerFacts {
+            ids: seats.iter().map(|seat| Some(seat.as_ref()?.id)).collect(),
+            requests: (seats.iter())
+                .map(|seat| seat.map_or_else(Default::default, |seat| requests(&seat.counts)))
+                .collect(),
+            counters: self.balancer.counters(),
+            snapshot: self.balancer.snapshot(),
+        }
+    }
+}
+
+/// A worker's part of a service.
+#[derive(Debug)]
+pub(super) struct Service {
+    balancer: Balancer,
+    members: Rc<Members>,
+    protocol: ReplicaProtocol,
+    /// Sends probes as long as it is there.
+    _drive: DriveGuard,
+    following: JoinHandle<()>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+impl Service {
+    /// A service at work, on the current runtime; its fleet is always the newest of `fleets`.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no socket for probes, or the probes' key cannot be used.
+    pub(super) fn start(
+        config: &ServiceConfig,
+        limits: &Limits,
+        deadlines: &Rc<Deadlines>,
+        mut fleets: watch::Receiver<Arc<Fleet>>,
+    ) -> Result<Self, Fault> {
+        let policy = (config.policy.build)(&config.policy_settings);
+        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let members = Rc::new(Members::new(balancer.clone(), options, deadlines));
+        // To begin with, all are equally new.
+        members.become_fleet(&fleets.borrow_and_update());
+        members.set_warm_up(config.discovery.warm_up);
+        Ok(Self {
+            protocol: config.replica.protocol,
+            _drive: balancer.spawn_drive(),
+            following: tokio::task::spawn_local(follow(fleets, Rc::clone(&members))),
+            balancer,
+            members,
+        })
+    }
+
+    /// For the admin server.
+    pub(super) fn view(&self) -> ServiceView {
+        ServiceView {
+            balancer: self.balancer.clone(),
+            roster: self.members.roster(),
+        }
+    }
+
+    /// Closes connections to replicas that have been idle for too long.
+    pub(super) fn sweep(&self) {
+        self.members.sweep();
+    }
+
+    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
+        let lease = match self.balancer.pick(query) {
+            Picked::Ready(lease) => lease,
+            Picked::NoReplica => return None,
+            // In a box, so that the others do not carry its size around.
+            Picked::Probing(round) => Box::pin(ask(round, query)).await?,
+        };
+        let member = self.members.find(lease.replica())?;
+        Some(Box::new(Flight::new(lease, member)))
+    }
+}
+
+/// Takes each fleet that comes, until there will be no more.
+async fn follow(mut fleets: watch::Receiver<Arc<Fleet>>, members: Rc<Members>) {
+    while fleets.changed().await.is_ok() {
+        let fleet = Arc::clone(&fleets.borrow_and_update());
+        members.become_fleet(&fleet);
+    }
+}
+
+/// Waits for the answers of a synchronous round.
+async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
+    round.send(&Bytes::new());
+    poll_fn(|cx| round.poll_ready(cx)).await;
+    round.finish(query)
+}
+
+impl Service {
+    /// The response of the replica that the policy chose, or of another one after that.
+    pub(super) async fn handle(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        origin: &Origin,
+    ) -> Response<ResponseBody<Box<Flight>>> {
+        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
+            return refuse(refusal);
+        }
+        let Some(first) = self.pick(Query::first()).await else {
+            return answer(None);
+        };
+        let tried = [first.member().id];
+        match first.send(request).await {
+            Ok(response) => response,
+            Err(Failure {
+                unsent: Some(request),
+                cause,
+            }) => Box::pin(self.try_another(request, &tried, &cause)).await,
+            Err(Failure { cause, .. }) => answer(Some(&cause)),
+        }
+    }
+
+    /// The second and last try; without another replica the first one's failure is the answer.
+    async fn try_another(
+        &self,
+        request: Box<Request<RequestBody>>,
+        tried: &[ReplicaId],
+        first_cause: &Cause,
+    ) -> Response<ResponseBody<Box<Flight>>> {
+        let Some(second) = self.pick(Query::retry(tried)).await else {
+            return answer(Some(first_cause));
+        };
+        second.member().counts().retries.add_one();
+        match second.send(request).await {
+            Ok(response) => response,
+            Err(failure) => answer(Some(&failure.cause)),
+        }
+    }
+}
