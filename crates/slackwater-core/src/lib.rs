@@ -52,6 +52,7 @@ pub mod fixed;
 pub mod policy;
 pub mod replica;
 pub mod report;
+pub mod tail;
 pub mod time;
 pub mod tracker;
 

@@ -53,6 +53,9 @@ pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
 pub use round_robin::RoundRobin;
+#[cfg(test)]
+pub(crate) use settings::check_ranges;
+pub(crate) use settings::require;
 pub use settings::{ConfigError, Settings, Valid};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 pub use weighted_round_robin::{

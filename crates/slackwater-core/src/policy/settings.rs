@@ -101,11 +101,11 @@ pub(crate) fn require_span_or_none(span: Duration, field: &'static str) -> Resul
 
 /// A setting's name, and a way to spoil it.
 #[cfg(test)]
-type Spoil<S> = (&'static str, fn(&mut S));
+pub(crate) type Spoil<S> = (&'static str, fn(&mut S));
 
 /// For tests: each way to spoil the defaults is answered with an error that names the field, and the defaults are valid.
 #[cfg(test)]
-pub(in crate::policy) fn check_ranges<S: Settings + Default>(spoils: &[Spoil<S>]) {
+pub(crate) fn check_ranges<S: Settings + Default>(spoils: &[Spoil<S>]) {
     assert_eq!(S::default().check(), Ok(()), "the defaults are valid");
     for (field, spoil) in spoils {
         let mut settings = S::default();

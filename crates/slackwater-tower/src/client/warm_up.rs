@@ -93,7 +93,7 @@ impl WarmUps {
         }
         self.avoid.clear();
         for warming in &self.warming {
-            let drawn = u128::from(draw.draw()) * u128::from(WHOLE) >> 64;
+            let drawn = (u128::from(draw.draw()) * u128::from(WHOLE)) >> 64;
             if drawn >= u128::from(warming.share(now)) {
                 self.avoid.push(warming.replica);
             }

@@ -62,6 +62,8 @@ pub(crate) struct WorkerFacts {
     pub(crate) ids: Vec<Option<ReplicaId>>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
+    /// What became of its requests before a replica had them.
+    pub(crate) admission: AdmissionCounts,
     /// What happened to its policy.
     pub(crate) counters: Counters,
     /// What its policy knows.
@@ -71,9 +73,9 @@ pub(crate) struct WorkerFacts {
 /// How requests to a replica ended. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RequestCounts {
-    /// Requests sent there, second tries included.
+    /// Requests sent there, further tries included.
     pub(crate) sent: u64,
-    /// Of these: second tries of requests that never reached another replica's application.
+    /// Of these: further tries of requests that had been sent to another replica before.
     pub(crate) retries: u64,
     /// Responses by the first digit of their status.
     pub(crate) responses_1xx: u64,
@@ -93,6 +95,28 @@ pub(crate) struct RequestCounts {
     pub(crate) broken: u64,
     /// The client left before the response was complete.
     pub(crate) client_gone: u64,
+}
+
+/// What became of requests to a service before a replica had them. Every count only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct AdmissionCounts {
+    /// Requests that had to wait for a place.
+    pub(crate) queued: u64,
+    /// Requests turned away because the queue was full.
+    pub(crate) shed_queue_full: u64,
+    /// Requests turned away because they had waited for `queue.wait_max`.
+    pub(crate) shed_wait_over: u64,
+    /// Further tries that there were none of because the budget was spent.
+    pub(crate) retries_over_budget: u64,
+}
+
+impl AddAssign for AdmissionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.shed_queue_full += other.shed_queue_full;
+        self.shed_wait_over += other.shed_wait_over;
+        self.retries_over_budget += other.retries_over_budget;
+    }
 }
 
 impl AddAssign for RequestCounts {

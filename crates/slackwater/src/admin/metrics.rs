@@ -4,7 +4,7 @@
 //! so that `/metrics` and `/status` never disagree. Labels are bounded: services and replicas of the configuration, workers, and fixed
 //! lists of reasons.
 
-use super::facts::Phase;
+use super::facts::{AdmissionCounts, Phase};
 use super::status::{
     DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
 };
@@ -42,6 +42,7 @@ impl Collector for Snapshot {
         let status = &self.0;
         families.process(status)?;
         families.replicas(&status.replicas)?;
+        families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
         families.own_load(status)
@@ -233,12 +234,12 @@ impl Families<'_> {
         )?;
         self.counters(
             "requests",
-            "Requests sent to the replica, second tries included.",
+            "Requests sent to the replica, further tries included.",
             each(|replica| replica.requests.sent),
         )?;
         self.counters(
             "retries",
-            "Requests sent to the replica after they had never reached another one's application.",
+            "Requests sent to the replica after another one had been tried.",
             each(|replica| replica.requests.retries),
         )?;
         self.outcomes(replicas)
@@ -282,6 +283,40 @@ impl Families<'_> {
         });
         let help = "Requests to the replica that ended without a complete response.";
         self.counters("request_failures", help, failures)
+    }
+
+    fn admission(&mut self, services: &[ServiceStatus]) -> fmt::Result {
+        let each = |value: fn(&AdmissionCounts) -> u64| {
+            let sample = move |service: &ServiceStatus| {
+                let name = label("service", service.name.as_str());
+                (name, value(&service.admission))
+            };
+            services.iter().map(sample)
+        };
+        let help = "Requests that had to wait for a place in the service.";
+        self.counters("queued", help, each(|counts| counts.queued))?;
+        let shed = services.iter().flat_map(|service| {
+            let counts = &service.admission;
+            let reasons = [
+                ("queue_full", counts.shed_queue_full),
+                ("wait_over", counts.shed_wait_over),
+            ];
+            reasons.map(|(reason, count)| {
+                let labels = vec![
+                    ("service", service.name.clone()),
+                    ("reason", reason.to_owned()),
+                ];
+                (labels, count)
+            })
+        });
+        let help = "Requests turned away with 503 before any replica had them.";
+        self.counters("shed", help, shed)?;
+        let help = "Further tries that there were none of because the budget was spent.";
+        self.counters(
+            "retries_over_budget",
+            help,
+            each(|counts| counts.retries_over_budget),
+        )
     }
 
     fn policy(&mut self, status: &Status) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use super::facts::{AdmissionCounts, Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -31,6 +31,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) name: String,
     pub(crate) policy: String,
     pub(crate) discovery: Option<DiscoveryStatus>,
+    pub(crate) admission: AdmissionCounts,
     pub(crate) counts: PolicyCounts,
 }
 
@@ -129,13 +130,16 @@ impl Status {
 impl ServiceStatus {
     fn new(service: &ServiceFacts) -> Self {
         let mut counts = PolicyCounts::default();
+        let mut admission = AdmissionCounts::default();
         for worker in &service.workers {
             counts += PolicyCounts::from(&worker.counters);
+            admission += worker.admission;
         }
         Self {
             name: service.name.clone(),
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
+            admission,
             counts,
         }
     }

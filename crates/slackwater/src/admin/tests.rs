@@ -95,6 +95,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     WorkerFacts {
         ids: ids.iter().copied().map(Some).collect(),
         requests,
+        admission: AdmissionCounts {
+            queued: seed,
+            ..AdmissionCounts::default()
+        },
         counters: policy.counters(),
         snapshot: policy.snapshot(now),
     }

@@ -57,7 +57,7 @@ impl Door {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
         };
-        match self.server.exchange(request).await {
+        match self.server.exchange(request, None).await {
             Ok(reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());

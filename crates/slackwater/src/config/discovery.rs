@@ -132,11 +132,12 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     let file = file.and_then(|item| reader.note(read_file(&item, base.as_deref())));
     let name = dns.or(srv).map(FleetSource::Dns);
     let source = name.or(file.map(FleetSource::File));
-    source.unwrap_or_else(|| match said.is_empty() {
-        true => FleetSource::List,
+    match source {
+        Some(source) => source,
+        None if said.is_empty() => FleetSource::List,
         // Its mistake is noted, and nobody will look at this; that there is no list either is none.
-        false => FleetSource::File(PathBuf::new()),
-    })
+        None => FleetSource::File(PathBuf::new()),
+    }
 }
 
 fn read_host(item: &Item<'_>) -> Result<DnsName, Mistake> {

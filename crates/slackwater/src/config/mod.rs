@@ -15,7 +15,9 @@ mod model;
 mod overrides;
 mod policies;
 mod probe;
+mod queue;
 mod remarks;
+mod retries;
 mod routes;
 mod services;
 mod show;
@@ -31,6 +33,8 @@ pub(crate) use model::{
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
+pub(crate) use queue::QueueSettings;
+pub(crate) use retries::{RetryMethods, RetrySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

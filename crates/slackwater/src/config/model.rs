@@ -5,6 +5,8 @@
 
 use super::discovery::DiscoverySettings;
 use super::policies::{has_probes, reads};
+use super::queue::QueueSettings;
+use super::retries::RetrySettings;
 use crate::discovery::DnsServers;
 use core::fmt;
 use core::net::SocketAddr;
@@ -61,6 +63,10 @@ pub(crate) struct ServiceConfig {
     pub(crate) replica: ReplicaSettings,
     /// How to ask replicas for their load.
     pub(crate) probe: ProbeSettings,
+    /// Which requests are tried again.
+    pub(crate) retries: RetrySettings,
+    /// How many requests there may be at once.
+    pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
     pub(crate) timeouts: Timeouts,
 }

@@ -9,7 +9,9 @@ use super::fleet::{Listener, note_loops, read_replicas};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
+use super::queue::QueueSettings;
 use super::remarks;
+use super::retries::RetrySettings;
 use crate::toml_reader::values::one_of;
 use crate::toml_reader::{Reader, Remark, Setting};
 use slackwater_core::policy::{POLICIES, PolicyEntry};
@@ -90,6 +92,8 @@ impl Section<'_> {
             FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
         };
         let replica = read_replica_settings(reader, prefix);
+        let retries = RetrySettings::read(reader, prefix);
+        let queue = QueueSettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -125,6 +129,8 @@ impl Section<'_> {
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             replica,
             probe: probe.into_settings(),
+            retries,
+            queue,
             timeouts,
         }
     }

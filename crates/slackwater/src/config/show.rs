@@ -73,7 +73,9 @@ impl ServiceConfig {
             ("connect", &span(self.timeouts.connect)),
             ("first_byte", &span(self.timeouts.first_byte)),
         ];
-        write_section(to, &format!("{prefix}timeouts"), &timeouts)
+        write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
+        self.retries.write(to, prefix)?;
+        self.queue.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
@@ -190,7 +192,11 @@ fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
     write_section(to, "limits", &limits)
 }
 
-fn write_section(to: &mut String, name: &str, fields: &[(&str, &dyn Display)]) -> fmt::Result {
+pub(super) fn write_section(
+    to: &mut String,
+    name: &str,
+    fields: &[(&str, &dyn Display)],
+) -> fmt::Result {
     writeln!(to, "[{name}]")?;
     for (key, value) in fields {
         writeln!(to, "{key} = {value}")?;
@@ -198,6 +204,6 @@ fn write_section(to: &mut String, name: &str, fields: &[(&str, &dyn Display)]) -
     writeln!(to)
 }
 
-fn quoted(text: impl Display) -> String {
+pub(super) fn quoted(text: impl Display) -> String {
     toml::Value::String(text.to_string()).to_string()
 }

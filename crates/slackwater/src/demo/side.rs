@@ -9,8 +9,8 @@ use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AdminSettings, Config, DiscoverySettings, Limits, ListenerConfig, ProbeSettings,
-    ProbeTransport, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig,
-    Timeouts,
+    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
+    RetrySettings, RouteConfig, ServiceConfig, Timeouts,
 };
 use crate::discovery::DnsServers;
 use crate::fault::Fault;
@@ -157,6 +157,12 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             key: None,
             key_file: None,
         },
+        // A request that fails is one more in the picture, not a second one elsewhere.
+        retries: RetrySettings {
+            methods: RetryMethods::None,
+            ..RetrySettings::default()
+        },
+        queue: QueueSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {

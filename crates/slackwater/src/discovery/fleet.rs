@@ -4,7 +4,7 @@
 
 use crate::config::ReplicaConfig;
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most replicas of a fleet.
 pub(crate) const REPLICAS_MAX: usize = 65_536;
@@ -36,8 +36,8 @@ impl Fleet {
     /// The replicas, in this order. Of those with one address the first one counts.
     pub(crate) fn new(replicas: impl IntoIterator<Item = ReplicaConfig>) -> Self {
         let mut replicas: Vec<_> = replicas.into_iter().collect();
-        let mut taken = BTreeMap::new();
-        replicas.retain(|replica| taken.insert(replica.address, ()).is_none());
+        let mut taken = BTreeSet::new();
+        replicas.retain(|replica| taken.insert(replica.address));
         Self { replicas }
     }
 

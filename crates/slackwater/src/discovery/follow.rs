@@ -221,12 +221,12 @@ impl Follower {
 
 /// "a, b and 3 more".
 fn names(mut all: impl Iterator<Item = String>) -> String {
-    let mut text = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    let text = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
     let more = all.count();
-    if more > 0 {
-        text += &format!(" and {more} more");
+    if more == 0 {
+        return text;
     }
-    text
+    format!("{text} and {more} more")
 }
 
 #[cfg(test)]

@@ -62,7 +62,8 @@ impl Schedule {
         let span = span.min(self.bounds.max);
         let tenth = u64::try_from((span / 10).as_nanos()).unwrap_or(u64::MAX);
         let less = self.draw.draw() % tenth.max(1);
-        (span - Duration::from_nanos(less)).max(self.bounds.min)
+        span.saturating_sub(Duration::from_nanos(less))
+            .max(self.bounds.min)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::{Fleet, Source};
 use crate::config::ReplicaConfig;
+use core::sync::atomic::{AtomicU32, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::{mpsc, watch};
 
 /// The replica at 10.0.0.`n`:80.

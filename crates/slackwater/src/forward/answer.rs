@@ -61,13 +61,19 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
     }
 }
 
-/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
-fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
-    let line = "the server behind the agent cannot be connected to";
-    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, WITHDRAWN, line);
+/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears it may come back in a
+/// second.
+pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     let second = HeaderValue::from_static("1");
     answer.headers_mut().insert(header::RETRY_AFTER, second);
     answer
+}
+
+/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+    let line = "the server behind the agent cannot be connected to";
+    shed(WITHDRAWN, line)
 }
 
 /// Whether an agent answered in place of its server.

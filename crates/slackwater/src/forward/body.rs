@@ -7,6 +7,7 @@
 use super::deadline::{Deadline, Deadlines};
 use super::exchange::Held;
 use super::session::Busy;
+use super::tape::{Rewind, TapeReader};
 use bytes::Bytes;
 use core::cell::Cell;
 use core::pin::Pin;
@@ -67,7 +68,37 @@ impl Progress {
 #[derive(Debug, Default)]
 pub(crate) struct RequestBody {
     /// Absent: there is no body. In a box, because hyper keeps room for 32 requests for each connection to a replica.
-    upload: Option<Box<(Incoming, Rc<Progress>)>>,
+    upload: Option<Box<(UploadSource, Rc<Progress>)>>,
+}
+
+/// Where a request's body comes from.
+#[derive(Debug)]
+enum UploadSource {
+    Client(Incoming),
+    /// From the client too, but it can be had again.
+    Taped(TapeReader),
+}
+
+/// A claim to a request's body for another try.
+#[derive(Debug)]
+pub(super) struct BodyAgain(Rewind, Rc<Progress>);
+
+impl BodyAgain {
+    /// Whether all that was read of it is kept.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.is_whole()
+    }
+
+    /// `None` if the body was too large to be kept.
+    pub(super) fn into_body(self) -> Option<RequestBody> {
+        let Self(rewind, progress) = self;
+        let reader = rewind.reader()?;
+        progress.state.set(Upload::Replica);
+        progress.moved_at.set(progress.deadlines.now());
+        Some(RequestBody {
+            upload: Some(Box::new((UploadSource::Taped(reader), progress))),
+        })
+    }
 }
 
 impl RequestBody {
@@ -81,8 +112,38 @@ impl RequestBody {
             moved_at: Cell::new(deadlines.now()),
             state: Cell::new(Upload::Replica),
         };
+        let source = UploadSource::Client(incoming);
         Self {
-            upload: Some(Box::new((incoming, Rc::new(progress)))),
+            upload: Some(Box::new((source, Rc::new(progress)))),
+        }
+    }
+
+    /// From here on keeps up to `bytes_max` bytes of what is read, for another try. A body that is known to be larger
+    /// is left alone. To be called before anything is read.
+    pub(crate) fn keep(&mut self, bytes_max: usize) {
+        let known_bytes = self.size_hint().lower();
+        if known_bytes > bytes_max as u64 {
+            return;
+        }
+        self.upload = self.upload.take().map(|upload| {
+            let (source, progress) = *upload;
+            let source = match source {
+                UploadSource::Client(incoming) => {
+                    UploadSource::Taped(TapeReader::new(incoming, bytes_max))
+                }
+                taped @ UploadSource::Taped(_) => taped,
+            };
+            Box::new((source, progress))
+        });
+    }
+
+    /// For another try; `None` if the body is not kept.
+    pub(super) fn again(&self) -> Option<BodyAgain> {
+        match &**self.upload.as_ref()? {
+            (UploadSource::Taped(reader), progress) => {
+                Some(BodyAgain(reader.rewind(), Rc::clone(progress)))
+            }
+            (UploadSource::Client(_), _) => None,
         }
     }
 
@@ -99,10 +160,13 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Some((incoming, progress)) = self.upload.as_deref_mut() else {
+        let Some((source, progress)) = self.upload.as_deref_mut() else {
             return Poll::Ready(None);
         };
-        let polled = Pin::new(incoming).poll_frame(cx);
+        let polled = match source {
+            UploadSource::Client(incoming) => Pin::new(incoming).poll_frame(cx),
+            UploadSource::Taped(reader) => Pin::new(reader).poll_frame(cx),
+        };
         progress.state.set(match &polled {
             Poll::Pending => Upload::Client,
             Poll::Ready(Some(Err(_))) => Upload::Broken,
@@ -115,14 +179,20 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.upload
-            .as_ref()
-            .is_none_or(|upload| upload.0.is_end_stream())
+        self.upload.as_ref().is_none_or(|upload| match &upload.0 {
+            UploadSource::Client(incoming) => incoming.is_end_stream(),
+            UploadSource::Taped(reader) => reader.is_end_stream(),
+        })
     }
 
     fn size_hint(&self) -> SizeHint {
-        let upload = self.upload.as_ref();
-        upload.map_or_else(|| SizeHint::with_exact(0), |upload| upload.0.size_hint())
+        let Some(upload) = &self.upload else {
+            return SizeHint::with_exact(0);
+        };
+        match &upload.0 {
+            UploadSource::Client(incoming) => incoming.size_hint(),
+            UploadSource::Taped(reader) => reader.size_hint(),
+        }
     }
 }
 
@@ -187,6 +257,11 @@ impl<W: Watch> ResponseBody<W> {
             body.settle(End::Complete);
         }
         body
+    }
+
+    /// Whoever is to hear how the body ends; `None` once that is settled.
+    pub(crate) fn watch_mut(&mut self) -> Option<&mut W> {
+        self.open.as_mut().map(|open| &mut open.watch)
     }
 
     fn settle(&mut self, end: End) {

@@ -16,7 +16,7 @@ impl Count {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
     }
 
-    fn read(&self) -> u64 {
+    pub(crate) fn read(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

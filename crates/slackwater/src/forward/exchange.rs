@@ -111,6 +111,7 @@ pub(crate) struct Reply {
     held: Held,
     deadline: Deadline,
     stall_ticks: u64,
+    spare: Option<Spare>,
 }
 
 impl Reply {
@@ -123,6 +124,16 @@ impl Reply {
         &self.response
     }
 
+    /// Whether [`Self::take_request`] would give the request.
+    pub(crate) fn has_request(&self) -> bool {
+        self.spare.as_ref().is_some_and(Spare::is_whole)
+    }
+
+    /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        self.spare.take()?.into_request()
+    }
+
     /// The response for the client; `watch` hears how its body ended.
     pub(crate) fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
         let Self {
@@ -130,6 +141,7 @@ impl Reply {
             held,
             deadline,
             stall_ticks,
+            spare: _,
         } = self;
         response
             .map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
@@ -183,17 +195,24 @@ impl Replica {
         }
     }
 
-    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head.
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
+    /// as long as configured, or as `first_byte` says instead.
     pub(crate) async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
+        first_byte: Option<Duration>,
     ) -> Result<Reply, Failure> {
+        let first_byte_ticks =
+            first_byte.map_or(self.first_byte_ticks, |span| self.deadlines.ticks(span));
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(mut held) = self.open_connection() {
             let spare = Spare::of(&request);
             let began = Instant::now();
-            match self.send(&mut held, request, &deadline).await {
+            match self
+                .send(&mut held, request, &deadline, first_byte_ticks)
+                .await
+            {
                 Ok(response) => return self.reply(response, held, deadline, spare),
                 Err(attempt) => {
                     (request, may_be_written) = attempt.again(spare, began.elapsed())?;
@@ -201,9 +220,9 @@ impl Replica {
             }
         }
         // In a box, so that the usual way does not carry its size around.
-        let anew = Box::pin(self.exchange_anew(request, deadline)).await;
+        let anew = Box::pin(self.exchange_anew(request, deadline, first_byte_ticks)).await;
         anew.map_err(|failure| Failure {
-            unsent: failure.unsent.filter(|_| !may_be_written),
+            is_unsent: failure.is_unsent && !may_be_written,
             ..failure
         })
     }
@@ -212,18 +231,23 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
+        first_byte_ticks: u64,
     ) -> Result<Reply, Failure> {
         let mut held = match self.new_connection().await {
             Ok(held) => held,
             Err(error) => {
                 return Err(Failure {
                     cause: Cause::Unreachable(error),
-                    unsent: Some(request),
+                    request: Some(request),
+                    is_unsent: true,
                 });
             }
         };
         let spare = Spare::of(&request);
-        match self.send(&mut held, request, &deadline).await {
+        match self
+            .send(&mut held, request, &deadline, first_byte_ticks)
+            .await
+        {
             Ok(response) => self.reply(response, held, deadline, spare),
             Err(attempt) => Err(attempt.fail(spare)),
         }
@@ -243,7 +267,8 @@ impl Replica {
         } else if says_withdrawn(&response) {
             return Err(Failure {
                 cause: Cause::Withdrawn,
-                unsent: spare.map(Spare::into_request),
+                request: spare.and_then(Spare::into_request),
+                is_unsent: true,
             });
         }
         // `Upgrade` is never passed on, so no client waits for one.
@@ -258,6 +283,7 @@ impl Replica {
             held,
             deadline,
             stall_ticks: self.stall_ticks,
+            spare,
         })
     }
 
@@ -294,16 +320,19 @@ impl Replica {
         held: &mut Held,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Result<Response<Incoming>, Attempt> {
         let progress = request.body().progress();
         let sent = match held {
             Held::Http1(_, sender) => {
                 let sending = pin!(sender.try_send_request(*request));
-                self.in_time(sending, progress.as_deref(), deadline).await
+                self.in_time(sending, progress.as_deref(), deadline, first_byte_ticks)
+                    .await
             }
             Held::Http2(sender, _) => {
                 let sending = pin!(sender.try_send_request(*request));
-                self.in_time(sending, progress.as_deref(), deadline).await
+                self.in_time(sending, progress.as_deref(), deadline, first_byte_ticks)
+                    .await
             }
         };
         match sent {
@@ -328,11 +357,14 @@ impl Replica {
         mut sending: Pin<&mut impl Future<Output = T>>,
         progress: Option<&Progress>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Result<T, Cause> {
-        deadline.arm(self.first_byte_ticks);
+        deadline.arm(first_byte_ticks);
         poll_fn(|cx| match sending.as_mut().poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-            Poll::Pending => self.poll_late(cx, progress, deadline).map(Err),
+            Poll::Pending => self
+                .poll_late(cx, progress, deadline, first_byte_ticks)
+                .map(Err),
         })
         .await
     }
@@ -343,20 +375,21 @@ impl Replica {
         cx: &Context<'_>,
         progress: Option<&Progress>,
         deadline: &Deadline,
+        first_byte_ticks: u64,
     ) -> Poll<Cause> {
         while deadline.poll_passed(cx).is_ready() {
             let Some(progress) = progress else {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= self.first_byte_ticks {
+            if still_for >= first_byte_ticks {
                 return Poll::Ready(match progress.state() {
                     Upload::Replica => Cause::FirstByte,
                     Upload::Client => Cause::ClientStalled,
                     Upload::Broken => Cause::ClientBroken,
                 });
             }
-            deadline.arm(self.first_byte_ticks - still_for);
+            deadline.arm(first_byte_ticks - still_for);
         }
         Poll::Pending
     }

@@ -50,15 +50,18 @@ impl fmt::Display for Cause {
 pub(crate) struct Failure {
     /// Why.
     pub(crate) cause: Cause,
-    /// The request, if it certainly never reached the application.
-    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
+    /// The request, if it can be had again.
+    pub(crate) request: Option<Box<Request<RequestBody>>>,
+    /// It certainly never reached the application.
+    pub(crate) is_unsent: bool,
 }
 
 impl Failure {
     pub(super) const fn new(cause: Cause) -> Self {
         Self {
             cause,
-            unsent: None,
+            request: None,
+            is_unsent: false,
         }
     }
 }

@@ -8,7 +8,7 @@
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | what may pass from head to head | `hygiene`, `via` |
-//! | one request on one replica | `exchange`, `repeat`, `spare`, `failure` |
+//! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
 //! | bodies, and what happens at their end | `body` |
@@ -33,16 +33,17 @@ mod repeat;
 mod session;
 mod spare;
 mod stream;
+mod tape;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse};
+pub(crate) use answer::{answer, refuse, shed};
 pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, reach};
-pub(crate) use counts::ReplicaCounts;
+pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Replica, ReplicaOptions};
+pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Origin, Refusal, prepare_request};
 pub(crate) use listen::listen;

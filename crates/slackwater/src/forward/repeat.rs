@@ -45,22 +45,28 @@ impl Attempt {
         if let Some(request) = self.unsent {
             return Ok((request, false));
         }
-        match (self.ending, spare) {
-            (Ending::TurnedAway, Some(spare)) => Ok((spare.into_request(), false)),
-            (Ending::Closed, Some(spare)) if spare.is_safe() && took <= IDLE_RACE_MAX => {
-                Ok((spare.into_request(), true))
-            }
-            _ => Err(Failure::new(self.cause)),
+        let is_turned_away = self.ending == Ending::TurnedAway;
+        let is_race = self.ending == Ending::Closed && took <= IDLE_RACE_MAX;
+        let is_harmless = is_turned_away || spare.as_ref().is_some_and(|s| is_race && s.is_safe());
+        let request = spare.and_then(Spare::into_request);
+        match request {
+            Some(request) if is_harmless => Ok((request, !is_turned_away)),
+            request => Err(Failure {
+                cause: self.cause,
+                request,
+                is_unsent: is_turned_away,
+            }),
         }
     }
 
-    /// The failure, with the request if it may go to another replica.
+    /// The failure, with the request if it can be had again.
     pub(super) fn fail(self, spare: Option<Spare>) -> Failure {
-        let turned_away = self.ending == Ending::TurnedAway;
-        let spare = spare.filter(|_| turned_away).map(Spare::into_request);
+        let is_unsent = self.unsent.is_some() || self.ending == Ending::TurnedAway;
+        let again = || spare.and_then(Spare::into_request);
         Failure {
             cause: self.cause,
-            unsent: self.unsent.or(spare),
+            request: self.unsent.or_else(again),
+            is_unsent,
         }
     }
 }

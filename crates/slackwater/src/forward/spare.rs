@@ -4,23 +4,25 @@
 //! Made for each request and hardly ever used; so it is cheap: names and values are shared with the request, and the
 //! fields are a list that becomes a header map only when it is needed.
 
-use super::body::RequestBody;
+use super::body::{BodyAgain, RequestBody};
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use hyper::body::Body;
 
-/// A request without a body, kept until there is a response to it.
+/// A request that can be had again: it has no body, or one that is kept.
 #[derive(Debug)]
 pub(super) struct Spare {
     method: Method,
     uri: Uri,
     version: Version,
     fields: Vec<(HeaderName, HeaderValue)>,
+    body: Option<BodyAgain>,
 }
 
 impl Spare {
-    /// `None` if the request has a body, which cannot be had twice.
+    /// `None` if the request has a body that cannot be had twice.
     pub(super) fn of(request: &Request<RequestBody>) -> Option<Self> {
-        if !request.body().is_end_stream() {
+        let body = request.body().again();
+        if body.is_none() && !request.body().is_end_stream() {
             return None;
         }
         let fields = request.headers().iter();
@@ -31,6 +33,7 @@ impl Spare {
             fields: fields
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
+            body,
         })
     }
 
@@ -39,13 +42,23 @@ impl Spare {
         self.method.is_safe()
     }
 
-    pub(super) fn into_request(self) -> Box<Request<RequestBody>> {
-        let mut request = Box::new(Request::new(RequestBody::default()));
+    /// Whether its body, if it has one, can be had again.
+    pub(super) fn is_whole(&self) -> bool {
+        self.body.as_ref().is_none_or(BodyAgain::is_whole)
+    }
+
+    /// The request; `None` if its body has outgrown what is kept.
+    pub(super) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
+        let body = match self.body {
+            Some(body) => body.into_body()?,
+            None => RequestBody::default(),
+        };
+        let mut request = Box::new(Request::new(body));
         *request.method_mut() = self.method;
         *request.uri_mut() = self.uri;
         *request.version_mut() = self.version;
         request.headers_mut().extend(self.fields);
-        request
+        Some(request)
     }
 }
 
@@ -70,7 +83,7 @@ mod tests {
         let original = request(Method::OPTIONS);
         let spare = Spare::of(&original).expect("it has no body");
         assert!(spare.is_safe(), "asking twice does no harm");
-        let spare = spare.into_request();
+        let spare = spare.into_request().expect("no body, so none too large");
         assert_eq!(spare.method(), original.method());
         assert_eq!(spare.uri(), original.uri());
         assert_eq!(spare.version(), original.version());

@@ -20,6 +20,7 @@ use crate::forward::{Phase, listen};
 use crate::process::{Signals, advice_on_port, run_configured};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use service::WorkerPlace;
 pub(crate) use sources::lists;
 use status::ServiceParts;
 use std::path::PathBuf;
@@ -154,13 +155,17 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
     };
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut views = Vec::with_capacity(worker_count);
-    for listeners in listeners {
+    for (index, listeners) in (0..).zip(listeners) {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             fleets: (fleets.iter())
                 .map(|discovery| discovery.fleets().subscribe())
                 .collect(),
             listeners,
+            place: WorkerPlace {
+                index,
+                workers: config.workers.get(),
+            },
             connections: Arc::clone(&connections),
             phase: phases.clone(),
         };

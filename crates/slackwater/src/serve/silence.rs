@@ -13,8 +13,11 @@ use std::sync::Weak;
 /// How often is looked. A replica is called silent only after several lost probes, so nothing is missed in between.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Silent replicas, by their service's name and their address; what they are called.
-pub(super) type Silent = BTreeMap<(String, SocketAddr), SilentReplica>;
+/// A replica: its service's name and its address.
+pub(super) type Key = (String, SocketAddr);
+
+/// Silent replicas, in the order of the configuration; what they are called.
+pub(super) type Silent = Vec<(Key, SilentReplica)>;
 
 /// What the log says of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub(super) struct SilentReplica {
 
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut before = Silent::new();
+    let mut before: BTreeMap<Key, SilentReplica> = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
@@ -44,6 +47,7 @@ pub(super) async fn watch(workers: Weak<Workers>) {
                 );
             }
         }
+        let now: BTreeMap<_, _> = now.into_iter().collect();
         // Whoever has left answers nothing either.
         let heard = before
             .iter()

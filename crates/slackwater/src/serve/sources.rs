@@ -26,7 +26,7 @@ pub(super) enum Opened {
     /// A list, or the first that a file says.
     List(Fleet),
     File(FileSource, Fleet),
-    Dns(DnsSource),
+    Dns(Box<DnsSource>),
 }
 
 impl<'c> Sources<'c> {
@@ -59,7 +59,7 @@ impl<'c> Sources<'c> {
                 let (probe_port, ttl) = (service.probe.port, service.discovery.ttl);
                 let seed = RandomState::new().build_hasher().finish();
                 let source = DnsSource::new(resolver, name.clone(), probe_port, ttl, seed);
-                Ok(Opened::Dns(source))
+                Ok(Opened::Dns(Box::new(source)))
             }
         }
     }
@@ -89,7 +89,7 @@ impl Opened {
                 become_fleet(first);
                 Discovery::follow(&service.name, source, guard, fleets)
             }
-            Self::Dns(source) => Discovery::follow(&service.name, source, guard, fleets),
+            Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
         }
     }
 }

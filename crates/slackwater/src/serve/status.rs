@@ -4,11 +4,10 @@
 //! answer anything, so the status comes also when workers are busy.
 
 use super::service::ServiceView;
-use super::silence::{Silent, SilentReplica};
+use super::silence::{Key, Silent, SilentReplica};
 use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{ProbeTransport, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
-use core::net::SocketAddr;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
@@ -81,7 +80,7 @@ impl ServiceParts {
 
 impl Workers {
     /// The replicas of which a worker that probes them gets no answers, and all that are known.
-    pub(super) fn silent(&self) -> (Silent, BTreeSet<(String, SocketAddr)>) {
+    pub(super) fn silent(&self) -> (Silent, BTreeSet<Key>) {
         let (mut silent, mut known) = (Silent::new(), BTreeSet::new());
         for service in self.services().iter() {
             let fleet = service.discovery.fleet();
@@ -106,7 +105,7 @@ impl Workers {
                         probe_address: replica.probe_address,
                         policy: service.config.policy.name,
                     };
-                    silent.insert(key(replica.address), said);
+                    silent.push((key(replica.address), said));
                 }
             }
         }

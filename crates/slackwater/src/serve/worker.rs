@@ -4,8 +4,8 @@
 //! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView};
-use crate::config::Config;
+use super::service::{Service, ServiceView, WorkerPlace};
+use crate::config::{Config, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
@@ -32,6 +32,8 @@ pub(super) struct WorkerParts {
     pub(super) fleets: Vec<watch::Receiver<Arc<Fleet>>>,
     /// In the order of the configuration.
     pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Which of the workers it is.
+    pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -77,7 +79,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let mut views = Vec::with_capacity(config.services.len());
     let fleets = core::mem::take(&mut parts.fleets);
     for (service, fleets) in config.services.iter().zip(fleets) {
-        let service = Service::start(service, &config.limits, &deadlines, fleets)?;
+        let service = Service::start(service, &config.limits, &deadlines, parts.place, fleets)?;
         views.push(service.view());
         services.push(Rc::new(service));
     }
@@ -95,7 +97,12 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
     let own = config.timeouts.head.min(config.timeouts.idle);
-    let of_services = config.services.iter().map(|it| it.timeouts.first_byte);
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
 }
 

@@ -15,6 +15,8 @@ mod failures;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod queue;
 mod replicas;
 mod requests;
+mod retries;
 mod streaming;

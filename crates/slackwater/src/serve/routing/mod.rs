@@ -6,7 +6,9 @@ mod router;
 
 use super::service::{Flight, Service};
 use crate::config::RouteConfig;
-use crate::forward::{Handler, Origin, Refusal, RequestBody, ResponseBody, refuse};
+use crate::forward::{
+    Handler, Origin, Refusal, RequestBody, ResponseBody, prepare_request, refuse,
+};
 use http::{Request, Response, StatusCode};
 use router::Router;
 use std::rc::Rc;
@@ -60,7 +62,7 @@ impl Handler for Routing {
 
     async fn handle(
         &self,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> Response<ResponseBody<Box<Flight>>> {
         let Some(service) = self.table.service(origin).map(Rc::clone) else {
@@ -69,6 +71,9 @@ impl Handler for Routing {
                 reason: "no route leads from here to a service",
             });
         };
-        service.handle(request, origin).await
+        if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
+            return refuse(refusal);
+        }
+        service.handle(request).await
     }
 }

@@ -83,6 +83,11 @@ impl Members {
         (member.id == id).then(|| Rc::clone(member))
     }
 
+    /// How many there are now.
+    pub(super) fn count(&self) -> usize {
+        self.fleet.borrow().len()
+    }
+
     /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
         for member in self.by_index.borrow().iter().flatten() {

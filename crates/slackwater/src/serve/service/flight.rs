@@ -1,10 +1,16 @@
 //! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
 
+use super::gate::Permit;
+use super::retries::{Hint, Retries};
 use crate::forward::{
-    Cause, End, Failure, Replica, ReplicaCounts, RequestBody, ResponseBody, Watch,
+    Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
+use bytes::Bytes;
+use core::pin::Pin;
+use core::time::Duration;
 use http::{Request, Response, StatusCode};
+use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
@@ -33,6 +39,82 @@ pub(in crate::serve) struct Flight {
     lease: Option<Lease>,
     member: Rc<Member>,
     is_server_error: bool,
+    /// Another attempt has taken its place.
+    is_discarded: bool,
+    /// The request's place in the service.
+    permit: Option<Permit>,
+}
+
+/// An attempt that gave the client nothing.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// There is no response.
+    Failed(Failure),
+    /// There is one that the rules do not take for an answer while there may be another attempt.
+    Refused(Box<Unwanted>),
+}
+
+impl Setback {
+    /// Whether [`Self::take_request`] would give the request.
+    pub(super) fn has_request(&self) -> bool {
+        match self {
+            Self::Failed(failure) => failure.request.is_some(),
+            Self::Refused(unwanted) => unwanted.reply.has_request(),
+        }
+    }
+
+    /// The request, for another attempt.
+    pub(super) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        match self {
+            Self::Failed(failure) => failure.request.take(),
+            Self::Refused(unwanted) => unwanted.reply.take_request(),
+        }
+    }
+}
+
+/// A response that will be passed on only for want of a better one.
+#[derive(Debug)]
+pub(super) struct Unwanted {
+    reply: Reply,
+    flight: Box<Flight>,
+}
+
+/// Of a response that nobody wants so much is read, and for so long, to keep its connection.
+const DISCARD_BYTES_MAX: usize = 64 << 10;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
+
+impl Unwanted {
+    /// When the replica would be tried again.
+    pub(super) fn hint(&self) -> Hint {
+        Hint::of(self.reply.response().headers())
+    }
+
+    pub(super) fn into_response(self) -> Response<ResponseBody<Box<Flight>>> {
+        self.reply.into_response(self.flight)
+    }
+
+    /// Reads it to its end, if that is near, so that the connection can be used again.
+    pub(super) fn discard(mut self) {
+        self.flight.is_discarded = true;
+        let mut body = self.into_response().into_body();
+        if body.is_end_stream() {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let mut read_bytes = 0;
+            let reading = async {
+                while read_bytes <= DISCARD_BYTES_MAX {
+                    let frame = core::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+                    match frame.await {
+                        Some(Ok(frame)) => read_bytes += frame.data_ref().map_or(0, Bytes::len),
+                        Some(Err(_)) | None => return,
+                    }
+                }
+            };
+            // Whatever is left then is dropped, and its connection closed.
+            let _ = tokio::time::timeout(DISCARD_TIME_MAX, reading).await;
+        });
+    }
 }
 
 impl Flight {
@@ -41,19 +123,35 @@ impl Flight {
             lease: Some(lease),
             member,
             is_server_error: false,
+            is_discarded: false,
+            permit: None,
         }
+    }
+
+    /// Keeps the request's place in the service to the end of the response.
+    pub(super) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Ends an attempt that was never made.
+    pub(super) fn cancel(mut self: Box<Self>) {
+        self.end(Outcome::Dropped);
     }
 
     pub(super) fn member(&self) -> &Member {
         &self.member
     }
 
+    /// Sends the request and waits for the head of the response, as long as one may take or as `first_byte` says
+    /// instead. A response that `rules` refuse is a setback, if the request can be had again.
     pub(super) async fn send(
         mut self: Box<Self>,
         request: Box<Request<RequestBody>>,
-    ) -> Result<Response<ResponseBody<Box<Self>>>, Failure> {
+        first_byte: Option<Duration>,
+        rules: Option<&Retries>,
+    ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
-        match self.member.replica.exchange(request).await {
+        match self.member.replica.exchange(request, first_byte).await {
             Ok(reply) => {
                 let status = reply.status();
                 self.is_server_error = status.is_server_error();
@@ -65,11 +163,19 @@ impl Flight {
                     });
                 }
                 self.member.counts().count_response(status);
+                let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
+                if is_refused && reply.has_request() {
+                    let unwanted = Unwanted {
+                        reply,
+                        flight: self,
+                    };
+                    return Err(Setback::Refused(Box::new(unwanted)));
+                }
                 Ok(reply.into_response(self))
             }
             Err(failure) => {
                 self.fail(&failure);
-                Err(failure)
+                Err(Setback::Failed(failure))
             }
         }
     }
@@ -81,7 +187,7 @@ impl Flight {
                 counts.connect_failures.add_one();
                 Outcome::Unreachable
             }
-            Cause::Broken(_) if failure.unsent.is_some() => {
+            Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
                 Outcome::Unreachable
             }
@@ -138,7 +244,12 @@ impl Watch for Box<Flight> {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if self.lease.is_some() {
+        if self.lease.is_none() {
+            return;
+        }
+        if self.is_discarded {
+            self.end(Outcome::Failed);
+        } else {
             self.member.counts().client_gone.add_one();
             self.end(Outcome::Dropped);
         }

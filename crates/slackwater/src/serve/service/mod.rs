@@ -1,26 +1,29 @@
 //! A service as one worker has it: its fleet, the balancer that chooses from it, and connections.
 //!
-//! A request is tried on a second replica only when it certainly never reached the first one's application; whatever may
-//! have had an effect is not done twice. A service is made from its configuration alone and shares nothing with others, so
+//! A request waits at the `gate` until there is room for it; its `attempts` are each a `flight` to one replica, and
+//! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod attempts;
+mod counts;
 mod fleet;
 mod flight;
+mod gate;
 mod prober;
+mod retries;
 
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{
-    Cause, Deadlines, Failure, Origin, ReplicaCounts, ReplicaOptions, RequestBody, ResponseBody,
-    answer, prepare_request, refuse,
-};
+use crate::forward::{Deadlines, ReplicaCounts, ReplicaOptions};
 use bytes::Bytes;
 use core::future::poll_fn;
+use core::time::Duration;
+use counts::ServiceCounts;
 use fleet::{Members, Roster};
-use http::{Request, Response};
-use slackwater_core::ReplicaId;
+use gate::Gate;
+use retries::Retries;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
@@ -35,6 +38,7 @@ pub(super) use flight::Flight;
 pub(super) struct ServiceView {
     pub(super) balancer: Balancer,
     roster: Roster,
+    admission: Arc<ServiceCounts>,
 }
 
 impl ServiceView {
@@ -49,10 +53,18 @@ impl ServiceView {
             requests: (seats.iter())
                 .map(|seat| seat.map_or_else(Default::default, |seat| requests(&seat.counts)))
                 .collect(),
+            admission: self.admission.read(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }
     }
+}
+
+/// Which of how many workers this is, counted from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkerPlace {
+    pub(super) index: u16,
+    pub(super) workers: u16,
 }
 
 /// A worker's part of a service.
@@ -61,6 +73,12 @@ pub(super) struct Service {
     balancer: Balancer,
     members: Rc<Members>,
     protocol: ReplicaProtocol,
+    /// Absent: there is room for everybody.
+    gate: Option<Rc<Gate>>,
+    retries: Retries,
+    admission: Arc<ServiceCounts>,
+    /// From a request's dispatch to the head of its response, all tries together.
+    first_byte: Duration,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
     following: JoinHandle<()>,
@@ -82,6 +100,7 @@ impl Service {
         config: &ServiceConfig,
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
+        worker: WorkerPlace,
         mut fleets: watch::Receiver<Arc<Fleet>>,
     ) -> Result<Self, Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
@@ -91,8 +110,13 @@ impl Service {
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.discovery.warm_up);
+        let admission = Arc::<ServiceCounts>::default();
         Ok(Self {
             protocol: config.replica.protocol,
+            gate: Gate::new(&config.queue, worker, &admission),
+            retries: Retries::new(&config.retries, draw_seed(), &admission),
+            admission,
+            first_byte: config.timeouts.first_byte,
             _drive: balancer.spawn_drive(),
             following: tokio::task::spawn_local(follow(fleets, Rc::clone(&members))),
             balancer,
@@ -105,7 +129,13 @@ impl Service {
         ServiceView {
             balancer: self.balancer.clone(),
             roster: self.members.roster(),
+            admission: Arc::clone(&self.admission),
         }
+    }
+
+    /// What its replicas speak.
+    pub(super) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
     }
 
     /// Closes connections to replicas that have been idle for too long.
@@ -133,51 +163,14 @@ async fn follow(mut fleets: watch::Receiver<Arc<Fleet>>, members: Rc<Members>) {
     }
 }
 
+/// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
+fn draw_seed() -> u64 {
+    getrandom::u64().unwrap_or(1)
+}
+
 /// Waits for the answers of a synchronous round.
 async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
     round.send(&Bytes::new());
     poll_fn(|cx| round.poll_ready(cx)).await;
     round.finish(query)
-}
-
-impl Service {
-    /// The response of the replica that the policy chose, or of another one after that.
-    pub(super) async fn handle(
-        &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
-    ) -> Response<ResponseBody<Box<Flight>>> {
-        if let Err(refusal) = prepare_request(&mut request, self.protocol, origin) {
-            return refuse(refusal);
-        }
-        let Some(first) = self.pick(Query::first()).await else {
-            return answer(None);
-        };
-        let tried = [first.member().id];
-        match first.send(request).await {
-            Ok(response) => response,
-            Err(Failure {
-                unsent: Some(request),
-                cause,
-            }) => Box::pin(self.try_another(request, &tried, &cause)).await,
-            Err(Failure { cause, .. }) => answer(Some(&cause)),
-        }
-    }
-
-    /// The second and last try; without another replica the first one's failure is the answer.
-    async fn try_another(
-        &self,
-        request: Box<Request<RequestBody>>,
-        tried: &[ReplicaId],
-        first_cause: &Cause,
-    ) -> Response<ResponseBody<Box<Flight>>> {
-        let Some(second) = self.pick(Query::retry(tried)).await else {
-            return answer(Some(first_cause));
-        };
-        second.member().counts().retries.add_one();
-        match second.send(request).await {
-            Ok(response) => response,
-            Err(failure) => answer(Some(&failure.cause)),
-        }
-    }
 }

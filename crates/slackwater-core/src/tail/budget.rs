@@ -1,0 +1,149 @@
+//! How many retries there may be at once.
+//!
+//! A fleet that is overloaded fails queries; if each failure became another query, the load would grow by as much as the
+//! fleet falls behind, and it would not come back. So retries may be a share of the queries in flight and no more. A share
+//! of a few queries would be none at all, so a few retries are always allowed. Envoy's clusters have the same rule and the
+//! same two numbers (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of tokens
+//! instead, which bounds the ratio exactly but needs a clock and a rate at which an idle client still may retry.
+
+use crate::fixed::{ONE, Quantile};
+use crate::policy::{ConfigError, Settings, Valid};
+
+/// The settings of [`RetryBudget`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryBudgetSettings {
+    /// Retries at once, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only `retries_min` counts, at 1
+    /// every query may be out for its second time.
+    pub share: Quantile,
+    /// Retries that there may be at once however few queries are in flight: 0 to 1,024, default 3. 0 with a share of 0:
+    /// no retries at all.
+    pub retries_min: u32,
+}
+
+/// Settings that make sense.
+pub type RetryBudgetConfig = Valid<RetryBudgetSettings>;
+
+impl Default for RetryBudgetSettings {
+    fn default() -> Self {
+        Self {
+            share: Quantile::from_millionths(ONE / 5).unwrap_or(Quantile::ZERO),
+            retries_min: 3,
+        }
+    }
+}
+
+impl Settings for RetryBudgetSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        crate::policy::require(self.retries_min <= 1024, "retries_min", "at most 1024")
+    }
+}
+
+/// Keeps count of the retries that are out.
+#[derive(Clone, Debug, Default)]
+pub struct RetryBudget {
+    config: RetryBudgetConfig,
+    retries: u32,
+}
+
+impl RetryBudget {
+    /// A budget of which nothing is spent.
+    pub const fn new(config: RetryBudgetConfig) -> Self {
+        Self { config, retries: 0 }
+    }
+
+    /// Takes a place for a retry, if there is one: fewer retries are out than ⌊`share` · `queries`⌋ or, if that is less,
+    /// than `retries_min`. `queries` are those in flight whose response has not begun, the one that is to be retried
+    /// among them. Whoever got a place gives it back by [`RetryBudget::end`].
+    #[must_use = "a place that is taken has to be given back"]
+    pub fn begin(&mut self, queries: u32) -> bool {
+        let share = u64::from(queries) * u64::from(self.config.share.millionths()) / u64::from(ONE);
+        let retries_max = share.max(u64::from(self.config.retries_min));
+        let has_room = u64::from(self.retries) < retries_max;
+        if has_room {
+            self.retries += 1;
+        }
+        has_room
+    }
+
+    /// A retry has its response, or has failed, too.
+    pub const fn end(&mut self) {
+        self.retries = self.retries.saturating_sub(1);
+    }
+
+    /// Retries that are out now.
+    pub const fn retries(&self) -> u32 {
+        self.retries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::check_ranges;
+
+    fn budget(share_millionths: u32, retries_min: u32) -> RetryBudget {
+        let settings = RetryBudgetSettings {
+            share: Quantile::from_millionths(share_millionths).expect("at most 1"),
+            retries_min,
+        };
+        RetryBudget::new(settings.validate().expect("in range"))
+    }
+
+    /// How many retries there may be at once with so many queries in flight.
+    fn room(budget: &mut RetryBudget, queries: u32) -> u32 {
+        while budget.begin(queries) {
+            assert!(budget.retries() <= queries + 10, "no end of retries");
+        }
+        budget.retries()
+    }
+
+    #[test]
+    fn by_default_a_fifth_of_the_queries_and_at_least_three() {
+        for (queries, retries) in [
+            (0, 3),
+            (1, 3),
+            (19, 3),
+            (20, 4),
+            (24, 4),
+            (25, 5),
+            (1000, 200),
+        ] {
+            assert_eq!(
+                room(&mut RetryBudget::default(), queries),
+                retries,
+                "{queries}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_extremes_are_none_and_all() {
+        assert_eq!(room(&mut budget(0, 0), 1000), 0);
+        assert_eq!(room(&mut budget(0, 2), 1000), 2);
+        assert_eq!(room(&mut budget(ONE, 0), 1000), 1000);
+    }
+
+    #[test]
+    fn a_place_given_back_may_be_taken_again() {
+        let mut budget = budget(0, 1);
+        assert!(budget.begin(9));
+        assert!(!budget.begin(9));
+        budget.end();
+        assert_eq!(budget.retries(), 0);
+        assert!(budget.begin(9));
+    }
+
+    #[test]
+    fn fewer_queries_end_no_retry_but_allow_no_other() {
+        let mut budget = budget(ONE / 2, 0);
+        assert_eq!(room(&mut budget, 10), 5);
+        assert!(!budget.begin(4));
+        assert_eq!(budget.retries(), 5);
+    }
+
+    #[test]
+    fn settings_have_ranges() {
+        check_ranges::<RetryBudgetSettings>(&[("retries_min", |s| s.retries_min = 1025)]);
+    }
+}

@@ -1,0 +1,170 @@
+//! One request and its tries, each on another replica, until there is a response to pass on or a reason to stop.
+//!
+//! What the client hears is the last try's response, or why the last try has none. Whether there may be another try is
+//! the rules' business (`retries`), on which replica is the policy's.
+
+use super::Service;
+use super::flight::{Flight, Setback, Unwanted};
+use super::retries::{Hint, Place, Retries};
+use crate::forward::{RequestBody, ResponseBody, answer};
+use core::time::Duration;
+use http::{Request, Response};
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+use tokio::time::Instant;
+
+type Reply = Response<ResponseBody<Box<Flight>>>;
+
+/// What all tries of a request share.
+struct Attempts<'s> {
+    service: &'s Service,
+    may_repeat: bool,
+    began: Instant,
+}
+
+impl Service {
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
+    pub(in crate::serve) async fn handle(&self, request: Box<Request<RequestBody>>) -> Reply {
+        let permit = match &self.gate {
+            None => None,
+            Some(gate) => match gate.enter().await {
+                Ok(permit) => Some(permit),
+                Err(shed) => return shed.answer(),
+            },
+        };
+        let mut response = self.attempt(request).await;
+        // An answer of our own, or one that is complete, holds no place any more.
+        if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
+            flight.hold(permit);
+        }
+        response
+    }
+
+    async fn attempt(&self, mut request: Box<Request<RequestBody>>) -> Reply {
+        let _awaited = self.retries.await_response();
+        let attempts = Attempts {
+            service: self,
+            may_repeat: self.retries.may_repeat(&request),
+            began: Instant::now(),
+        };
+        if attempts.may_repeat {
+            let bytes_max = self.retries.settings().body_bytes_max;
+            request.body_mut().keep(bytes_max as usize);
+        }
+        let Some(first) = self.pick(Query::first()).await else {
+            return answer(None);
+        };
+        let replica = first.member().id;
+        let rules = attempts.rules(1);
+        match first.send(request, attempts.patience(1), rules).await {
+            Ok(response) => response,
+            Err(setback) => Box::pin(attempts.go_on(setback, replica)).await,
+        }
+    }
+}
+
+impl<'s> Attempts<'s> {
+    const fn retries(&self) -> &'s Retries {
+        &self.service.retries
+    }
+
+    /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
+    fn rules(&self, attempt: u32) -> Option<&'s Retries> {
+        let is_last = attempt >= self.retries().settings().attempts_max;
+        (self.may_repeat && !is_last).then(|| self.retries())
+    }
+
+    /// The time left for all tries together.
+    fn left(&self) -> Duration {
+        self.service.first_byte.saturating_sub(self.began.elapsed())
+    }
+
+    /// How long try number `attempt`, from 1, may take to the response's head; `None`: as long as one alone might.
+    fn patience(&self, attempt: u32) -> Option<Duration> {
+        let own = self.retries().settings().attempt_timeout;
+        match (own.filter(|_| self.rules(attempt).is_some()), attempt) {
+            (own, 1) => own,
+            (own, _) => Some(own.map_or(self.left(), |own| own.min(self.left()))),
+        }
+    }
+
+    /// The further tries, after the first one on `first` had `setback`.
+    async fn go_on(self, mut setback: Setback, first: ReplicaId) -> Reply {
+        let mut tried = vec![first];
+        let mut waits = 0;
+        loop {
+            let attempt = u32::try_from(tried.len())
+                .unwrap_or(u32::MAX)
+                .saturating_add(1);
+            // Without another replica there is nothing to wait for.
+            let has_other = tried.len() < self.service.members.count();
+            let wait = has_other.then(|| self.wait(&setback, attempt, waits));
+            let Some(wait) = wait.flatten() else {
+                return setback.into_response();
+            };
+            let _place = match wait {
+                Wait::None => None,
+                Wait::First(place, span) => {
+                    waits += 1;
+                    if !span.is_zero() {
+                        tokio::time::sleep(span).await;
+                    }
+                    Some(place)
+                }
+            };
+            let Some(next) = self.service.pick(Query::retry(&tried)).await else {
+                return setback.into_response();
+            };
+            let Some(request) = setback.take_request() else {
+                next.cancel();
+                return setback.into_response();
+            };
+            if let Setback::Refused(unwanted) = setback {
+                unwanted.discard();
+            }
+            tried.push(next.member().id);
+            next.member().counts().retries.add_one();
+            let sent = next.send(request, self.patience(attempt), self.rules(attempt));
+            match sent.await {
+                Ok(response) => return response,
+                Err(another) => setback = another,
+            }
+        }
+    }
+
+    /// What comes before try number `attempt`; `None` if there is none.
+    fn wait(&self, setback: &Setback, attempt: u32, waits: u32) -> Option<Wait<'s>> {
+        let retries = self.retries();
+        if attempt > retries.settings().attempts_max || !setback.has_request() {
+            return None;
+        }
+        let hint = match setback {
+            Setback::Failed(failure) if failure.is_unsent => return Some(Wait::None),
+            Setback::Failed(failure) if self.may_repeat && retries.follow(&failure.cause) => {
+                Hint::None
+            }
+            Setback::Failed(_) => return None,
+            Setback::Refused(unwanted) => unwanted.hint(),
+        };
+        let wait = retries.wait(waits, hint, self.left())?;
+        Some(Wait::First(retries.place()?, wait))
+    }
+}
+
+/// What comes before another try.
+enum Wait<'r> {
+    /// Nothing.
+    None,
+    /// A wait, and a place in the budget until the try has ended.
+    First(Place<'r>, Duration),
+}
+
+impl Setback {
+    fn into_response(self) -> Reply {
+        match self {
+            Self::Failed(failure) => answer(Some(&failure.cause)),
+            Self::Refused(unwanted) => Unwanted::into_response(*unwanted),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a worker did with a service's requests before any replica had them, or in place of that.
+
+use crate::admin::AdmissionCounts;
+use crate::forward::Count;
+
+/// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
+#[derive(Debug, Default)]
+pub(in crate::serve) struct ServiceCounts {
+    pub(super) retries_over_budget: Count,
+    pub(super) shed_queue_full: Count,
+    pub(super) shed_wait_over: Count,
+    pub(super) queued: Count,
+}
+
+impl ServiceCounts {
+    /// The counts now.
+    pub(in crate::serve) fn read(&self) -> AdmissionCounts {
+        AdmissionCounts {
+            queued: self.queued.read(),
+            shed_queue_full: self.shed_queue_full.read(),
+            shed_wait_over: self.shed_wait_over.read(),
+            retries_over_budget: self.retries_over_budget.read(),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The door to a service: so many requests are inside at once, others wait in line, and some are turned away.
+//!
+//! A fleet that has more requests than it can work on finishes none of them in time. So the number in flight has a limit,
+//! a short line takes up what comes in bursts, and whoever would wait too long hears so at once and may try elsewhere. The
+//! line is first come, first served: a place that becomes free is given to the first in it and to nobody who comes later.
+//! Each worker has its share of the limit and of the line.
+
+use super::WorkerPlace;
+use super::counts::ServiceCounts;
+use crate::config::QueueSettings;
+use crate::forward::{ResponseBody, Watch, shed};
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use http::Response;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Why a request was not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shed {
+    /// All places are taken, and the line is full.
+    QueueFull,
+    /// It has waited as long as it may.
+    WaitOver,
+}
+
+impl Shed {
+    /// What the client is told.
+    pub(super) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
+        match self {
+            Self::QueueFull => shed("queue_full", "too many requests wait already"),
+            Self::WaitOver => shed("queue_wait_over", "there was no room in time"),
+        }
+    }
+}
+
+/// A worker's door to a service.
+#[derive(Debug)]
+pub(super) struct Gate {
+    requests_max: u32,
+    waiting_max: usize,
+    wait_max: Duration,
+    inside: Cell<u32>,
+    /// First come first.
+    line: RefCell<VecDeque<Rc<Waiter>>>,
+    counts: Arc<ServiceCounts>,
+}
+
+/// One who stands in line.
+#[derive(Debug, Default)]
+struct Waiter {
+    /// A place has been taken for it.
+    is_called: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A place inside, until dropped.
+#[derive(Debug)]
+pub(super) struct Permit(Rc<Gate>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.inside.set(self.0.inside.get() - 1);
+        self.0.call_next();
+    }
+}
+
+/// Stands in line, until dropped.
+struct InLine<'g> {
+    gate: &'g Rc<Gate>,
+    waiter: Rc<Waiter>,
+}
+
+/// The share of `total` that worker number `index` of `workers` has: all shares are alike but for one, each is at least 1,
+/// and unless that takes more, together they are `total`.
+pub(super) fn share(total: u32, index: u16, workers: u16) -> u32 {
+    let (index, workers) = (u32::from(index), u32::from(workers.max(1)));
+    let even = total / workers;
+    let rest = u32::from(index < total % workers);
+    (even + rest).max(1)
+}
+
+impl Gate {
+    /// The door of worker number `index` of `workers`; `None` if everybody may come in.
+    pub(super) fn new(
+        settings: &QueueSettings,
+        WorkerPlace { index, workers }: WorkerPlace,
+        counts: &Arc<ServiceCounts>,
+    ) -> Option<Rc<Self>> {
+        let requests_max = settings.requests_max?;
+        let waiting_max = match settings.waiting_max {
+            0 => 0,
+            some => share(some, index, workers),
+        };
+        Some(Rc::new(Self {
+            requests_max: share(requests_max, index, workers),
+            waiting_max: waiting_max as usize,
+            wait_max: settings.wait_max,
+            inside: Cell::new(0),
+            line: RefCell::default(),
+            counts: Arc::clone(counts),
+        }))
+    }
+
+    /// A place inside, now or after a wait in line.
+    pub(super) async fn enter(self: &Rc<Self>) -> Result<Permit, Shed> {
+        if self.line.borrow().is_empty() && self.has_room() {
+            return Ok(self.take());
+        }
+        if self.line.borrow().len() >= self.waiting_max || self.wait_max.is_zero() {
+            self.counts.shed_queue_full.add_one();
+            return Err(Shed::QueueFull);
+        }
+        // In a box, so that those who need not wait do not carry its size around.
+        Box::pin(self.wait()).await
+    }
+
+    async fn wait(self: &Rc<Self>) -> Result<Permit, Shed> {
+        self.counts.queued.add_one();
+        let in_line = InLine::new(self);
+        let called = poll_fn(|cx| in_line.poll_called(cx));
+        let permit = tokio::time::timeout(self.wait_max, called).await;
+        permit.map_err(|_| {
+            self.counts.shed_wait_over.add_one();
+            Shed::WaitOver
+        })
+    }
+
+    const fn has_room(&self) -> bool {
+        self.inside.get() < self.requests_max
+    }
+
+    fn take(self: &Rc<Self>) -> Permit {
+        self.inside.set(self.inside.get() + 1);
+        Permit(Rc::clone(self))
+    }
+
+    /// Gives free places to those who came first.
+    fn call_next(&self) {
+        while self.has_room() {
+            let Some(first) = self.line.borrow_mut().pop_front() else {
+                return;
+            };
+            // Taken now, so that nobody who comes before it wakes up can have it.
+            self.inside.set(self.inside.get() + 1);
+            first.is_called.set(true);
+            // Not under the borrow: a waker may run anything.
+            let waker = first.waker.borrow_mut().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl<'g> InLine<'g> {
+    fn new(gate: &'g Rc<Gate>) -> Self {
+        let waiter = Rc::<Waiter>::default();
+        gate.line.borrow_mut().push_back(Rc::clone(&waiter));
+        Self { gate, waiter }
+    }
+
+    fn poll_called(&self, cx: &Context<'_>) -> Poll<Permit> {
+        if self.waiter.is_called.take() {
+            return Poll::Ready(Permit(Rc::clone(self.gate)));
+        }
+        *self.waiter.waker.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        if self.waiter.is_called.take() {
+            // It left after it was called: its place goes to the next one.
+            drop(Permit(Rc::clone(self.gate)));
+        } else {
+            let mut line = self.gate.line.borrow_mut();
+            line.retain(|other| !Rc::ptr_eq(other, &self.waiter));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::pin::{Pin, pin};
+    use futures_util::FutureExt;
+
+    const ALONE: WorkerPlace = WorkerPlace {
+        index: 0,
+        workers: 1,
+    };
+
+    fn gate(requests_max: u32, waiting_max: u32) -> Rc<Gate> {
+        let settings = QueueSettings {
+            requests_max: Some(requests_max),
+            waiting_max,
+            wait_max: Duration::from_secs(1),
+        };
+        Gate::new(&settings, ALONE, &Arc::default()).expect("there is a limit")
+    }
+
+    fn in_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(test);
+    }
+
+    /// What a future has to say by now.
+    fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+        future.now_or_never()
+    }
+
+    #[test]
+    fn shares_add_up_and_nobody_has_none() {
+        for (total, workers, shares) in [
+            (10, 4, vec![3, 3, 2, 2]),
+            (8, 4, vec![2; 4]),
+            (2, 4, vec![1; 4]),
+            (7, 1, vec![7]),
+        ] {
+            let found: Vec<_> = (0..workers)
+                .map(|index| share(total, index, workers))
+                .collect();
+            assert_eq!(found, shares, "{total} over {workers}");
+        }
+    }
+
+    #[test]
+    fn without_a_limit_there_is_no_door() {
+        let settings = QueueSettings::default();
+        assert!(Gate::new(&settings, ALONE, &Arc::default()).is_none());
+    }
+
+    #[test]
+    fn so_many_are_inside_and_the_others_wait_their_turn() {
+        in_paused_time(async {
+            let gate = gate(2, 9);
+            let [first, _second] = [gate.enter().await, gate.enter().await];
+            let mut third = pin!(gate.enter());
+            let mut fourth = pin!(gate.enter());
+            assert!(now(third.as_mut()).is_none());
+            assert!(now(fourth.as_mut()).is_none());
+            drop(first);
+            // Whoever comes now stands behind them, also before the third wakes up.
+            let mut fifth = pin!(gate.enter());
+            assert!(now(fifth.as_mut()).is_none());
+            assert!(now(fourth.as_mut()).is_none());
+            let third = now(third.as_mut()).expect("called").expect("let in");
+            drop(third);
+            assert!(now(fifth.as_mut()).is_none());
+            assert!(now(fourth.as_mut()).is_some());
+            assert_eq!(gate.counts.queued.read(), 3);
+        });
+    }
+
+    #[test]
+    fn a_full_line_turns_away_at_once() {
+        in_paused_time(async {
+            let gate = gate(1, 1);
+            let _inside = gate.enter().await.expect("room");
+            let mut waits = pin!(gate.enter());
+            assert!(now(waits.as_mut()).is_none());
+            assert_eq!(gate.enter().await.err(), Some(Shed::QueueFull));
+            assert_eq!(gate.counts.shed_queue_full.read(), 1);
+        });
+    }
+
+    #[test]
+    fn a_line_of_none_lets_nobody_wait() {
+        in_paused_time(async {
+            let gate = gate(1, 0);
+            let _inside = gate.enter().await.expect("room");
+            assert_eq!(gate.enter().await.err(), Some(Shed::QueueFull));
+        });
+    }
+
+    #[test]
+    fn a_wait_ends_and_leaves_no_one_in_line() {
+        in_paused_time(async {
+            let gate = gate(1, 9);
+            let inside = gate.enter().await.expect("room");
+            let began = tokio::time::Instant::now();
+            assert_eq!(gate.enter().await.err(), Some(Shed::WaitOver));
+            assert_eq!(began.elapsed(), Duration::from_secs(1));
+            assert_eq!(gate.counts.shed_wait_over.read(), 1);
+            assert!(gate.line.borrow().is_empty());
+            drop(inside);
+            assert_eq!(gate.inside.get(), 0);
+        });
+    }
+
+    #[test]
+    fn who_leaves_after_being_called_passes_the_place_on() {
+        in_paused_time(async {
+            let gate = gate(1, 9);
+            let inside = gate.enter().await.expect("room");
+            let mut leaves = Box::pin(gate.enter());
+            let mut waits = pin!(gate.enter());
+            assert!(now(leaves.as_mut()).is_none());
+            assert!(now(waits.as_mut()).is_none());
+            drop(inside);
+            assert_eq!(gate.inside.get(), 1, "taken for the first in line");
+            drop(leaves);
+            let permit = now(waits.as_mut()).expect("called").expect("let in");
+            assert_eq!(gate.inside.get(), 1);
+            drop(permit);
+            assert_eq!(gate.inside.get(), 0);
+        });
+    }
+}

@@ -1,0 +1,434 @@
+//! Requests that are tried again: which, when, how often, and what the client hears in the end.
+
+use crate::clients::{self, Client, empty, full, get};
+use crate::proxy::Proxy;
+use crate::replicas::{self, Replica, nobody};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Frame;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A replica that reads every request whole and answers it with `status`, `fields` and its name.
+async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        while let Some(head) = connection.head().await {
+            if let Some(length) = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+            {
+                connection.body(length.trim().parse().unwrap()).await;
+            }
+            let length = name.len();
+            let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{fields}\r\n");
+            connection.send(&format!("{head}{name}")).await;
+        }
+    })
+    .await
+}
+
+/// A replica that reads each head and closes.
+async fn resets() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        connection.head().await;
+    })
+    .await
+}
+
+/// A replica that never answers.
+async fn hangs() -> Replica {
+    Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} }).await
+}
+
+/// The statuses that so many requests get, one after the other; `head` is all but the end of a head.
+async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
+    let mut client = Client::connect(proxy.address).await;
+    let mut statuses = Vec::new();
+    for _ in 0..requests {
+        client.send(&format!("{head}host: x\r\n\r\n")).await;
+        statuses.push(client.answer().await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn a_status_that_says_try_again_is_tried_again_if_that_does_no_harm() {
+    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
+    let proxy = Proxy::start(&[bad.address, well.address], "");
+    for (head, is_retried) in [
+        ("GET / HTTP/1.1\r\n", true),
+        ("DELETE / HTTP/1.1\r\ncontent-length: 0\r\n", true),
+        ("POST / HTTP/1.1\r\ncontent-length: 0\r\n", false),
+        (
+            "POST / HTTP/1.1\r\ncontent-length: 0\r\nidempotency-key: 1\r\n",
+            true,
+        ),
+        ("PATCH / HTTP/1.1\r\ncontent-length: 0\r\n", false),
+    ] {
+        let mut found = statuses(&proxy, head, 2).await;
+        found.sort_unstable();
+        let expected = if is_retried { [200, 200] } else { [200, 503] };
+        assert_eq!(found, expected, "{head}");
+    }
+    proxy.settled().await;
+    let retries = proxy.sum("/requests/retries").await;
+    let refused = proxy.sum("/requests/responses_5xx").await;
+    assert!(retries > 0);
+    assert_eq!(refused, retries + 2, "two were passed on");
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+}
+
+#[tokio::test]
+async fn other_statuses_are_answers() {
+    for status in [200, 404, 429, 500, 501] {
+        let bad = [says("bad", status, "").await, says("bad", status, "").await];
+        let proxy = Proxy::start(&bad.each_ref().map(|it| it.address), "");
+        assert_eq!(get(proxy.address, "/").await.status, status);
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/retries").await, 0);
+    }
+    let busy = [says("busy", 429, "").await, says("busy", 429, "").await];
+    let proxy = Proxy::start(
+        &busy.each_ref().map(|it| it.address),
+        "[retries]\nstatuses = 429",
+    );
+    assert_eq!(get(proxy.address, "/").await.status, 429);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/retries").await, 1, "as configured");
+}
+
+#[tokio::test]
+async fn each_try_has_a_replica_of_its_own_and_the_last_answer_is_passed_on() {
+    let bad = [
+        says("one", 503, "").await,
+        says("two", 503, "").await,
+        says("three", 503, "").await,
+        says("four", 503, "").await,
+    ];
+    let addresses = bad.each_ref().map(|replica| replica.address);
+    for (attempts_max, tries) in [(1, 1), (2, 2), (4, 4), (10, 4)] {
+        let toml = format!("[retries]\nattempts_max = {attempts_max}");
+        let proxy = Proxy::start(&addresses, &toml);
+        let answer = get(proxy.address, "/").await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.field("x-slackwater-error"), None, "a replica's own");
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/sent").await, tries);
+        let status: serde_json::Value =
+            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let replicas = status["replicas"].as_array().unwrap().iter();
+        let most = replicas
+            .map(|replica| replica["requests"]["sent"].as_u64().unwrap())
+            .max();
+        assert_eq!(most, Some(1), "no replica twice");
+    }
+}
+
+#[tokio::test]
+async fn refusals_cost_no_budget_and_end_with_the_attempts() {
+    let replicas = [nobody().await, nobody().await, nobody().await];
+    for (attempts_max, tries) in [(1, 1), (2, 2), (3, 3)] {
+        let toml = format!(
+            "[retries]\nattempts_max = {attempts_max}\nbudget_share = 0\nbudget_min = 0\nbackoff_base = \"1m\"\nbackoff_max = \"1m\""
+        );
+        let proxy = Proxy::start(&replicas, &toml);
+        // A method that is not repeated once a replica may have heard it.
+        let head = "POST / HTTP/1.1\r\ncontent-length: 0\r\n";
+        assert_eq!(statuses(&proxy, head, 1).await, [502]);
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/connect_failures").await, tries);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_tried_again_elsewhere_if_that_is_wanted() {
+    let (bad, well) = (resets().await, Replica::echo("well").await);
+    let replicas = [bad.address, well.address];
+    for (toml, expected) in [
+        ("", [200, 200, 200, 200]),
+        ("[retries]\non = \"timeout\"", [200, 200, 502, 502]),
+        ("[retries]\nmethods = \"none\"", [200, 200, 502, 502]),
+    ] {
+        let proxy = Proxy::start(&replicas, toml);
+        let mut found = statuses(&proxy, "GET / HTTP/1.1\r\n", 4).await;
+        found.sort_unstable();
+        assert_eq!(found, expected, "{toml}");
+        proxy.settled().await;
+    }
+    let proxy = Proxy::start(&replicas, "");
+    let mut found = statuses(&proxy, "POST / HTTP/1.1\r\ncontent-length: 0\r\n", 2).await;
+    found.sort_unstable();
+    assert_eq!(found, [200, 502], "it may have had an effect");
+}
+
+#[tokio::test]
+async fn a_try_that_takes_too_long_makes_room_for_another() {
+    let (slow, well) = (hangs().await, Replica::echo("well").await);
+    let toml = "[retries]\nattempt_timeout = \"100ms\"\n[timeouts]\nfirst_byte = \"20s\"";
+    let proxy = Proxy::start(&[slow.address, well.address], toml);
+    assert_eq!(statuses(&proxy, "GET / HTTP/1.1\r\n", 4).await, [200; 4]);
+    proxy.settled().await;
+    let timeouts = proxy.sum("/requests/timeouts").await;
+    assert!(timeouts > 0, "the slow one had its turn");
+    assert_eq!(proxy.sum("/requests/retries").await, timeouts);
+}
+
+#[tokio::test]
+async fn all_tries_together_take_no_longer_than_one_may() {
+    let slow = [hangs().await, hangs().await, hangs().await];
+    let addresses = slow.each_ref().map(|replica| replica.address);
+    for (toml, tries) in [
+        // No time is left after the first.
+        ("[timeouts]\nfirst_byte = \"300ms\"", 1),
+        (
+            "[retries]\nattempt_timeout = \"100ms\"\nattempts_max = 10\n[timeouts]\nfirst_byte = \"2s\"",
+            3,
+        ),
+    ] {
+        let proxy = Proxy::start(&addresses, toml);
+        let began = Instant::now();
+        assert_eq!(get(proxy.address, "/").await.status, 504);
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/sent").await, tries);
+    }
+}
+
+#[tokio::test]
+async fn what_a_replica_asks_for_is_waited_for_if_it_is_short() {
+    for (fields, retry_after_max, is_retried) in [
+        ("retry-after: 0\r\n", "0s", true),
+        ("retry-after: 1\r\n", "1s", true),
+        ("retry-after: 1\r\n", "999ms", false),
+        ("retry-after: 3600\r\n", "1s", false),
+        (
+            "retry-after: Sat, 21 Nov 2026 08:49:37 GMT\r\n",
+            "1s",
+            false,
+        ),
+    ] {
+        let bad = [says("a", 503, fields).await, says("b", 503, fields).await];
+        let addresses = bad.each_ref().map(|replica| replica.address);
+        let toml = format!("[retries]\nretry_after_max = \"{retry_after_max}\"");
+        let proxy = Proxy::start(&addresses, &toml);
+        let began = Instant::now();
+        let answer = get(proxy.address, "/").await;
+        assert_eq!(answer.status, 503);
+        assert!(answer.field("retry-after").is_some(), "it is passed on");
+        proxy.settled().await;
+        let retries = proxy.sum("/requests/retries").await;
+        assert_eq!(retries, u64::from(is_retried), "{fields}");
+        if fields.contains(": 1\r") && is_retried {
+            assert!(began.elapsed() >= Duration::from_secs(1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_only_replica_is_not_waited_for() {
+    let bad = says("bad", 503, "retry-after: 1\r\n").await;
+    let toml = "[retries]\nbackoff_base = \"1m\"\nbackoff_max = \"1m\"";
+    let proxy = Proxy::start(&[bad.address], toml);
+    let began = Instant::now();
+    assert_eq!(get(proxy.address, "/").await.text(), "bad");
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_body_is_sent_again_whole_if_it_is_small_enough() {
+    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
+    let proxy = Proxy::start(&[bad.address, well.address], "[retries]\nbody_max = 10");
+    let mut client = Client::connect(proxy.address).await;
+    let mut found = Vec::new();
+    for body in ["0123456789", "0123456789", "0123456789x", "0123456789x"] {
+        let length = body.len();
+        let head = format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        client.send(&format!("{head}{body}")).await;
+        let answer = client.answer().await;
+        if answer.status == 200 {
+            assert!(
+                answer.text().ends_with(&format!("\r\n\r\n{body}")),
+                "{}",
+                answer.text()
+            );
+        }
+        found.push(answer.status);
+    }
+    assert_eq!(found[..2], [200, 200]);
+    found[2..].sort_unstable();
+    assert_eq!(found[2..], [200, 503]);
+    proxy.settled().await;
+}
+
+/// A replica that answers a chunked request with what it got, or closes when it has got so much.
+async fn takes_chunks(name: &'static str, until: Option<&'static str>) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        let head = connection.head().await.unwrap();
+        assert!(head.contains("transfer-encoding: chunked"), "{head}");
+        loop {
+            let text = String::from_utf8_lossy(&connection.unread).into_owned();
+            match until {
+                Some(until) if text.contains(until) => return,
+                None if text.ends_with("0\r\n\r\n") => break,
+                _ => assert_ne!(connection.more().await, 0, "{name} got {text:?}"),
+            }
+        }
+        let text = String::from_utf8_lossy(&connection.unread).into_owned();
+        let pieces: String = text.split("\r\n").skip(1).step_by(2).collect();
+        connection.answer(&format!("{name} {pieces}")).await;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_upload_that_was_cut_off_goes_on_from_its_start_elsewhere() {
+    let bad = takes_chunks("bad", Some("first")).await;
+    let well = takes_chunks("well", None).await;
+    let proxy = Proxy::start(&[bad.address, well.address], "");
+    for _ in 0..2 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+            .await;
+        crate::proxy::until("a replica that stays has the request", async || {
+            (proxy.sum("/in_flight").await == 1 && well.connections() > 0).then_some(())
+        })
+        .await;
+        client.send("6\r\nsecond\r\n0\r\n\r\n").await;
+        assert_eq!(client.answer().await.text(), "well firstsecond");
+        if proxy.sum("/requests/retries").await == 1 {
+            return;
+        }
+    }
+    panic!("neither of two requests went to the bad one first");
+}
+
+#[tokio::test]
+async fn without_a_budget_the_first_answer_is_the_answer() {
+    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
+    let toml = "[retries]\nbudget_share = 0\nbudget_min = 0";
+    let proxy = Proxy::start(&[bad.address, well.address], toml);
+    let mut found = statuses(&proxy, "GET / HTTP/1.1\r\n", 4).await;
+    found.sort_unstable();
+    assert_eq!(found, [200, 200, 503, 503]);
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
+    let metrics = proxy.admin_page("/metrics").await;
+    let count = "slackwater_retries_over_budget_total{service=\"default\"} 2";
+    assert!(metrics.contains(count), "{metrics}");
+}
+
+/// An HTTP/2 replica that answers every call with nothing but this gRPC status, and counts them.
+async fn grpc(
+    status: &'static str,
+    fields: &'static [(&str, &str)],
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let address = replicas::http2(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let mut response = Response::new(empty());
+            let headers = response.headers_mut();
+            headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+            headers.insert("grpc-status", HeaderValue::from_static(status));
+            for (name, value) in fields {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            response
+        }
+    })
+    .await;
+    (address, calls)
+}
+
+async fn call(proxy: &Proxy, marked: bool) -> Option<HeaderValue> {
+    let mut client = clients::http2(proxy.address).await;
+    let mut request = Request::post("http://x/s/m").header("content-type", "application/grpc");
+    if marked {
+        request = request.header("idempotency-key", "1");
+    }
+    let request = request.body(full("\0\0\0\0\0")).unwrap();
+    let response = client.send_request(request).await.unwrap();
+    response.headers().get("grpc-status").cloned()
+}
+
+#[tokio::test]
+async fn grpc_calls_that_are_marked_are_tried_again_when_unavailable() {
+    let h2c = "[replica]\nprotocol = \"h2c\"\n";
+    for (status, fields, marked, toml, tries) in [
+        ("14", &[][..], true, "", 2),
+        ("14", &[], false, "", 1),
+        ("14", &[], false, "[retries]\nmethods = \"all\"", 2),
+        ("14", &[], true, "[retries]\non = \"reset\"", 1),
+        ("13", &[], true, "", 1),
+        ("14", &[("grpc-retry-pushback-ms", "10")], true, "", 2),
+        ("14", &[("grpc-retry-pushback-ms", "-1")], true, "", 1),
+    ] {
+        let (one, one_calls) = grpc(status, fields).await;
+        let (two, two_calls) = grpc(status, fields).await;
+        let proxy = Proxy::start(&[one, two], &format!("{h2c}{toml}"));
+        assert_eq!(call(&proxy, marked).await.unwrap(), status);
+        let calls = one_calls.load(Ordering::SeqCst) + two_calls.load(Ordering::SeqCst);
+        assert_eq!(calls, tries, "{status} {fields:?} marked: {marked}, {toml}");
+    }
+}
+
+#[tokio::test]
+async fn http2_replicas_get_bodies_and_trailers_again() {
+    let bad = replicas::http2(async |request: Request<hyper::body::Incoming>| {
+        let _ = request.into_body().collect().await;
+        let mut response = Response::new(empty());
+        *response.status_mut() = http::StatusCode::BAD_GATEWAY;
+        response
+    })
+    .await;
+    let well = replicas::http2(async |request: Request<hyper::body::Incoming>| {
+        let body = request.into_body().collect().await.unwrap();
+        let sum = body.trailers().unwrap()["sum"].clone();
+        let mut response = Response::new(full(body.to_bytes()));
+        response.headers_mut().insert("sum", sum);
+        response
+    })
+    .await;
+    let proxy = Proxy::start(&[bad, well], "[replica]\nprotocol = \"h2c\"");
+    for _ in 0..2 {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("sum", HeaderValue::from_static("7"));
+        let frames = [
+            Ok(Frame::data("hello".into())),
+            Ok(Frame::trailers(trailers)),
+        ];
+        let body = http_body_util::StreamBody::new(futures_util::stream::iter(frames));
+        let request = Request::put("http://x/").body(body.boxed_unsync()).unwrap();
+        let mut client = clients::http2(proxy.address).await;
+        let response = client.send_request(request).await.unwrap();
+        assert_eq!(response.headers()["sum"], "7");
+        assert_eq!(
+            response.into_body().collect().await.unwrap().to_bytes(),
+            "hello"
+        );
+    }
+    assert!(proxy.sum("/requests/retries").await > 0);
+}
+
+#[tokio::test]
+async fn connections_of_refused_answers_are_used_again() {
+    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
+    let proxy = Proxy::start(&[bad.address, well.address], "");
+    let found = statuses(&proxy, "GET / HTTP/1.1\r\n", 20).await;
+    assert_eq!(found, [200; 20]);
+    proxy.settled().await;
+    assert!(
+        bad.connections() <= 2,
+        "{} for 10 answers",
+        bad.connections()
+    );
+}
