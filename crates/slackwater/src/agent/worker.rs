@@ -3,10 +3,11 @@
 
 use super::door::Door;
 use super::presence::Presence;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
+    Rules,
 };
 use slackwater_tower::server::Load;
 use std::io;
@@ -68,6 +69,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let intake = Intake {
         clients,
         handler: door,
+        rules: Rules::new(&ForwardedSettings::of_agent(), &config.limits),
         connections: parts.connections,
         phase: parts.phase,
         drain: timeouts.drain,

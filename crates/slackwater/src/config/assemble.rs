@@ -2,6 +2,7 @@
 
 use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
+use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::routes::read_routes;
@@ -25,6 +26,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let reader_ref = &mut reader;
     let listeners = read_listeners(reader_ref);
     let workers = read_workers(reader_ref);
+    let forwarded = ForwardedSettings::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
@@ -49,6 +51,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         services,
         routes,
         dns,
+        forwarded,
         timeouts,
         limits,
         admin: AdminSettings {

@@ -10,8 +10,10 @@ mod assemble;
 mod discovery;
 mod fleet;
 mod fleet_file;
+mod forwarded;
 mod listeners;
 mod model;
+mod network;
 mod overrides;
 mod policies;
 mod probe;
@@ -27,6 +29,7 @@ mod tests;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
+pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,

@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::discovery::DiscoverySettings;
+use super::forwarded::ForwardedSettings;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
@@ -29,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) routes: Vec<RouteConfig>,
     /// Whom services ask whose fleet is in the DNS.
     pub(crate) dns: DnsServers,
+    /// Whose word on a request's origin is believed, and what is said of it.
+    pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.

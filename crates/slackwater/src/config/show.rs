@@ -45,6 +45,7 @@ impl Config {
             writeln!(to, "service = {service}\n")?;
         }
         write_dns(to, &self.dns)?;
+        self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)
     }

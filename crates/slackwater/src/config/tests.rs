@@ -258,6 +258,7 @@ fn what_is_shown_is_what_is_in_force() {
         assert_eq!(first.dns, second.dns);
         assert_eq!(first.timeouts, second.timeouts);
         assert_eq!(first.limits, second.limits);
+        assert_eq!(first.forwarded, second.forwarded);
         assert_eq!(first.admin, second.admin);
         assert_eq!(first.services.len(), second.services.len());
         for (first, second) in first.services.iter().zip(&second.services) {

@@ -8,9 +8,9 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, DiscoverySettings, Limits, ListenerConfig, ProbeSettings,
-    ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods,
-    RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    AdminSettings, Config, DiscoverySettings, ForwardedSettings, Limits, ListenerConfig,
+    ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
+    RetryMethods, RetrySettings, RouteConfig, ServiceConfig, Timeouts,
 };
 use crate::discovery::DnsServers;
 use crate::fault::Fault;
@@ -177,6 +177,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             service: 0,
         }],
         dns: DnsServers::default(),
+        forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),
         admin: AdminSettings {

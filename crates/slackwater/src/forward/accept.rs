@@ -3,7 +3,8 @@
 //! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
 //! the drain is over, and cuts off the rest.
 
-use super::client::{Clients, Entrance, Handler, Phase};
+use super::client::{Clients, Handler, Phase};
+use super::origin::{Origin, Rules};
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
@@ -27,6 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Intake<H> {
     pub(crate) clients: Rc<Clients>,
     pub(crate) handler: Rc<H>,
+    /// What holds for all of them.
+    pub(crate) rules: Rc<Rules>,
     /// As many as there may be connections at once, over all workers; the others wait to be accepted.
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) phase: watch::Receiver<Phase>,
@@ -104,15 +107,10 @@ impl<H: Handler> Intake<H> {
         local: &Authority,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let local = local.clone();
+        let origin = Origin::new(&self.rules, peer, local.clone(), listener);
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            let entrance = Entrance {
-                peer,
-                local,
-                listener,
-            };
-            clients.carry(stream, entrance, handler).await;
+            clients.carry(stream, origin, handler).await;
         });
     }
 

@@ -89,7 +89,12 @@ pub(super) fn unmark<B>(response: &mut Response<B>) {
 
 /// The answer to a request that is not forwarded at all.
 pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
-    text(refusal.status, "refused", refusal.reason)
+    let kind = if refusal.status.is_success() {
+        "max_forwards"
+    } else {
+        "refused"
+    };
+    text(refusal.status, kind, refusal.reason)
 }
 
 /// An answer of our own: a line of text, and its kind in one word.

@@ -6,17 +6,15 @@
 use super::LocalExecutor;
 use super::body::{RequestBody, ResponseBody, Watch};
 use super::deadline::Deadlines;
-use super::hygiene::Origin;
+use super::origin::Origin;
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use core::cell::Cell;
 use core::convert::Infallible;
-use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
-use http::uri::Authority;
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -74,15 +72,6 @@ impl ClientSettings {
             head_fields_max: limits.head_fields_max,
         }
     }
-}
-
-/// Where a client's connection came in.
-#[derive(Clone, Debug)]
-pub(crate) struct Entrance {
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: Authority,
-    /// As [`Origin::listener`].
-    pub(crate) listener: usize,
 }
 
 /// Where a worker is in its life.
@@ -176,32 +165,22 @@ impl Clients {
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
         stream: TcpStream,
-        entrance: Entrance,
+        origin: Origin,
         handler: Rc<H>,
     ) {
-        let Entrance {
-            peer,
-            local,
-            listener,
-        } = entrance;
-        let Ok(client) = HeaderValue::from_str(&peer.ip().to_canonical().to_string()) else {
-            return;
-        };
         let session = Rc::new(Session::new(self));
         let Some(Ok(http2)) = session.carry_start(&stream).await else {
             return;
         };
-        let origin = Rc::new(Origin {
-            client,
-            local,
-            listener,
-        });
+        let origin = Rc::new(origin);
         let answer = |request: Request<Incoming>| {
             let busy = Busy::new(&session);
             let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
             let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
+            let unanswered = session.resets.begin();
             async move {
                 let mut response = handler.handle(request, &origin).await;
+                unanswered.answered();
                 response.body_mut().busy = Some(busy);
                 Ok::<_, Infallible>(response)
             }

@@ -1,21 +1,21 @@
 //! What a proxy must do to the heads that pass through it.
 //!
 //! Towards the replica: fields that concern one connection only are taken out (`Connection` and all that it names,
-//! `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), `X-Forwarded-For` gains the client's address, and the
-//! target is put where the replica's protocol wants it. Requests that two parsers could read in two ways are refused.
-//! Towards the client: the same fields are taken out. hyper frames both messages anew, so no body length is passed on
-//! unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
+//! `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), where the request comes from is told anew (`forwarded`),
+//! and the target is put where the replica's protocol wants it (`target`). Requests that two parsers could read in two ways
+//! are refused. Towards the client: the same fields are taken out. Both messages are framed anew, so no body length is
+//! passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
-use super::via;
+use super::origin::Origin;
+use super::{forwarded, max_forwards, target, via};
 use crate::config::ReplicaProtocol;
-use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use core::net::IpAddr;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
@@ -27,37 +27,26 @@ pub(crate) struct Refusal {
     pub(crate) reason: &'static str,
 }
 
-const fn bad_request(reason: &'static str) -> Refusal {
+pub(super) const fn bad_request(reason: &'static str) -> Refusal {
     Refusal {
         status: StatusCode::BAD_REQUEST,
         reason,
     }
 }
 
-const fn not_implemented(reason: &'static str) -> Refusal {
+pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
     Refusal {
         status: StatusCode::NOT_IMPLEMENTED,
         reason,
     }
 }
 
-/// Whom a request came from, and where to.
-#[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    /// The client's address, as `X-Forwarded-For` has it.
-    pub(crate) client: HeaderValue,
-    /// Stands in for the host that an HTTP/1.0 client may leave out.
-    pub(crate) local: Authority,
-    /// Which listener it came in by, in the order of the configuration.
-    pub(crate) listener: usize,
-}
-
-/// Makes a client's request fit for a replica.
+/// Makes a client's request fit for a replica, and says who the client is, as far as trusted proxies vouch for it.
 pub(crate) fn prepare_request<B: Body>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
     origin: &Origin,
-) -> Result<(), Refusal> {
+) -> Result<IpAddr, Refusal> {
     if *request.method() == Method::CONNECT {
         return Err(not_implemented("tunnels (CONNECT) are not offered here"));
     }
@@ -86,6 +75,20 @@ pub(crate) fn prepare_request<B: Body>(
     if version == Version::HTTP_11 && seen.hosts == 0 {
         return Err(bad_request("the host field is missing"));
     }
+    if version == Version::HTTP_2 {
+        // Over HTTP/1.1 the parser counts.
+        if request.headers().len() > origin.rules.head_fields_max {
+            return Err(Refusal {
+                status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                reason: "the request has too many fields",
+            });
+        }
+        target::check_http2(request.uri(), request.headers())?;
+    }
+    if seen.max_forwards {
+        max_forwards::count_down(request)?;
+    }
+    let client = forwarded::client(request.headers(), origin);
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
     if seen.expect {
@@ -100,23 +103,23 @@ pub(crate) fn prepare_request<B: Body>(
     if request.uri().path() == "*" && *request.method() != Method::OPTIONS {
         return Err(bad_request("only OPTIONS can have * as its target"));
     }
-    append_client(request.headers_mut(), &origin.client);
-    via::note(request.headers_mut());
+    via::note(request.headers_mut(), version);
     match protocol {
         ReplicaProtocol::Http1 => {
             if seen.cookies > 1 {
                 join_cookies(request.headers_mut());
             }
-            target_http1(request, origin)?;
+            target::target_http1(request, origin)?;
             frame_http1(request);
             *request.version_mut() = Version::HTTP_11;
         }
         ReplicaProtocol::H2c => {
-            target_http2(request, origin)?;
+            target::target_http2(request, origin)?;
             *request.version_mut() = Version::HTTP_2;
         }
     }
-    Ok(())
+    forwarded::rewrite(request, origin, seen.origin);
+    Ok(client)
 }
 
 /// Says that a body of unknown length follows. hyper says it by itself, except for the methods that seldom have a body
@@ -152,6 +155,9 @@ struct Seen {
     cookies: u32,
     connection: bool,
     expect: bool,
+    max_forwards: bool,
+    /// Any field that tells where the request comes from.
+    origin: bool,
     te: bool,
     transfer_encoding: bool,
     via: bool,
@@ -171,10 +177,11 @@ impl Seen {
                 header::EXPECT => seen.expect = true,
                 header::TE => seen.te = true,
                 header::VIA => seen.via = true,
+                header::MAX_FORWARDS => seen.max_forwards = true,
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
                     "keep-alive" | "proxy-connection" => seen.others = true,
-                    _ => (),
+                    _ => seen.origin |= forwarded::tells_origin(name),
                 },
             }
         }
@@ -250,22 +257,6 @@ fn keep_trailers(headers: &mut HeaderMap, protocol: ReplicaProtocol) {
     }
 }
 
-fn append_client(headers: &mut HeaderMap, client: &HeaderValue) {
-    match headers.entry(X_FORWARDED_FOR) {
-        Entry::Vacant(entry) => {
-            entry.insert(client.clone());
-        }
-        Entry::Occupied(mut entry) => {
-            let mut chain: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
-            chain.push(client.as_bytes());
-            // Joined from valid values by valid bytes, so it is one.
-            if let Ok(chain) = HeaderValue::from_bytes(&chain.join(&b", "[..])) {
-                entry.insert(chain);
-            }
-        }
-    }
-}
-
 /// HTTP/2 may split cookies over several fields; HTTP/1.1 may not. RFC 9113 §8.2.3.
 fn join_cookies(headers: &mut HeaderMap) {
     let crumbs: Vec<&[u8]> = headers
@@ -276,98 +267,6 @@ fn join_cookies(headers: &mut HeaderMap) {
     if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
         headers.insert(header::COOKIE, cookie);
     }
-}
-
-/// HTTP/1.1: the host in its field, the path in the request line. A target that names its host overrides the field.
-fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
-    if let Some(authority) = request.uri().authority() {
-        let host = without_user_info(authority);
-        if !is_host(host.as_bytes()) {
-            return Err(bad_request("the target's host is not one"));
-        }
-        let host =
-            HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
-        let path = request.uri().path_and_query().cloned();
-        request.headers_mut().insert(header::HOST, host);
-        *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
-    } else if let Some(host) = request.headers().get(header::HOST) {
-        if !is_host(host.as_bytes()) {
-            return Err(bad_request("the host field is not a host"));
-        }
-    } else {
-        let host = HeaderValue::from_str(origin.local.as_str())
-            .map_err(|_| bad_request("the host field is missing"))?;
-        request.headers_mut().insert(header::HOST, host);
-    }
-    Ok(())
-}
-
-/// HTTP/2: host and path both in the target.
-fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
-    let host = request.headers_mut().remove(header::HOST);
-    let authority = match (request.uri().authority(), host) {
-        (Some(authority), _) => {
-            let host = without_user_info(authority);
-            if !is_host(host.as_bytes()) {
-                return Err(bad_request("the target's host is not one"));
-            }
-            if host.len() == authority.as_str().len()
-                && request.uri().scheme() == Some(&Scheme::HTTP)
-            {
-                return Ok(());
-            }
-            Authority::try_from(host).map_err(|_| bad_request("the target's host is not one"))?
-        }
-        (None, Some(host)) if !host.is_empty() => {
-            if !is_host(host.as_bytes()) {
-                return Err(bad_request("the host field is not a host"));
-            }
-            Authority::try_from(host.as_bytes())
-                .map_err(|_| bad_request("the host field is not a host"))?
-        }
-        (None, _) => origin.local.clone(),
-    };
-    let mut parts = core::mem::take(request.uri_mut()).into_parts();
-    parts.scheme = Some(Scheme::HTTP);
-    parts.authority = Some(authority);
-    if parts.path_and_query.is_none() {
-        parts.path_and_query = Some(PathAndQuery::from_static("/"));
-    }
-    *request.uri_mut() =
-        Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
-    Ok(())
-}
-
-fn without_user_info(authority: &Authority) -> &str {
-    let text = authority.as_str();
-    text.rsplit_once('@').map_or(text, |(_, host)| host)
-}
-
-/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2
-fn is_host(host: &[u8]) -> bool {
-    host.iter().all(|byte| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'.'
-                    | b'_'
-                    | b'~'
-                    | b':'
-                    | b'['
-                    | b']'
-                    | b'%'
-                    | b'!'
-                    | b'$'
-                    | b'&'
-                    | b'\''
-                    | b'('
-                    | b')'
-                    | b'*'
-                    | b'+'
-                    | b';'
-                    | b'='
-            )
-    })
 }
 
 #[cfg(test)]

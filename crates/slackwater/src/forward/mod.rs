@@ -7,7 +7,9 @@
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
-//! | what may pass from head to head | `hygiene`, `via` |
+//! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
+//! | where a connection comes from | `origin` |
+//! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
@@ -25,15 +27,20 @@ mod counts;
 mod deadline;
 mod exchange;
 mod failure;
+mod forwarded;
 mod hygiene;
 mod listen;
+mod max_forwards;
 mod multiplex;
+mod origin;
 mod pool;
 mod repeat;
+mod resets;
 mod session;
 mod spare;
 mod stream;
 mod tape;
+mod target;
 mod via;
 
 pub(crate) use accept::Intake;
@@ -45,8 +52,9 @@ pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
-pub(crate) use hygiene::{Origin, Refusal, prepare_request};
+pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
+pub(crate) use origin::{Origin, Rules};
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,6 +6,7 @@
 
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
+use super::resets::Resets;
 use super::stream::Stream;
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -43,6 +44,8 @@ pub(super) struct Session {
     deadline: Deadline,
     requests: Cell<u32>,
     pub(super) http2: Cell<bool>,
+    /// Dropping a request's future is the client's doing; on HTTP/1.1 it happens once.
+    pub(super) resets: Rc<Resets>,
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
 }
@@ -63,6 +66,7 @@ impl Session {
             deadline,
             requests: Cell::new(0),
             http2: Cell::new(false),
+            resets: Rc::default(),
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
         }
@@ -100,6 +104,10 @@ impl Session {
                 }
                 if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                     return Poll::Ready(Some(ended));
+                }
+                if self.resets.is_flood() {
+                    tracing::debug!("a client takes its requests back, again and again");
+                    return Poll::Ready(None);
                 }
                 if self.deadline.poll_passed(cx).is_pending() {
                     return Poll::Pending;

@@ -8,7 +8,7 @@ use super::service::{Service, ServiceView, WorkerPlace};
 use crate::config::{Config, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase};
+use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -114,6 +114,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
+            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

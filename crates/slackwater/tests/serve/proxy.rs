@@ -152,8 +152,11 @@ impl Proxy {
 
     /// Memory that the process has in use.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        resident_bytes(self.process_id()).unwrap()
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
     }
 }
 
@@ -162,6 +165,13 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Memory that a process has in use; `None` once it has ended.
+pub(crate) fn resident_bytes(process: u32) -> Option<u64> {
+    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
 }
 
 fn address_in(line: &str) -> SocketAddr {

@@ -47,7 +47,8 @@ async fn the_replica_sees_the_request_of_the_client_and_who_it_was() {
     for line in [
         "host: shop.example",
         "x-own: a",
-        "x-forwarded-for: 192.0.2.1, 127.0.0.1",
+        "x-forwarded-for: 127.0.0.1",
+        "x-forwarded-proto: http",
     ] {
         assert!(seen.contains(&format!("{line}\r\n")), "{seen}");
     }

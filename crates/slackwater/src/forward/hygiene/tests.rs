@@ -1,15 +1,22 @@
 //! Heads as they come in and as they go out.
 
 use super::super::body::RequestBody;
+use super::super::origin::Rules;
 use super::*;
+use crate::config::{ForwardedSettings, Limits};
 use ReplicaProtocol::{H2c, Http1};
+use core::net::SocketAddr;
+use http::uri::Authority;
 
 fn origin() -> Origin {
-    Origin {
-        listener: 0,
-        client: HeaderValue::from_static("192.0.2.7"),
-        local: Authority::from_static("198.51.100.1:8080"),
-    }
+    let rules = Rules::new(&ForwardedSettings::default(), &Limits::default());
+    let client = SocketAddr::from(([192, 0, 2, 7], 50_000));
+    Origin::new(
+        &rules,
+        client,
+        Authority::from_static("198.51.100.1:8080"),
+        0,
+    )
 }
 
 fn request(
@@ -76,7 +83,16 @@ fn fields_of_one_connection_do_not_pass() {
     );
     let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["host", "via", "x-forwarded-for", "x-public"]);
+    assert_eq!(
+        names,
+        [
+            "host",
+            "via",
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-public"
+        ]
+    );
 }
 
 #[test]
@@ -108,26 +124,6 @@ fn trailers_stay_welcome() {
     let to_http1 = prepared(Http1, "/", Version::HTTP_11, &fields);
     assert_eq!(field(&to_http1, "te"), ["trailers"]);
     assert_eq!(field(&to_http1, "connection"), ["te"]);
-}
-
-#[test]
-fn the_client_joins_those_it_was_forwarded_for() {
-    let alone = prepared(Http1, "/", Version::HTTP_11, &[("host", "x")]);
-    assert_eq!(field(&alone, "x-forwarded-for"), ["192.0.2.7"]);
-    let chain = prepared(
-        Http1,
-        "/",
-        Version::HTTP_11,
-        &[
-            ("host", "x"),
-            ("x-forwarded-for", "203.0.113.1, 203.0.113.2"),
-            ("x-forwarded-for", "203.0.113.3"),
-        ],
-    );
-    assert_eq!(
-        field(&chain, "x-forwarded-for"),
-        ["203.0.113.1, 203.0.113.2, 203.0.113.3, 192.0.2.7"]
-    );
 }
 
 #[test]
@@ -250,13 +246,42 @@ fn expectations_are_met_here_or_refused() {
 #[test]
 fn a_host_is_a_host_for_http2_replicas_too() {
     let target = "http://me@a.example:81/p";
-    for version in [Version::HTTP_11, Version::HTTP_2] {
-        let request = prepared(H2c, target, version, &[("host", "x")]);
-        assert_eq!(request.uri(), "http://a.example:81/p");
-    }
+    let forwarded = prepared(H2c, target, Version::HTTP_11, &[("host", "x")]);
+    assert_eq!(forwarded.uri(), "http://a.example:81/p");
     let mut with_user = request("/", Version::HTTP_11, &[("host", "u@x")]);
     let refusal = prepare_request(&mut with_user, H2c, &origin()).expect_err("not a host");
     assert_eq!(refusal.status.as_u16(), 400);
+}
+
+#[test]
+fn http2_names_one_host_and_no_user() {
+    let status = |target, host: Option<&'static str>| {
+        let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
+        let mut request = request(target, Version::HTTP_2, &fields);
+        let prepared = prepare_request(&mut request, Http1, &origin());
+        prepared.map_or_else(|refusal| refusal.status.as_u16(), |_| 200)
+    };
+    assert_eq!(status("http://a.example/", None), 200);
+    assert_eq!(status("http://a.example/", Some("A.example")), 200);
+    assert_eq!(status("/", Some("a.example")), 200);
+    assert_eq!(status("http://a.example/", Some("b.example")), 400);
+    assert_eq!(status("http://a.example/", Some("a.example:80")), 400);
+    assert_eq!(status("http://u@a.example/", None), 400);
+    assert_eq!(status("/", None), 400);
+}
+
+#[test]
+fn http2_heads_have_as_many_fields_as_http1_ones() {
+    for (fields, is_fit) in [(100, true), (101, false)] {
+        let many = vec![("a", "b"); fields];
+        let mut crowded = request("http://x/", Version::HTTP_2, &many);
+        let prepared = prepare_request(&mut crowded, Http1, &origin());
+        let expected = Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        let status = prepared.map(|client| client.to_string());
+        let status = status.map_err(|refusal| refusal.status);
+        let fit = Ok("192.0.2.7".to_owned());
+        assert_eq!(status, if is_fit { fit } else { expected }, "{fields}");
+    }
 }
 
 #[test]
@@ -280,6 +305,12 @@ fn a_request_that_comes_back_is_in_a_loop() {
     let mut passed = prepared(Http1, "/", Version::HTTP_11, &fields);
     assert_eq!(field(&passed, "via").len(), 2);
     assert!(field(&passed, "via")[1].starts_with("1.1 slackwater-"));
+    for (version, protocol) in [(Version::HTTP_10, "1.0"), (Version::HTTP_2, "2.0")] {
+        let mut other = prepared(Http1, "http://x/", version, &[]);
+        let via = field(&other, "via")[0];
+        assert!(via.starts_with(&format!("{protocol} slackwater-")), "{via}");
+        assert!(prepare_request(&mut other, Http1, &origin()).is_err());
+    }
     let refusal = prepare_request(&mut passed, Http1, &origin()).expect_err("a loop");
     assert_eq!(refusal.status.as_u16(), 508);
 }

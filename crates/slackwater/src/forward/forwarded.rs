@@ -1,0 +1,197 @@
+//! Who a request comes from: `Forwarded` (RFC 7239) and `X-Forwarded-*`, read, taken out, and written.
+//!
+//! Anybody can write these fields, so they count only from proxies that the operator trusts, and from those only the ones
+//! that they are known to write. Of the addresses that such a proxy hands on, the client is the last one that is not
+//! itself a trusted proxy: what stands before it is that client's own word.
+
+use super::origin::{Origin, Rules};
+use core::net::{IpAddr, SocketAddr};
+use http::header::{self, Entry, HeaderName, HeaderValue};
+use http::uri::Authority;
+use http::{HeaderMap, Request};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_REAL_IP: &str = "x-real-ip";
+const X_FORWARDED_PREFIX: &str = "x-forwarded-";
+
+const HTTP: HeaderValue = HeaderValue::from_static("http");
+const HTTPS: HeaderValue = HeaderValue::from_static("https");
+
+/// Whether a field tells where a request comes from, whoever wrote it.
+pub(super) fn tells_origin(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    *name == header::FORWARDED || text.starts_with(X_FORWARDED_PREFIX) || text == X_REAL_IP
+}
+
+/// The client behind a request, as far as trusted proxies vouch for it; to be asked before [`rewrite`].
+pub(super) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
+    if !origin.is_trusted {
+        return origin.peer;
+    }
+    let rules = &origin.rules;
+    if rules.forwarded.read.x_forwarded && headers.contains_key(&X_FORWARDED_FOR) {
+        return last_untrusted(x_forwarded_for(headers), origin.peer, rules);
+    }
+    if rules.forwarded.read.forwarded {
+        return last_untrusted(forwarded_for(headers), origin.peer, rules);
+    }
+    origin.peer
+}
+
+/// Walks from the nearest hop outwards. A hop that gives no address ends it: nobody vouches for what is behind.
+fn last_untrusted(
+    hops: impl DoubleEndedIterator<Item = Option<IpAddr>>,
+    peer: IpAddr,
+    rules: &Rules,
+) -> IpAddr {
+    let mut client = peer;
+    for hop in hops.rev() {
+        let Some(address) = hop else {
+            return client;
+        };
+        client = address;
+        if !rules.trusts(address) {
+            return client;
+        }
+    }
+    client
+}
+
+/// The hops in `X-Forwarded-For`, the client's first; `None` for one that is no address.
+fn x_forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(&X_FORWARDED_FOR).iter();
+    values
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(|hop| address(core::str::from_utf8(hop).ok()?.trim()))
+}
+
+/// The hops in `Forwarded`. RFC 7239 §4
+fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(header::FORWARDED).iter();
+    let elements: Vec<_> = values
+        .flat_map(|value| split_unquoted(value.as_bytes(), b','))
+        .collect();
+    elements.into_iter().map(|element| {
+        let mut pairs = split_unquoted(element, b';').into_iter();
+        let value = pairs.find_map(|pair| {
+            let (name, value) = core::str::from_utf8(pair).ok()?.trim().split_once('=')?;
+            name.eq_ignore_ascii_case("for").then_some(value)
+        })?;
+        let quoted = value
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        address(quoted.unwrap_or(value))
+    })
+}
+
+/// Splits at a separator that does not stand in quotes. What is quoted may have an escaped quote in it.
+fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(|byte| {
+        let was_escaped = core::mem::replace(&mut is_escaped, false);
+        match byte {
+            b'\\' if is_quoted && !was_escaped => is_escaped = true,
+            b'"' if !was_escaped => is_quoted = !is_quoted,
+            _ => (),
+        }
+        *byte == separator && !is_quoted
+    })
+    .collect()
+}
+
+/// An address, perhaps with a port, as either field may have it.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let address = (bare.unwrap_or(text).parse().ok())
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))?;
+    Some(address.to_canonical())
+}
+
+/// Takes out what nobody vouches for, and adds what is to be told. `has_any` says whether any such field is there at all.
+pub(super) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: bool) {
+    let settings = &origin.rules.forwarded;
+    let element = (settings.send.forwarded).then(|| element(origin, host(request)));
+    let headers = request.headers_mut();
+    if has_any {
+        let keeps = |name: &HeaderName| {
+            origin.is_trusted
+                && if *name == header::FORWARDED {
+                    settings.read.forwarded
+                } else {
+                    settings.read.x_forwarded
+                }
+        };
+        remove(headers, |name| tells_origin(name) && !keeps(name));
+    }
+    if settings.send.x_forwarded {
+        append(headers, X_FORWARDED_FOR, &origin.peer_field);
+        if let Entry::Vacant(entry) = headers.entry(X_FORWARDED_PROTO) {
+            entry.insert(if origin.is_tls { HTTPS } else { HTTP });
+        }
+    }
+    if let Some(Some(element)) = element {
+        append(headers, header::FORWARDED, &element);
+    }
+}
+
+fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
+        .cloned()
+        .collect();
+    for name in unwanted {
+        headers.remove(name);
+    }
+}
+
+/// Adds to the end of a list, as one field.
+fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
+    match headers.entry(name) {
+        Entry::Vacant(entry) => {
+            entry.insert(ours.clone());
+        }
+        Entry::Occupied(mut entry) => {
+            let mut list: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
+            list.push(ours.as_bytes());
+            // Joined from valid values by valid bytes, so it is one.
+            if let Ok(list) = HeaderValue::from_bytes(&list.join(&b", "[..])) {
+                entry.insert(list);
+            }
+        }
+    }
+}
+
+/// The host that a request is for, once its target is in its place.
+fn host<B>(request: &Request<B>) -> &str {
+    let field = || request.headers().get(header::HOST)?.to_str().ok();
+    let authority = request.uri().authority().map(Authority::as_str);
+    authority.or_else(field).unwrap_or_default()
+}
+
+/// An address as `X-Forwarded-For` has it.
+pub(super) fn address_field(address: IpAddr) -> HeaderValue {
+    // Digits, dots and colons are always a value.
+    HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// What this proxy has to say in `Forwarded`.
+fn element(origin: &Origin, host: &str) -> Option<HeaderValue> {
+    let client = match origin.peer {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("\"[{address}]\""),
+    };
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'*+%".contains(&byte);
+    let host = if !host.is_empty() && host.bytes().all(is_token) {
+        host.to_owned()
+    } else {
+        // A host has neither quotes nor backslashes.
+        format!("\"{host}\"")
+    };
+    let scheme = origin.scheme();
+    HeaderValue::try_from(format!("for={client};host={host};proto={scheme}")).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! `docs/hostile-requests.md`, made from the table.
+
+use crate::rows::{Group, Row, groups, leniency};
+use core::fmt::Write;
+use std::path::Path;
+
+const INTRODUCTION: &str = "\
+# Hostile and malformed requests
+
+What `slackwater serve` answers to input that is broken, or meant to break something. This page is made from the table that
+the tests run against the real process (`cargo test -p slackwater --test hostile`; `BLESS=1` rewrites the page). After
+each row the tests also check that
+
+- a client that was connected before, and one that comes afterwards, get their own answers, over the connections to the
+  replica that the row may have used;
+- the replica saw what the last column says and nothing else: of a refused request nothing, and never two requests for one;
+- no request counts as in flight any more;
+- the process's memory grew by no more than 24 MiB at its worst moment.
+
+`closed` is the end of the connection. Over HTTP/2 a good request follows on the same connection, and is answered with 200
+unless the connection was closed; where a GOAWAY is told, its frame may be lost with the connection (RFC 9113 §5.4.1).
+`limits.head_bytes_max` is 64 KiB and `limits.head_fields_max` 100, the defaults.
+";
+
+fn page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for Group { title, about, rows } in groups() {
+        let _ = write!(page, "\n## {title}\n\n");
+        if !about.is_empty() {
+            let _ = write!(page, "{about}\n\n");
+        }
+        page += "| what comes | what is answered | what the replica sees |\n|---|---|---|\n";
+        for row in rows {
+            let Row {
+                name, answer, seen, ..
+            } = row;
+            let (answer, seen) = leniency::of(name).unwrap_or((answer, seen));
+            let _ = writeln!(page, "| {name} | {answer} | {} |", told(seen));
+        }
+    }
+    page
+}
+
+fn told(seen: &[&str]) -> String {
+    let Some(first) = seen.first() else {
+        return "nothing".to_owned();
+    };
+    if seen.len() > 2 && seen.iter().all(|request| request == first) {
+        return format!("`{first}`, {} times", seen.len());
+    }
+    let seen: Vec<_> = seen.iter().map(|request| format!("`{request}`")).collect();
+    seen.join(", ")
+}
+
+#[test]
+fn the_page_is_the_table() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hostile-requests.md");
+    let page = page();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(written == page, "BLESS=1 rewrites docs/hostile-requests.md");
+}
+
+#[test]
+fn rows_that_are_said_to_be_lenient_exist() {
+    let groups = groups();
+    for name in leniency::names() {
+        let there = groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .any(|row| row.name == name);
+        assert!(there, "{name}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Request lines, and hosts that two readers could take for different ones. RFC 9112 §3
+
+use super::{Group, Row, passed, refused};
+
+fn line(line: &str) -> String {
+    format!("{line}\r\nhost: x\r\nconnection: close\r\n\r\n")
+}
+
+fn host(fields: &str) -> String {
+    format!("GET /a HTTP/1.1\r\n{fields}connection: close\r\n\r\n")
+}
+
+pub(super) fn group() -> Group {
+    Group {
+        title: "Request lines, targets and hosts",
+        about: "",
+        rows: rows(),
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let bad = |name, bytes: String| refused(name, "400, closed", bytes);
+    vec![
+        bad("two spaces before the target", line("GET  /a HTTP/1.1")),
+        bad("two spaces before the version", line("GET /a  HTTP/1.1")),
+        bad("a space in the target", line("GET /a b HTTP/1.1")),
+        bad("a tab for a space", line("GET\t/a\tHTTP/1.1")),
+        bad("a space before the method", line(" GET /a HTTP/1.1")),
+        bad("a space after the version", line("GET /a HTTP/1.1 ")),
+        bad("a bare CR in the request line", line("GET /a\r HTTP/1.1")),
+        bad("no version (HTTP/0.9)", line("GET /a")),
+        bad("a version in lower case", line("GET /a http/1.1")),
+        bad("a version with two digits", line("GET /a HTTP/1.10")),
+        bad("a method that is no token", line("GE(T /a HTTP/1.1")),
+        bad("no method", line(" /a HTTP/1.1")),
+        bad("a fragment in the target", line("GET /a#b HTTP/1.1")),
+        bad("NUL in the target", line("GET /a\0 HTTP/1.1")),
+        bad("a target without a slash", line("GET a HTTP/1.1")),
+        bad(
+            "a target that is a host and a port",
+            line("GET x:80 HTTP/1.1"),
+        ),
+        bad("`*` as the target of GET", line("GET * HTTP/1.1")),
+        refused(
+            "HTTP/2.0 in a request line",
+            "505, closed",
+            line("GET /a HTTP/2.0"),
+        ),
+        refused(
+            "HTTP/3.7 in a request line",
+            "505, closed",
+            line("GET /a HTTP/3.7"),
+        ),
+        refused("CONNECT", "501, closed", line("CONNECT x:443 HTTP/1.1")),
+        refused(
+            "the first bytes of TLS where there is none",
+            "400, closed",
+            *b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on",
+        ),
+        bad("no `Host`", host("")),
+        bad("two `Host` fields", host("host: x\r\nhost: y\r\n")),
+        bad("the same `Host` twice", host("host: x\r\nhost: x\r\n")),
+        bad("a list in `Host`", host("host: x, y\r\n")),
+        bad("a path in `Host`", host("host: x/../y\r\n")),
+        bad("a user in `Host`", host("host: x@y\r\n")),
+        bad("a space in `Host`", host("host: x y\r\n")),
+        bad("a query in `Host`", host("host: x?y\r\n")),
+        bad("a backslash in `Host`", host("host: x\\y\r\n")),
+        passed(
+            "a target that names a host beside `Host`: the target counts, for everybody",
+            "200, closed",
+            &["GET y/a"],
+            line("GET http://y/a HTTP/1.1"),
+        ),
+        passed(
+            "a target that names a user: the user is left out",
+            "200, closed",
+            &["GET y/a"],
+            line("GET http://u:p@y/a HTTP/1.1"),
+        ),
+        passed(
+            "`Connection: host` does not take the host away",
+            "200, closed",
+            &["GET x/a"],
+            host("host: x\r\nconnection: host\r\n"),
+        ),
+        passed(
+            "line ends encoded in a target stay encoded",
+            "200, closed",
+            &["GET x/a%0d%0ahost:%20y"],
+            line("GET /a%0d%0ahost:%20y HTTP/1.1"),
+        ),
+    ]
+}

@@ -1,0 +1,199 @@
+//! Runs a group of rows against one process, and looks at everybody else after each.
+
+use crate::proxy::{Proxy, resident_bytes};
+use crate::recorder::Recorder;
+use crate::rows::{Does, Group, Row, leniency};
+use crate::talk;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// What one row may add to the process's memory, at its worst moment: far below what each flood sends or asks for.
+pub(crate) const GROWTH_BYTES_MAX: u64 = 24 << 20;
+
+/// Between two requests of another client.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Short, so that what is too slow is found to be so soon.
+const SETTINGS: &str = "\
+    [timeouts]\n\
+    head = \"1s\"\n\
+    idle = \"2s\"\n\
+    first_byte = \"1s\"\n\
+    [limits]\n\
+    streams_max = 100\n";
+
+pub(crate) async fn run(group: &Group) {
+    let replica = Recorder::start().await;
+    let proxy = Proxy::start(&[replica.address], SETTINGS);
+    // What everything needs once, such as buffers and tables, is there before anything is measured.
+    let mut other = Other::connect(proxy.address).await;
+    other.ask(0).await.unwrap();
+    let mut failed = Vec::new();
+    for (index, row) in group.rows.iter().enumerate() {
+        if let Err(why) = run_row(row, index, &proxy, &replica).await {
+            failed.push(format!("{}\n{why}", row.name));
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} rows\n\n{}\n",
+        failed.len(),
+        group.rows.len(),
+        failed.join("\n\n")
+    );
+}
+
+async fn run_row(row: &Row, index: usize, proxy: &Proxy, replica: &Recorder) -> Result<(), String> {
+    let others = Others::start(proxy.address).await;
+    replica.take();
+    let memory = Memory::watch(proxy);
+    let heard = match &row.does {
+        Does::Http1(bytes) => talk::http1(proxy.address, bytes.clone()).await,
+        Does::Slowly(start, rest) => talk::http1_slowly(proxy.address, start, rest.clone()).await,
+        Does::Http2(frames) => talk::http2(proxy.address, frames.clone()).await,
+        Does::Bytes(bytes) => talk::raw_http2(proxy.address, bytes.clone()).await,
+        Does::Act(act) => act(proxy.address, replica.address).await,
+    };
+    others.end().await?;
+    // One that comes only now, over connections that the row may have used.
+    Other::connect(proxy.address).await.ask(index).await?;
+    proxy.settled().await;
+    let grown = memory.grown();
+    let seen = replica.take();
+
+    let mut wrong = Vec::new();
+    let today = leniency::of(row.name);
+    let (answer, expected) = today.unwrap_or((row.answer, row.seen));
+    if today.is_some() && is_met(row.answer, &heard) && was_seen(row.seen, &seen) {
+        wrong.push("is refused as it should be: take it out of leniency.rs".to_owned());
+    }
+    if !is_met(answer, &heard) {
+        wrong.push(format!("  answer:   {heard}\n  expected: {answer}"));
+    }
+    if !was_seen(expected, &seen) {
+        wrong.push(format!(
+            "  replica saw: {seen:?}\n  expected:    {expected:?}"
+        ));
+    }
+    if grown > GROWTH_BYTES_MAX {
+        wrong.push(format!("  memory grew by {} KiB", grown >> 10));
+    }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
+}
+
+/// A connection that is closed may lose what was said last on it (RFC 9113 §5.4.1), so "closed" is met by both.
+fn is_met(expected: &str, heard: &str) -> bool {
+    heard == expected || (expected.contains("GOAWAY") && heard.ends_with("closed"))
+}
+
+/// What is bad may come with the head, and then it depends on chance whether that is on its way already.
+fn was_seen(expected: &[&str], seen: &[String]) -> bool {
+    seen == expected || (seen.is_empty() && matches!(expected, [one] if one.ends_with("cut off")))
+}
+
+/// A client who asks all the time while a row is played.
+struct Others {
+    over: Arc<AtomicBool>,
+    asking: JoinHandle<Result<(), String>>,
+}
+
+impl Others {
+    async fn start(address: SocketAddr) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let mut other = Other::connect(address).await;
+        let ended = Arc::clone(&over);
+        let (first, asked) = tokio::sync::oneshot::channel();
+        let asking = tokio::spawn(async move {
+            other.ask(0).await?;
+            let _ = first.send(());
+            let mut number = 0;
+            while !ended.load(Relaxed) {
+                number += 1;
+                other.ask(number).await?;
+                tokio::time::sleep(PAUSE).await;
+            }
+            other.ask(number).await
+        });
+        let _ = asked.await;
+        Self { over, asking }
+    }
+
+    async fn end(self) -> Result<(), String> {
+        self.over.store(true, Relaxed);
+        self.asking.await.unwrap()
+    }
+}
+
+/// A client who wants nothing but its own answers.
+struct Other {
+    stream: TcpStream,
+}
+
+impl Other {
+    async fn connect(address: SocketAddr) -> Self {
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+        }
+    }
+
+    async fn ask(&mut self, number: usize) -> Result<(), String> {
+        let line = format!("GET /other/{number} HTTP/1.1\r\n");
+        let request = format!("{line}host: other\r\n\r\n");
+        let wrong = |what: &str| Err(format!("  another client: {what}"));
+        if self.stream.write_all(request.as_bytes()).await.is_err() {
+            return wrong("its connection is closed");
+        }
+        let mut heard = Vec::new();
+        while !String::from_utf8_lossy(&heard).ends_with(&line) {
+            let reading = self.stream.read_buf(&mut heard);
+            match tokio::time::timeout(crate::proxy::PATIENCE, reading).await {
+                Ok(Ok(1..)) => (),
+                _ => return wrong(&format!("heard only {:?}", String::from_utf8_lossy(&heard))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the process's memory all the time.
+struct Memory {
+    before: u64,
+    most: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+}
+
+impl Memory {
+    fn watch(proxy: &Proxy) -> Self {
+        let before = proxy.resident_bytes();
+        let (most, over) = (
+            Arc::new(AtomicU64::new(before)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (seen, ended) = (Arc::clone(&most), Arc::clone(&over));
+        let process = proxy.process_id();
+        std::thread::spawn(move || {
+            while !ended.load(Relaxed)
+                && let Some(resident) = resident_bytes(process)
+            {
+                seen.fetch_max(resident, Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        Self { before, most, over }
+    }
+
+    /// Since this was made, at most.
+    fn grown(self) -> u64 {
+        self.over.store(true, Relaxed);
+        self.most.load(Relaxed) - self.before
+    }
+}
