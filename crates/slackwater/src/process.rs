@@ -34,6 +34,25 @@ impl Signals {
     }
 }
 
+/// The signal that asks to read the configuration again, SIGHUP. Whoever does not catch it is ended by it.
+#[derive(Debug)]
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// Catches them from now on.
+    pub(crate) fn new() -> Result<Self, Fault> {
+        let caught = signal(SignalKind::hangup());
+        let caught =
+            caught.map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")));
+        caught.map(Self)
+    }
+
+    /// Waits for the next one; several that come together are one.
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
 /// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
 fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
@@ -65,7 +84,7 @@ fn allow_connections(connections_max: u32) {
 }
 
 /// Logs what was remarked on the configuration.
-fn log_remark(remark: &Remark) {
+pub(crate) fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
         Severity::Warning => tracing::warn!("{}", remark.about),

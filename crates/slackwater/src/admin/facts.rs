@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Somebody who carries requests and can say how that goes.
 pub(crate) trait StatusSource: Send + Sync + 'static {
@@ -27,6 +28,21 @@ pub(crate) struct Facts {
     pub(crate) services: Vec<ServiceFacts>,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
+    /// How often the configuration was read again; `None` where it never is.
+    pub(crate) reloads: Option<ReloadFacts>,
+}
+
+/// What became of the configuration when it was read again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReloadFacts {
+    /// How often it was taken.
+    pub(crate) taken: u64,
+    /// How often it was not, so that the one before stayed.
+    pub(crate) refused: u64,
+    /// When it was last read again.
+    pub(crate) last_at: Option<SystemTime>,
+    /// Why it was not taken then; `None` if it was.
+    pub(crate) failure: Option<String>,
 }
 
 /// One fleet, and who chooses from it.

@@ -163,6 +163,15 @@ impl Families<'_> {
         });
         self.gauges("service_info", "Who chooses; always 1.", services)?;
         self.fleets(status)?;
+        if let Some(reloads) = &status.reloads {
+            let results = [("taken", reloads.taken), ("refused", reloads.refused)];
+            let results = results.map(|(result, count)| (label("result", result), count));
+            let help = "How often the configuration was read again.";
+            self.counters("reloads", help, results)?;
+            let failing = u64::from(reloads.failure.is_some());
+            let help = "1 while the configuration as it stands in its file is not in force.";
+            self.gauges("reload_failing", help, [(Labels::new(), failing)])?;
+        }
         let uptime = status.uptime_ms as f64 / 1e3;
         self.seconds("uptime", "Time since the admin server was started.", uptime)?;
         let ready = u64::from(status.phase == Phase::Serving);

@@ -1,7 +1,9 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{AdmissionCounts, Facts, Phase, RequestCounts, ServiceFacts, WorkerFacts};
+use super::facts::{
+    AdmissionCounts, Facts, Phase, ReloadFacts, RequestCounts, ServiceFacts, WorkerFacts,
+};
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -19,10 +21,20 @@ pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
     pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
     pub(crate) replicas: Vec<ReplicaStatus>,
     pub(crate) workers: Vec<WorkerStatus>,
+}
+
+/// What became of the configuration when it was read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReloadStatus {
+    pub(crate) taken: u64,
+    pub(crate) refused: u64,
+    pub(crate) last_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
 }
 
 /// One service, over all workers.
@@ -119,6 +131,7 @@ impl Status {
             phase,
             uptime_ms: whole(uptime.as_millis()),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             counts,
             services,
             replicas: facts.services.iter().flat_map(replicas).collect(),
@@ -224,13 +237,27 @@ impl WorkerStatus {
     }
 }
 
+impl From<&ReloadFacts> for ReloadStatus {
+    fn from(reloads: &ReloadFacts) -> Self {
+        Self {
+            taken: reloads.taken,
+            refused: reloads.refused,
+            last_at_ms: reloads.last_at.map(since_epoch_ms),
+            failure: reloads.failure.clone(),
+        }
+    }
+}
+
+fn since_epoch_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    whole(since.unwrap_or_default().as_millis())
+}
+
 impl From<&SourceState> for DiscoveryStatus {
     fn from(state: &SourceState) -> Self {
-        let since_epoch = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).ok();
-        let answered = state.answered_at.and_then(since_epoch);
         Self {
             source: state.source.clone(),
-            answered_at_ms: answered.map(|span| whole(span.as_millis())),
+            answered_at_ms: state.answered_at.map(since_epoch_ms),
             failure: state.failure.clone(),
             changes: state.changes,
             failures: state.failures,

@@ -61,6 +61,12 @@ fn facts() -> Facts {
             Rif::new(3),
             Some(Duration::from_micros(1500)),
         )),
+        reloads: Some(ReloadFacts {
+            taken: 3,
+            refused: 1,
+            last_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            failure: Some("web.toml:1:1: polcy: unknown key".to_owned()),
+        }),
     }
 }
 

@@ -74,6 +74,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         phase: parts.phase,
         drain: timeouts.drain,
     };
-    intake.serve(listeners).await;
+    let listeners = listeners.into_iter().enumerate();
+    intake.serve(listeners.collect()).await;
     Ok(())
 }

@@ -50,7 +50,7 @@ pub(crate) struct ListenerConfig {
 }
 
 /// A fleet, and who chooses from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceConfig {
     /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
     pub(crate) name: String,
@@ -142,7 +142,7 @@ impl ReplicaProtocol {
 }
 
 /// How to ask replicas for their load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeSettings {
     /// What carries probes; default UDP.
     pub(crate) transport: ProbeTransport,

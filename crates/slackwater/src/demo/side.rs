@@ -74,10 +74,10 @@ impl Side {
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, fleet.addresses());
         let proxy = serve::start(&config, serve::lists(&config))?;
-        let Some(address) = proxy.addresses().first() else {
+        let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
-        let run = prepare(*address, load).await;
+        let run = prepare(address, load).await;
         let run = run.map_err(|error| {
             Fault::runtime(format!("cannot prepare the load for {address}: {error}"))
         })?;

@@ -38,9 +38,9 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
-    pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
-        let listeners = listeners.into_iter().enumerate();
+    /// Serves sockets, each with the number of its listener, until the phase, and then the last connection, ends.
+    pub(crate) async fn serve(self, listeners: Vec<(usize, TcpListener)>) {
+        let listeners = listeners.into_iter();
         join_all(listeners.map(|(index, listener)| self.accept(index, listener))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);

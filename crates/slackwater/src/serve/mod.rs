@@ -1,33 +1,29 @@
 //! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
 //!
-//! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself, without any state of the
-//! process, so that `demo` can run two of them. Requests are carried by `worker`s over the machinery in
-//! [`forward`](crate::forward); which service gets one is decided in `routing`, which replica in
-//! `service`.
+//! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself. Requests are carried by
+//! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
+//! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
 
+mod reload;
 mod routing;
+mod running;
 mod service;
 mod silence;
 mod sources;
 mod status;
 mod worker;
 
-use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
-use crate::config::{Config, ListenerConfig, Loaded, Overrides};
-use crate::discovery::Discovery;
+use crate::admin::{self, AdminServer, AdminThread};
+use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
-use crate::forward::{Phase, listen};
-use crate::process::{Signals, advice_on_port, run_configured};
-use crate::worker_threads::WorkerThreads;
-use core::net::SocketAddr;
-use service::WorkerPlace;
-pub(crate) use sources::lists;
-use status::ServiceParts;
+use crate::file_watch::FileWatch;
+use crate::process::{Hangups, Signals, log_remark, run_configured};
+use reload::Reloaded;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use tokio::sync::{Semaphore, watch};
-use worker::{WorkerParts, WorkerView};
+
+pub(crate) use running::{Running, start};
+pub(crate) use sources::lists;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,6 +32,7 @@ Examples:
   slackwater serve --config slackwater.toml --workers 4
 
 Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
+SIGHUP: reads the configuration again; a mistaken one changes nothing.
 SIGTERM and SIGINT: takes no new connections, finishes what runs (30 s at most), exits with 0. A second one: at once.";
 
 /// Arguments of `slackwater serve`.
@@ -45,25 +42,77 @@ pub(crate) struct Args {
     /// The configuration file; flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Read the configuration again when its file changes, too, and not on SIGHUP only
+    #[arg(long, requires = "config")]
+    watch: bool,
     #[command(flatten)]
     overrides: Overrides,
 }
 
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
-    let Args { config, overrides } = args;
-    let Loaded { config, remarks } = Config::load(config.as_deref(), &overrides)?;
-    run_configured(&remarks, config.limits.connections_max, serve(&config))
+    // Before the first look, so that no change is missed.
+    let mut written = Written::new(args);
+    let Loaded { config, remarks } = written.load()?;
+    let connections_max = config.limits.connections_max;
+    run_configured(&remarks, connections_max, serve(config, &mut written))
 }
 
-async fn serve(config: &Config) -> Result<(), Fault> {
+/// The configuration as it is written, which may change.
+#[derive(Debug)]
+struct Written {
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    /// Absent: only a signal says that it is to be read again.
+    watch: Option<FileWatch>,
+}
+
+impl Written {
+    fn new(args: Args) -> Self {
+        let Args {
+            config,
+            watch,
+            overrides,
+        } = args;
+        let watched = config.iter().filter(|_| watch).cloned();
+        let watched: Vec<_> = watched.collect();
+        Self {
+            watch: (!watched.is_empty()).then(|| FileWatch::new(watched)),
+            file: config,
+            overrides,
+        }
+    }
+
+    fn load(&self) -> Result<Loaded, Fault> {
+        Ok(Config::load(self.file.as_deref(), &self.overrides)?)
+    }
+
+    /// Reads it again, beside whoever else is on this thread: host names may take their time.
+    async fn load_again(&self) -> Result<Loaded, Fault> {
+        let (file, overrides) = (self.file.clone(), self.overrides.clone());
+        let load = move || Config::load(file.as_deref(), &overrides);
+        let loaded = tokio::task::spawn_blocking(load).await;
+        Ok(loaded.map_err(|_| Fault::runtime("the configuration could not be read"))??)
+    }
+
+    /// Waits until the file has changed; for ever, where nobody looks.
+    async fn changed(&mut self) {
+        match &mut self.watch {
+            Some(watch) => watch.changed().await,
+            None => core::future::pending().await,
+        }
+    }
+}
+
+async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
+    let mut hangups = Hangups::new()?;
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(admin::bind).transpose()?;
-    let fleets = sources::find(config).await?;
-    let mut running = start(config, fleets)?;
+    let fleets = sources::find(&config).await?;
+    let mut running = start(&config, fleets)?;
     let _admin = admin_listener
-        .map(|listener| run_admin(config, &running, listener))
+        .map(|listener| run_admin(&config, &running, listener))
         .transpose()?;
     for service in running.status.services().iter() {
         tracing::info!(
@@ -78,11 +127,20 @@ async fn serve(config: &Config) -> Result<(), Fault> {
         tracing::info!(%address, workers = config.workers, "serving");
     }
     tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
-    tokio::select! {
-        () = signals.next() => (),
-        fault = running.threads.unasked_end() => return Err(fault),
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            fault = running.threads.unasked_end() => return Err(fault),
+            () = hangups.next() => tracing::info!("asked to read the configuration again"),
+            () = written.changed() => tracing::info!("the configuration's file has changed"),
+        }
+        tokio::select! {
+            () = signals.next() => break,
+            () = read_again(&mut running, written) => (),
+        }
     }
-    tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
+    let drain = running.config.timeouts.drain;
+    tracing::info!(?drain, "stopping; once more to stop at once");
     running.drain();
     tokio::select! {
         () = signals.next() => running.stop(),
@@ -91,6 +149,43 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     running.threads.ended().await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes the configuration as it is written now, or says why not.
+async fn read_again(running: &mut Running, written: &Written) {
+    if written.file.is_none() {
+        tracing::warn!("there is no configuration file to read again: all is in the flags");
+        return;
+    }
+    let reloaded = async {
+        let Loaded { config, remarks } = written.load_again().await?;
+        remarks.iter().for_each(log_remark);
+        running.reload(config).await
+    };
+    match reloaded.await {
+        Ok(reloaded) => {
+            running.status.count_reload(None);
+            tell(&reloaded);
+        }
+        Err(fault) => {
+            running.status.count_reload(Some(fault.to_string()));
+            tracing::error!("the configuration stays as it was: {fault}");
+        }
+    }
+}
+
+fn tell(reloaded: &Reloaded) {
+    tracing::info!(
+        services_kept = reloaded.services_kept,
+        services_started = reloaded.services_started.join(", "),
+        services_ended = reloaded.services_ended.join(", "),
+        listeners_opened = reloaded.listeners_opened.join(", "),
+        listeners_closed = reloaded.listeners_closed.join(", "),
+        "the configuration has been read again"
+    );
+    for setting in &reloaded.need_restart {
+        tracing::warn!("{setting} has changed, which takes a restart; it stays as it was");
+    }
 }
 
 fn run_admin(
@@ -108,128 +203,4 @@ fn run_admin(
         .map_err(|error| Fault::runtime(format!("admin server: {error}")))?;
     tracing::info!(address = %thread.address(), "status and metrics");
     Ok(thread)
-}
-
-/// The proxy at work. Dropping it stops it at once.
-#[derive(Debug)]
-pub(crate) struct Running {
-    addresses: Vec<SocketAddr>,
-    phase: watch::Sender<Phase>,
-    lifecycle: Lifecycle,
-    status: Arc<status::Workers>,
-    threads: WorkerThreads,
-}
-
-/// Starts the proxy: when this returns, it takes connections. `fleets` are those of the configuration's services, in its
-/// order.
-///
-/// # Errors
-///
-/// A port is in use or not allowed; the system gives no thread or socket.
-pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Running, Fault> {
-    let config = Arc::new(config.clone());
-    let worker_count = usize::from(config.workers.get());
-    let mut addresses = Vec::new();
-    let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
-    for &ListenerConfig { address, .. } in &config.listeners {
-        let opened = listen(address, worker_count).map_err(|error| {
-            let advice = advice_on_port(&error, "--listen");
-            Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
-        })?;
-        addresses.extend(
-            opened
-                .first()
-                .and_then(|listener| listener.local_addr().ok()),
-        );
-        for (mine, listener) in listeners.iter_mut().zip(opened) {
-            mine.push(listener);
-        }
-    }
-    let (phase, phases) = watch::channel(Phase::Serving);
-    let mut running = Running {
-        addresses,
-        phase,
-        lifecycle: Lifecycle::default(),
-        status: Arc::default(),
-        threads: WorkerThreads::default(),
-    };
-    let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
-    let mut views = Vec::with_capacity(worker_count);
-    for (index, listeners) in (0..).zip(listeners) {
-        let parts = WorkerParts {
-            config: Arc::clone(&config),
-            fleets: (fleets.iter())
-                .map(|discovery| discovery.fleets().subscribe())
-                .collect(),
-            listeners,
-            place: WorkerPlace {
-                index,
-                workers: config.workers.get(),
-            },
-            connections: Arc::clone(&connections),
-            phase: phases.clone(),
-        };
-        views.push(running.spawn(parts)?);
-    }
-    let services = config.services.iter().zip(fleets).enumerate();
-    let services = services.map(|(index, (service, discovery))| ServiceParts {
-        config: Arc::new(service.clone()),
-        discovery,
-        views: (views.iter())
-            .filter_map(|view| view.services.get(index).cloned())
-            .collect(),
-    });
-    running.status.set_services(services.collect());
-    running.lifecycle.set_serving();
-    Ok(running)
-}
-
-impl Running {
-    fn spawn(&mut self, parts: WorkerParts) -> Result<WorkerView, Fault> {
-        let (ready, began) = mpsc::sync_channel(1);
-        self.threads.spawn(move || {
-            worker::run(parts, move |view| {
-                let _ = ready.send(view);
-            });
-            Ok(())
-        })?;
-        began
-            .recv()
-            .map_err(|_| Fault::runtime("a worker ended before it began"))?
-    }
-
-    /// Where it listens; port 0 has become the port that the system chose.
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// What it knows, for the admin server or the dashboard.
-    pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
-        Arc::clone(&self.status) as Arc<dyn StatusSource>
-    }
-
-    /// Where it is in its life.
-    pub(crate) const fn lifecycle(&self) -> &Lifecycle {
-        &self.lifecycle
-    }
-
-    /// Takes no new connections; requests that run have `timeouts.drain` to finish.
-    pub(crate) fn drain(&self) {
-        self.lifecycle.set_draining();
-        self.phase
-            .send_modify(|phase| *phase = (*phase).max(Phase::Draining));
-    }
-
-    /// Cuts off whatever still runs.
-    pub(crate) fn stop(&self) {
-        self.lifecycle.set_draining();
-        self.phase.send_modify(|phase| *phase = Phase::Stopped);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop();
-        self.threads.join();
-    }
 }

@@ -5,7 +5,7 @@
 
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
-use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource};
+use crate::admin::{Facts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{ProbeTransport, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use futures_util::FutureExt;
@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// One service of the process, and each worker's part of it.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub(super) struct ServiceParts {
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
+    reloads: Mutex<ReloadFacts>,
 }
 
 impl Workers {
@@ -33,6 +35,22 @@ impl Workers {
     pub(super) fn services(&self) -> Arc<[ServiceParts]> {
         let services = self.services.lock();
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The configuration has been read again; why it was not taken, if it was not.
+    pub(super) fn count_reload(&self, failure: Option<String>) {
+        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            None => reloads.taken += 1,
+            Some(_) => reloads.refused += 1,
+        }
+        reloads.last_at = Some(SystemTime::now());
+        reloads.failure = failure;
+    }
+
+    fn reloads(&self) -> ReloadFacts {
+        let reloads = self.reloads.lock();
+        reloads.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn set_services(&self, services: Vec<ServiceParts>) {
@@ -48,6 +66,7 @@ impl StatusSource for Workers {
             role: "serve",
             services: services.iter().map(ServiceParts::facts).collect(),
             own_load: None,
+            reloads: Some(self.reloads()),
         })
         .boxed()
     }

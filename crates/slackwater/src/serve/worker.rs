@@ -1,54 +1,112 @@
 //! A worker: one thread with a runtime, listeners, services and connections of its own.
 //!
-//! Workers share nothing that a request touches; what the admin server wants to know it reads from each
-//! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener is
+//! a door with an [`Intake`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
+//! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace};
-use crate::config::{Config, ServiceConfig};
+use crate::config::{Config, RouteConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use core::cell::RefCell;
+use core::pin::Pin;
 use core::time::Duration;
-use std::io;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, watch};
-
-/// What the admin server may look at.
-#[derive(Debug)]
-pub(super) struct WorkerView {
-    /// In the order of the configuration.
-    pub(super) services: Vec<ServiceView>,
-}
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 /// What a worker is made of.
 #[derive(Debug)]
 pub(super) struct WorkerParts {
-    pub(super) config: Arc<Config>,
-    /// Of each service, in the order of the configuration.
-    pub(super) fleets: Vec<watch::Receiver<Arc<Fleet>>>,
-    /// In the order of the configuration.
-    pub(super) listeners: Vec<std::net::TcpListener>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    /// What it begins with.
+    pub(super) plan: Plan,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Makes ready for another configuration, and says whether it could.
+    Prepare(Box<Plan>, oneshot::Sender<Result<Vec<ServiceView>, Fault>>),
+    /// Takes the one that was prepared.
+    Commit,
+    /// Forgets the one that was prepared.
+    Abandon,
+}
+
+/// A configuration, and what of it is there already.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Arc<Config>,
+    /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
+    pub(super) routes: Vec<RouteConfig>,
+    /// In the order of the configuration.
+    pub(super) services: Vec<ServicePlan>,
+    /// All of them.
+    pub(super) doors: Vec<DoorPlan>,
+}
+
+/// Where a service comes from.
+#[derive(Debug)]
+pub(super) enum ServicePlan {
+    /// It is the one at this place of the configuration before.
+    Keep(usize),
+    /// It begins, with these fleets.
+    Start(watch::Receiver<Arc<Fleet>>),
+}
+
+/// A listener as a worker has it.
+#[derive(Debug)]
+pub(super) enum DoorPlan {
+    /// It stays open.
+    Keep(usize),
+    /// It is opened.
+    Open(Door),
+}
+
+/// A socket to take connections from.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// No other door of the process ever has it.
+    pub(super) number: usize,
+    pub(super) socket: std::net::TcpListener,
     pub(super) phase: watch::Receiver<Phase>,
 }
 
 /// Runs a worker on this thread until it has stopped. `ready` hears once whether it could begin.
-pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Fault>)) {
+pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>, Fault>)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(async {
-            match begin(parts) {
-                Ok((worker, view)) => {
-                    ready(Ok(view));
-                    worker.serve().await;
+            let WorkerParts {
+                place,
+                connections,
+                commands,
+                plan,
+            } = parts;
+            let mut worker = Worker {
+                place,
+                connections,
+                deadlines: Deadlines::new(shortest_timeout(&plan.config)),
+                table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
+                doors: Vec::new(),
+                intakes: FuturesUnordered::new(),
+            };
+            match worker.prepare(plan) {
+                Ok(prepared) => {
+                    ready(Ok(prepared.views()));
+                    worker.take(prepared);
+                    worker.serve(commands).await;
                 }
                 Err(fault) => ready(Err(fault)),
             }
@@ -57,41 +115,6 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Faul
             "no runtime for a worker: {error}"
         )))),
     }
-}
-
-struct Worker {
-    parts: WorkerParts,
-    listeners: Vec<TcpListener>,
-    routing: Rc<Routing>,
-    clients: Rc<Clients>,
-    deadlines: Rc<Deadlines>,
-}
-
-fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
-    let config = Arc::clone(&parts.config);
-    let listeners = core::mem::take(&mut parts.listeners)
-        .into_iter()
-        .map(TcpListener::from_std)
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
-    let deadlines = Deadlines::new(shortest_timeout(&config));
-    let mut services = Vec::with_capacity(config.services.len());
-    let mut views = Vec::with_capacity(config.services.len());
-    let fleets = core::mem::take(&mut parts.fleets);
-    for (service, fleets) in config.services.iter().zip(fleets) {
-        let service = Service::start(service, &config.limits, &deadlines, parts.place, fleets)?;
-        views.push(service.view());
-        services.push(Rc::new(service));
-    }
-    let settings = ClientSettings::new(&config.timeouts, &config.limits);
-    let worker = Worker {
-        clients: Clients::new(&settings, &deadlines),
-        parts,
-        listeners,
-        routing: Rc::new(Routing::new(Table::new(&config.routes, services))),
-        deadlines,
-    };
-    Ok((worker, WorkerView { services: views }))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -106,19 +129,152 @@ fn shortest_timeout(config: &Config) -> Duration {
     of_services.fold(own, Duration::min)
 }
 
-impl Worker {
-    async fn serve(self) {
-        let (deadlines, routing) = (Rc::clone(&self.deadlines), Rc::clone(&self.routing));
-        tokio::task::spawn_local(async move { deadlines.run(|| routing.sweep()).await });
+/// An intake until its end, when it gives its door's number.
+type Serving = Pin<Box<dyn Future<Output = usize>>>;
 
-        let intake = Intake {
-            clients: self.clients,
-            handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
-            connections: self.parts.connections,
-            phase: self.parts.phase,
-            drain: self.parts.config.timeouts.drain,
+struct Worker {
+    place: WorkerPlace,
+    connections: Arc<Semaphore>,
+    deadlines: Rc<Deadlines>,
+    /// The one of now, for whoever sweeps.
+    table: Rc<RefCell<Rc<Table>>>,
+    /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
+    /// still said on its connections.
+    doors: Vec<(usize, Rc<Routing>)>,
+    intakes: FuturesUnordered<Serving>,
+}
+
+/// What a configuration needs, ready to be taken.
+struct Prepared {
+    config: Arc<Config>,
+    table: Rc<Table>,
+    kept_doors: Vec<usize>,
+    new_doors: Vec<(usize, TcpListener, watch::Receiver<Phase>)>,
+}
+
+impl Prepared {
+    fn views(&self) -> Vec<ServiceView> {
+        let services = self.table.services().iter();
+        services.map(|service| service.view()).collect()
+    }
+}
+
+impl Worker {
+    fn prepare(&self, plan: Plan) -> Result<Prepared, Fault> {
+        let config = plan.config;
+        let mut services = Vec::with_capacity(plan.services.len());
+        let before = Rc::clone(&self.table.borrow());
+        for (service, from) in config.services.iter().zip(plan.services) {
+            services.push(match from {
+                ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
+                ServicePlan::Start(fleets) => {
+                    let (limits, deadlines) = (&config.limits, &self.deadlines);
+                    let started = Service::start(service, limits, deadlines, self.place, fleets)?;
+                    Some(Rc::new(started))
+                }
+            });
+        }
+        let services: Option<Vec<_>> = services.into_iter().collect();
+        let services = services
+            .ok_or_else(|| Fault::runtime("a worker does not have a service that should stay"))?;
+        let (mut kept_doors, mut new_doors) = (Vec::new(), Vec::new());
+        for door in plan.doors {
+            match door {
+                DoorPlan::Keep(number) => kept_doors.push(number),
+                DoorPlan::Open(door) => {
+                    let socket = TcpListener::from_std(door.socket).map_err(|error| {
+                        Fault::runtime(format!("cannot watch a listener: {error}"))
+                    })?;
+                    new_doors.push((door.number, socket, door.phase));
+                }
+            }
+        }
+        Ok(Prepared {
+            table: Rc::new(Table::new(&plan.routes, services)),
+            config,
+            kept_doors,
+            new_doors,
+        })
+    }
+
+    fn take(&mut self, prepared: Prepared) {
+        let Prepared {
+            config,
+            table,
+            kept_doors,
+            new_doors,
+        } = prepared;
+        for (service, settings) in table.services().iter().zip(&config.services) {
+            service.set_warm_up(settings.discovery.warm_up);
+        }
+        let before = self.table.replace(Rc::clone(&table));
+        let is_gone = |service: &&Rc<Service>| {
+            let mut staying = table.services().iter();
+            !staying.any(|other| Rc::ptr_eq(service, other))
         };
-        intake.serve(self.listeners).await;
+        before
+            .services()
+            .iter()
+            .filter(is_gone)
+            .for_each(|it| it.retire());
+        self.doors.retain(|(number, routing)| {
+            let stays = kept_doors.contains(number);
+            if stays {
+                routing.swap(&table);
+            }
+            stays
+        });
+        for (number, socket, phase) in new_doors {
+            let routing = Rc::new(Routing::new(Rc::clone(&table)));
+            self.doors.push((number, Rc::clone(&routing)));
+            let intake = Intake {
+                clients: Clients::new(
+                    &ClientSettings::new(&config.timeouts, &config.limits),
+                    &self.deadlines,
+                ),
+                handler: routing,
+                rules: Rules::new(&config.forwarded, &config.limits),
+                connections: Arc::clone(&self.connections),
+                phase,
+                drain: config.timeouts.drain,
+            };
+            let serving = async move {
+                intake.serve(vec![(number, socket)]).await;
+                number
+            };
+            self.intakes.push(Box::pin(serving));
+        }
+    }
+
+    async fn serve(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (deadlines, table) = (Rc::clone(&self.deadlines), Rc::clone(&self.table));
+        let sweep = move || {
+            let table = Rc::clone(&table.borrow());
+            table.services().iter().for_each(|service| service.sweep());
+        };
+        tokio::task::spawn_local(async move { deadlines.run(sweep).await });
+
+        let mut prepared = None;
+        loop {
+            tokio::select! {
+                ended = self.intakes.next() => match ended {
+                    Some(number) => self.doors.retain(|(open, _)| *open != number),
+                    None => return,
+                },
+                Some(command) = commands.recv() => match command {
+                    Command::Prepare(plan, told) => {
+                        let result = self.prepare(*plan);
+                        let views = result.map(|ready| prepared.insert(ready).views());
+                        let _ = told.send(views);
+                    }
+                    Command::Commit => {
+                        if let Some(prepared) = prepared.take() {
+                            self.take(prepared);
+                        }
+                    }
+                    Command::Abandon => prepared = None,
+                },
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ mod lifecycle;
 mod memory;
 mod proxy;
 mod queue;
+mod reload;
 mod replicas;
 mod requests;
 mod retries;

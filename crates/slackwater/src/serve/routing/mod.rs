@@ -9,6 +9,7 @@ use crate::config::RouteConfig;
 use crate::forward::{
     Handler, Origin, Refusal, RequestBody, ResponseBody, prepare_request, refuse,
 };
+use core::cell::RefCell;
 use http::{Request, Response, StatusCode};
 use router::Router;
 use std::rc::Rc;
@@ -30,6 +31,11 @@ impl Table {
         }
     }
 
+    /// In the order of the configuration.
+    pub(super) fn services(&self) -> &[Rc<Service>] {
+        &self.services
+    }
+
     fn service(&self, origin: &Origin) -> Option<&Rc<Service>> {
         let route = self.router.route(origin.listener)?;
         self.services.get(route.service)
@@ -39,21 +45,19 @@ impl Table {
 /// A worker's handler of requests.
 #[derive(Debug)]
 pub(super) struct Routing {
-    table: Rc<Table>,
+    table: RefCell<Rc<Table>>,
 }
 
 impl Routing {
-    pub(super) fn new(table: Table) -> Self {
+    pub(super) const fn new(table: Rc<Table>) -> Self {
         Self {
-            table: Rc::new(table),
+            table: RefCell::new(table),
         }
     }
 
-    /// Closes connections to replicas that have been idle for too long.
-    pub(super) fn sweep(&self) {
-        for service in &self.table.services {
-            service.sweep();
-        }
+    /// Requests that come from now on find their way by this one.
+    pub(super) fn swap(&self, table: &Rc<Table>) {
+        self.table.replace(Rc::clone(table));
     }
 }
 
@@ -65,7 +69,8 @@ impl Handler for Routing {
         mut request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> Response<ResponseBody<Box<Flight>>> {
-        let Some(service) = self.table.service(origin).map(Rc::clone) else {
+        let service = self.table.borrow().service(origin).map(Rc::clone);
+        let Some(service) = service else {
             return refuse(Refusal {
                 status: StatusCode::NOT_FOUND,
                 reason: "no route leads from here to a service",

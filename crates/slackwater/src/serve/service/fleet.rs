@@ -83,6 +83,13 @@ impl Members {
         (member.id == id).then(|| Rc::clone(member))
     }
 
+    /// Nobody is chosen any more.
+    pub(super) fn retire(&self) {
+        for member in self.by_index.borrow().iter().flatten() {
+            member.replica.retire();
+        }
+    }
+
     /// How many there are now.
     pub(super) fn count(&self) -> usize {
         self.fleet.borrow().len()

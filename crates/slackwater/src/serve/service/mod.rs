@@ -138,6 +138,16 @@ impl Service {
         self.protocol
     }
 
+    /// Replicas that join from now on warm up for so long.
+    pub(super) fn set_warm_up(&self, span: Duration) {
+        self.members.set_warm_up(span);
+    }
+
+    /// Another one has taken its place: what still runs ends, and keeps no connection.
+    pub(super) fn retire(&self) {
+        self.members.retire();
+    }
+
     /// Closes connections to replicas that have been idle for too long.
     pub(super) fn sweep(&self) {
         self.members.sweep();

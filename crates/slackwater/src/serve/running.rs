@@ -1,0 +1,291 @@
+//! The proxy at work: its listeners, its workers, and what they work by.
+//!
+//! [`start`] is the proxy without any state of the process, so that `demo` can run two of them. How it comes from one
+//! configuration to another is in `reload`.
+
+use super::service::{ServiceView, WorkerPlace};
+use super::status::{ServiceParts, Workers};
+use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
+use crate::admin::{Lifecycle, StatusSource};
+use crate::config::{Config, ListenerConfig, RouteConfig};
+use crate::discovery::Discovery;
+use crate::fault::Fault;
+use crate::forward::{Phase, listen};
+use crate::process::advice_on_port;
+use crate::worker_threads::WorkerThreads;
+use core::net::SocketAddr;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// The proxy at work. Dropping it stops it at once.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(super) config: Arc<Config>,
+    pub(super) listeners: Listeners,
+    /// One for each worker.
+    pub(super) commands: Vec<mpsc::UnboundedSender<Command>>,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) status: Arc<Workers>,
+    pub(super) threads: WorkerThreads,
+}
+
+/// Starts the proxy: when this returns, it takes connections. `fleets` are those of the configuration's services, in its
+/// order.
+///
+/// # Errors
+///
+/// A port is in use or not allowed; the system gives no thread or socket.
+pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Running, Fault> {
+    let config = Arc::new(config.clone());
+    let workers = config.workers.get();
+    let mut listeners = Listeners::new(usize::from(workers));
+    for listener in &config.listeners {
+        let opened = listeners.open(listener)?;
+        listeners.open.push(opened);
+    }
+    let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
+    let mut running = Running {
+        listeners,
+        commands: Vec::new(),
+        lifecycle: Lifecycle::default(),
+        status: Arc::default(),
+        threads: WorkerThreads::default(),
+        config: Arc::clone(&config),
+    };
+    let mut views = Vec::with_capacity(usize::from(workers));
+    for index in 0..workers {
+        let doors = running.listeners.open.iter();
+        let doors = doors.map(|listener| listener.door(usize::from(index)).map(DoorPlan::Open));
+        let subscribe =
+            |discovery: &Arc<Discovery>| ServicePlan::Start(discovery.fleets().subscribe());
+        let plan = Plan {
+            routes: running.listeners.routes(&config.routes),
+            services: fleets.iter().map(subscribe).collect(),
+            doors: doors.collect::<Result<_, _>>()?,
+            config: Arc::clone(&config),
+        };
+        let (commands, told) = mpsc::unbounded_channel();
+        running.commands.push(commands);
+        views.push(running.spawn(WorkerParts {
+            place: WorkerPlace { index, workers },
+            connections: Arc::clone(&connections),
+            commands: told,
+            plan,
+        })?);
+    }
+    running.status.set_services(parts(&config, fleets, &views));
+    running.lifecycle.set_serving();
+    Ok(running)
+}
+
+/// The services as the status has them; `views` are those of each worker, in the order of the configuration.
+pub(super) fn parts(
+    config: &Config,
+    fleets: Vec<Arc<Discovery>>,
+    views: &[Vec<ServiceView>],
+) -> Vec<ServiceParts> {
+    let services = config.services.iter().zip(fleets).enumerate();
+    let parts = services.map(|(index, (service, discovery))| ServiceParts {
+        config: Arc::new(service.clone()),
+        discovery,
+        views: (views.iter())
+            .filter_map(|views| views.get(index).cloned())
+            .collect(),
+    });
+    parts.collect()
+}
+
+impl Running {
+    fn spawn(&mut self, parts: WorkerParts) -> Result<Vec<ServiceView>, Fault> {
+        let (ready, began) = sync_channel(1);
+        self.threads.spawn(move || {
+            worker::run(parts, move |views| {
+                let _ = ready.send(views);
+            });
+            Ok(())
+        })?;
+        began
+            .recv()
+            .map_err(|_| Fault::runtime("a worker ended before it began"))?
+    }
+
+    /// Where it listens; port 0 has become the port that the system chose.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let open = self.listeners.open.iter();
+        open.map(|listener| listener.address).collect()
+    }
+
+    /// What it knows, for the admin server or the dashboard.
+    pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
+        Arc::clone(&self.status) as Arc<dyn StatusSource>
+    }
+
+    /// Where it is in its life.
+    pub(crate) const fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    /// Takes no new connections; requests that run have `timeouts.drain` to finish.
+    pub(crate) fn drain(&mut self) {
+        self.lifecycle.set_draining();
+        self.listeners.enter(Phase::Draining);
+    }
+
+    /// Cuts off whatever still runs.
+    pub(crate) fn stop(&mut self) {
+        self.lifecycle.set_draining();
+        self.listeners.enter(Phase::Stopped);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        self.threads.join();
+    }
+}
+
+/// The process's sockets, of which each worker has its own.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    workers: usize,
+    /// In the order of the configuration.
+    pub(super) open: Vec<Listener>,
+    /// Those that have been closed, while there may be connections that came in there.
+    closed: Vec<watch::Sender<Phase>>,
+    next_number: usize,
+}
+
+/// Where clients connect.
+#[derive(Debug)]
+pub(super) struct Listener {
+    /// What routes know it by: no other one of the process ever has it.
+    pub(super) number: usize,
+    pub(super) config: ListenerConfig,
+    /// The port is the one that the system chose, where it was to choose.
+    pub(super) address: SocketAddr,
+    /// One for each worker. Kept so that other settings do not take another socket; connections wait in it as long as
+    /// anybody has it.
+    sockets: Vec<TcpListener>,
+    pub(super) phase: watch::Sender<Phase>,
+}
+
+impl Listener {
+    /// A worker's part of it.
+    pub(super) fn door(&self, worker: usize) -> Result<Door, Fault> {
+        let socket = self.sockets.get(worker).map(TcpListener::try_clone);
+        let socket = socket.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
+        let socket = socket.map_err(|error| {
+            Fault::runtime(format!("cannot listen on {}: {error}", self.address))
+        })?;
+        Ok(Door {
+            number: self.number,
+            socket,
+            phase: self.phase.subscribe(),
+        })
+    }
+}
+
+impl Listeners {
+    const fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            open: Vec::new(),
+            closed: Vec::new(),
+            next_number: 0,
+        }
+    }
+
+    /// Opens sockets at an address.
+    pub(super) fn open(&mut self, config: &ListenerConfig) -> Result<Listener, Fault> {
+        let address = config.address;
+        let fault = |error: std::io::Error| {
+            let advice = advice_on_port(&error, "--listen");
+            Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
+        };
+        let sockets = listen(address, self.workers).map_err(fault)?;
+        let bound = sockets.first().and_then(|socket| socket.local_addr().ok());
+        Ok(Listener {
+            number: self.number(),
+            config: config.clone(),
+            address: bound.unwrap_or(address),
+            sockets,
+            phase: watch::Sender::new(Phase::Serving),
+        })
+    }
+
+    /// The same sockets with other settings.
+    pub(super) fn open_anew(
+        &mut self,
+        place: usize,
+        config: &ListenerConfig,
+    ) -> Result<Listener, Fault> {
+        let number = self.number();
+        let listener = self.open.get(place);
+        let listener = listener.ok_or_else(|| Fault::runtime("a listener is lost"))?;
+        let sockets = listener.sockets.iter().map(TcpListener::try_clone);
+        let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
+            Fault::runtime(format!("cannot listen on {}: {error}", listener.address))
+        })?;
+        Ok(Listener {
+            number,
+            config: config.clone(),
+            address: listener.address,
+            sockets,
+            phase: watch::Sender::new(Phase::Serving),
+        })
+    }
+
+    fn number(&mut self) -> usize {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    /// Takes no more connections there; those that came in end in order.
+    pub(super) fn close(&mut self, listener: Listener) {
+        self.closed.retain(|phase| !phase.is_closed());
+        let Listener { phase, sockets, .. } = listener;
+        // First: what waits in a socket is taken by the worker, which is the last to have it then.
+        drop(sockets);
+        phase.send_replace(Phase::Draining);
+        self.closed.push(phase);
+    }
+
+    fn enter(&mut self, next: Phase) {
+        for listener in &mut self.open {
+            // Else connections would go on to be queued in them, for nobody.
+            listener.sockets.clear();
+        }
+        let open = self.open.iter().map(|listener| &listener.phase);
+        for phase in open.chain(&self.closed) {
+            phase.send_modify(|phase| *phase = (*phase).max(next));
+        }
+    }
+
+    /// Routes with the numbers of listeners in place of their places in the configuration, which is that of `open`.
+    pub(super) fn routes(&self, routes: &[RouteConfig]) -> Vec<RouteConfig> {
+        numbered(routes, &self.open)
+    }
+}
+
+/// As [`Listeners::routes`], for listeners that are not all open yet.
+pub(super) fn numbered<'l>(
+    routes: &[RouteConfig],
+    listeners: impl IntoIterator<Item = &'l Listener>,
+) -> Vec<RouteConfig> {
+    let numbers: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| listener.number)
+        .collect();
+    let mut routes = routes.to_vec();
+    for route in &mut routes {
+        let places = core::mem::take(&mut route.listeners);
+        let places = places.into_iter();
+        route.listeners = places
+            .filter_map(|place| numbers.get(place).copied())
+            .collect();
+    }
+    routes
+}
