@@ -4,6 +4,7 @@
 //! since an epoch of the driver's own choosing. Spans are [`core::time::Duration`].
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign};
 use core::time::Duration;
 
@@ -41,6 +42,29 @@ impl Instant {
     /// The span since `earlier`; zero if `earlier` is not earlier.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// An instant or none, in the room of an instant: for tables that are as long as the fleet. The end of time counts as none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MaybeInstant {
+    /// What is missing to the end of time.
+    rest: Option<NonZeroU64>,
+}
+
+impl MaybeInstant {
+    pub(crate) const NONE: Self = Self { rest: None };
+
+    pub(crate) fn get(self) -> Option<Instant> {
+        self.rest.map(|rest| Instant(u64::MAX - rest.get()))
+    }
+}
+
+impl From<Instant> for MaybeInstant {
+    fn from(instant: Instant) -> Self {
+        Self {
+            rest: NonZeroU64::new(u64::MAX - instant.0),
+        }
     }
 }
 
@@ -91,5 +115,20 @@ mod tests {
                 .as_nanos(),
             4
         );
+    }
+
+    #[test]
+    fn an_instant_or_none_is_what_it_was_made_of() {
+        for ns in [0, 1, u64::MAX / 2, u64::MAX - 1] {
+            let instant = Instant::from_nanos(ns);
+            assert_eq!(MaybeInstant::from(instant).get(), Some(instant));
+        }
+        assert_eq!(MaybeInstant::NONE.get(), None);
+        assert_eq!(
+            MaybeInstant::default(),
+            MaybeInstant::NONE,
+            "and not the epoch"
+        );
+        assert_eq!(size_of::<MaybeInstant>(), size_of::<Instant>());
     }
 }

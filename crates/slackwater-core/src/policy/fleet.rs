@@ -17,11 +17,19 @@ struct Standing {
     in_flight: u32,
 }
 
+impl Standing {
+    const fn is_available(&self) -> bool {
+        !self.ejected && !self.draining
+    }
+}
+
 /// The fleet: everyone known (who may be probed) and the part that may be chosen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,
+    /// Of everyone known. What is asked of one replica is all answered from here: with many replicas each table that is
+    /// looked into is a miss of the cache, for each report.
     standings: ReplicaMap<Standing>,
 }
 
@@ -55,12 +63,15 @@ impl Fleet {
         let Some(standing) = self.standings.find_mut(replica) else {
             return false;
         };
+        let before = standing.is_available();
         set(standing);
-        if standing.ejected || standing.draining {
-            self.available.remove(replica)
-        } else {
-            self.available.insert(replica)
+        let after = standing.is_available();
+        if after && !before {
+            self.available.insert(replica);
+        } else if before && !after {
+            self.available.remove(replica);
         }
+        before != after
     }
 
     pub(crate) fn is_draining(&self, replica: ReplicaId) -> bool {
@@ -70,11 +81,13 @@ impl Fleet {
     }
 
     pub(crate) fn knows(&self, replica: ReplicaId) -> bool {
-        self.known.contains(replica)
+        self.standings.find(replica).is_some()
     }
 
     pub(crate) fn is_available(&self, replica: ReplicaId) -> bool {
-        self.available.contains(replica)
+        self.standings
+            .find(replica)
+            .is_some_and(Standing::is_available)
     }
 
     pub(crate) fn known(&self) -> &[ReplicaId] {
@@ -111,6 +124,12 @@ impl Fleet {
     /// A uniformly random replica that the query may go to. If all available ones have had it, any other known one.
     pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         random_of(self.choice(), query, draw).or_else(|| random_of(self.known(), query, draw))
+    }
+
+    /// The replica that the query is pinned to, if it may go there.
+    pub(crate) fn pinned(&self, query: Query<'_>) -> Option<ReplicaId> {
+        let may_go = |&replica: &ReplicaId| self.is_available(replica) && query.allows(replica);
+        query.pinned.filter(may_go)
     }
 
     pub(crate) fn in_flight(&self, replica: ReplicaId) -> u32 {

@@ -87,7 +87,8 @@ pub trait Policy: Debug + Send {
     /// probed. When no replica at all may be chosen, all may be (panic). `[A8]` `[A12]`
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool);
 
-    /// Chooses a replica for a query, and charges the choice in the same step.
+    /// Chooses a replica for a query, and charges the choice in the same step. A query that is [pinned](Query::pinned)
+    /// goes where it is pinned to, if that replica may be chosen, and is charged alike.
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
 
     /// The head of a query's response is here: its latency ends now, while it stays in flight to its last byte.

@@ -32,8 +32,11 @@ struct Hearing {
 pub(super) struct Polling {
     interval_ns: u64,
     deadline_ns: u64,
-    /// The next poll of each replica, the earliest first.
-    due: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
+    /// The next poll of each replica that was asked at most once, the earliest first.
+    new: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
+    /// And of each other one, in order too. They are an interval apart, so that whoever is asked goes to the end: a queue,
+    /// where a heap would have to find the place each time.
+    regular: VecDeque<(Instant, ReplicaId)>,
     /// In the order of their numbers, which is that of their deadlines; the first is out, of the others some have ended.
     out: VecDeque<Option<Out>>,
     /// The number of the first.
@@ -46,7 +49,8 @@ impl Polling {
         Self {
             interval_ns: span_ns(interval),
             deadline_ns: span_ns(interval.min(DEADLINE_MAX)),
-            due: BinaryHeap::new(),
+            new: BinaryHeap::new(),
+            regular: VecDeque::new(),
             out: VecDeque::new(),
             first: 0,
             hearings: ReplicaMap::default(),
@@ -55,25 +59,25 @@ impl Polling {
 
     pub(super) fn add(&mut self, now: Instant, replica: ReplicaId) {
         self.hearings.insert(replica, Hearing::default());
-        self.due.push(Reverse((now, replica)));
+        self.new.push(Reverse((now, replica)));
+        self.regular.reserve(self.new.len());
         // While the first is out, everybody else may be asked twice: a replica's first two polls are less than an interval
         // apart, and so are one that was late and the next.
-        self.out.reserve(2 * self.due.len());
+        self.out.reserve(2 * (self.new.len() + self.regular.len()));
     }
 
     /// A poll of a replica that left stays out until it ends; nobody cares how.
     pub(super) fn remove(&mut self, replica: ReplicaId) {
         if self.hearings.remove(replica).is_some() {
-            self.due.retain(|&Reverse((_, other))| other != replica);
+            self.new.retain(|&Reverse((_, other))| other != replica);
+            self.regular.retain(|&(_, other)| other != replica);
         }
     }
 
     /// The next poll that is due.
     pub(super) fn next(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
-        let &Reverse((due, replica)) = self.due.peek().filter(|Reverse((due, _))| *due <= now)?;
-        self.due.pop();
-        let next_due = self.due_after(now, due, replica, draw);
-        self.due.push(Reverse((next_due, replica)));
+        let (due, replica) = self.earliest().filter(|&(due, _)| due <= now)?;
+        self.ask(now, due, replica, draw);
         let deadline = now.plus_ns(self.deadline_ns);
         let place = u32::try_from(self.out.len()).unwrap_or(u32::MAX);
         self.out.push_back(Some(Out { replica, deadline }));
@@ -87,28 +91,45 @@ impl Polling {
         })
     }
 
-    /// When a replica is asked again that is asked now: an interval after this poll was due, except that its first two
-    /// are a random part of one apart, and that polls missed for longer are not made up for.
-    fn due_after(
-        &mut self,
-        now: Instant,
-        due: Instant,
-        replica: ReplicaId,
-        draw: &mut dyn Draw,
-    ) -> Instant {
-        if let Some(hearing) = self.hearings.find_mut(replica)
-            && !hearing.asked
-        {
-            hearing.asked = true;
-            let interval_us = u32::try_from(self.interval_ns / 1_000).unwrap_or(u32::MAX);
-            return now.plus_ns((u64::from(below(draw, interval_us)) + 1) * 1_000);
+    /// The poll that is due first; of equals, the replica with the lowest name.
+    fn earliest(&self) -> Option<(Instant, ReplicaId)> {
+        let new = self.new.peek().map(|&Reverse(poll)| poll);
+        match (new, self.regular.front().copied()) {
+            (Some(new), Some(regular)) => Some(new.min(regular)),
+            (new, regular) => new.or(regular),
+        }
+    }
+
+    /// The replica whose poll is the earliest is asked, and asked again an interval after this poll was due, except that its
+    /// first two are a random part of one apart, and that polls missed for longer are not made up for.
+    fn ask(&mut self, now: Instant, due: Instant, replica: ReplicaId, draw: &mut dyn Draw) {
+        if self.regular.front() == Some(&(due, replica)) {
+            self.regular.pop_front();
+        } else {
+            self.new.pop();
+            if let Some(hearing) = self.hearings.find_mut(replica)
+                && !hearing.asked
+            {
+                hearing.asked = true;
+                let interval_us = u32::try_from(self.interval_ns / 1_000).unwrap_or(u32::MAX);
+                let part_ns = (u64::from(below(draw, interval_us)) + 1) * 1_000;
+                self.new.push(Reverse((now.plus_ns(part_ns), replica)));
+                return;
+            }
         }
         let regular = due.plus_ns(self.interval_ns);
-        if regular > now {
+        let next_due = if regular > now {
             regular
         } else {
             now.plus_ns(self.interval_ns)
-        }
+        };
+        let next = (next_due, replica);
+        let place = match self.regular.back() {
+            // One that was not made up for has been put off beyond others that were only late.
+            Some(last) if next < *last => self.regular.partition_point(|poll| *poll < next),
+            _ => self.regular.len(),
+        };
+        self.regular.insert(place, next);
     }
 
     /// Ends a poll; the replica that was asked, or `None` if it has ended already.
@@ -156,7 +177,77 @@ impl Polling {
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let deadline = self.out.front().copied().flatten().map(|out| out.deadline);
-        let due = self.due.peek().map(|&Reverse((due, _))| due);
+        let due = self.earliest().map(|(due, _)| due);
         deadline.into_iter().chain(due).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::SplitMix64;
+    use crate::replica::ReplicaIds;
+    use alloc::vec::Vec;
+
+    const MS_NS: u64 = 1_000_000;
+    const INTERVAL: Duration = Duration::from_millis(500);
+
+    /// The next poll of a replica: by the words of [`Polling::ask`], with a search where that has queues.
+    struct Slow {
+        due: Instant,
+        replica: ReplicaId,
+        asked: bool,
+    }
+
+    /// Who is asked at `now`, in order.
+    fn asked(slow: &mut [Slow], now: Instant, draw: &mut dyn Draw) -> Vec<ReplicaId> {
+        let mut asked = Vec::new();
+        while let Some(next) = slow.iter_mut().min_by_key(|it| (it.due, it.replica))
+            && next.due <= now
+        {
+            asked.push(next.replica);
+            let regular = next.due + INTERVAL;
+            next.due = match (next.asked, regular > now) {
+                (false, _) => now.plus_ns((u64::from(below(draw, 500_000)) + 1) * 1_000),
+                (true, true) => regular,
+                (true, false) => now + INTERVAL,
+            };
+            next.asked = true;
+        }
+        asked
+    }
+
+    #[test]
+    fn polls_go_out_in_the_order_in_which_they_are_due_however_late_and_whoever_joins_and_leaves() {
+        let mut ids = ReplicaIds::new();
+        let mut polling = Polling::new(INTERVAL);
+        let mut slow: Vec<Slow> = Vec::new();
+        let mut draws = [SplitMix64::new(3), SplitMix64::new(3)];
+        let mut chance = SplitMix64::new(4);
+        let (mut now, mut polls) = (Instant::EPOCH, 0);
+        for round in 0..2_000 {
+            if round < 20 || below(&mut chance, 50) == 0 {
+                let replica = ids.allocate().expect("room");
+                polling.add(now, replica);
+                slow.push(Slow {
+                    due: now,
+                    replica,
+                    asked: false,
+                });
+            } else if below(&mut chance, 50) == 0 && slow.len() > 10 {
+                let leaves = below(&mut chance, 10) as usize;
+                polling.remove(slow.swap_remove(leaves).replica);
+            }
+            let expected = asked(&mut slow, now, &mut draws[0]);
+            let found: Vec<_> =
+                core::iter::from_fn(|| polling.next(now, &mut draws[1]).map(|poll| poll.replica))
+                    .collect();
+            assert_eq!(found, expected, "round {round}");
+            polls += found.len();
+            // Mostly on time, now and then so late that some polls are put off and others are not.
+            let late = if below(&mut chance, 20) == 0 { 900 } else { 20 };
+            now = now.plus_ns(u64::from(below(&mut chance, late)) * MS_NS);
+        }
+        assert!(polls > 1_000, "{polls}");
     }
 }

@@ -29,6 +29,8 @@ pub struct Query<'a> {
     pub attempt: Attempt,
     /// Replicas that have had the query already and are not chosen again.
     pub avoid: &'a [ReplicaId],
+    /// The replica that it goes to if that may be chosen and is none of `avoid`; otherwise the policy chooses as ever.
+    pub pinned: Option<ReplicaId>,
 }
 
 impl<'a> Query<'a> {
@@ -37,6 +39,17 @@ impl<'a> Query<'a> {
         Self {
             attempt: Attempt::First,
             avoid: &[],
+            pinned: None,
+        }
+    }
+
+    /// A query's first try, for which somebody else has chosen already: a session's cookie, a key's hash. The policy
+    /// charges it like a choice of its own, so that what it knows of the replica stays true.
+    pub const fn pinned(replica: ReplicaId) -> Self {
+        Self {
+            attempt: Attempt::First,
+            avoid: &[],
+            pinned: Some(replica),
         }
     }
 
@@ -45,6 +58,7 @@ impl<'a> Query<'a> {
         Self {
             attempt: Attempt::Retry,
             avoid,
+            pinned: None,
         }
     }
 
@@ -53,6 +67,7 @@ impl<'a> Query<'a> {
         Self {
             attempt: Attempt::Hedge,
             avoid,
+            pinned: None,
         }
     }
 
@@ -139,11 +154,13 @@ pub enum PickReason {
     LowestRif,
     /// Chance, in proportion to weights.
     Weighted,
+    /// The query was pinned to it.
+    Pinned,
 }
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Cold,
         Self::Hot,
         Self::LowestScore,
@@ -156,6 +173,7 @@ impl PickReason {
         Self::LowestCost,
         Self::LowestRif,
         Self::Weighted,
+        Self::Pinned,
     ];
 
     /// The reason in one word, as metrics and logs have it.
@@ -173,6 +191,7 @@ impl PickReason {
             Self::LowestCost => "lowest_cost",
             Self::LowestRif => "lowest_rif",
             Self::Weighted => "weighted",
+            Self::Pinned => "pinned",
         }
     }
 }

@@ -129,14 +129,18 @@ impl<C: Choose> Policy for Unprobed<C> {
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         let now = self.tick(now);
-        let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
-        let choice = self.rule.choose(candidates, draw);
+        let pinned = self.fleet.pinned(query);
+        let choice = pinned.or_else(|| {
+            let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
+            self.rule.choose(candidates, draw)
+        });
         // All available replicas may have had the query; one that is not available is better than none.
         let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
         };
         let reason = match choice {
+            _ if pinned.is_some() => PickReason::Pinned,
             _ if self.fleet.in_panic() => PickReason::Panic,
             Some(_) => C::REASON,
             None => PickReason::Fallback,

@@ -142,52 +142,82 @@ impl Samples {
         remembered_max: usize,
         age_max_ns: u64,
     ) -> Option<u64> {
-        let mut in_window = Nearest::<NEAREST_IN_WINDOW>::default();
-        let mut remembered = Nearest::<NEAREST_REMEMBERED>::default();
-        let mut passed_over = 0;
         let young = |sample: &Sample| sample.age_ns(now) < age_max_ns;
+        let recent = |sample: &Sample| young(sample) && sample.age_ns(now) <= self.window_ns;
         let next = self.next.load(Relaxed);
-        for back in 1..=self.slots.len() {
-            let Some(sample) = self.read(next, back) else {
+        let mut in_window = 0;
+        self.look_back(next, recent, |_, _| {
+            in_window += 1;
+            in_window < self.window_min
+        });
+        if in_window >= self.window_min {
+            let nearest = self.nearest::<NEAREST_IN_WINDOW>(next, rif, usize::MAX, recent);
+            self.median_of_ns(next, nearest, young)
+        } else if remembered_max > 0 {
+            let nearest = self.nearest::<NEAREST_REMEMBERED>(next, rif, remembered_max, young);
+            self.median_of_ns(next, nearest, young)
+        } else {
+            None
+        }
+    }
+
+    /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of equally near ones the
+    /// newer. Each as its distance in RIF, and below that how far back it is, which no two have in common.
+    #[inline]
+    fn nearest<const N: usize>(
+        &self,
+        next: usize,
+        rif: Rif,
+        newest_max: usize,
+        wanted: impl Fn(&Sample) -> bool,
+    ) -> [u64; N] {
+        let mut nearest = [VACANT; N];
+        let mut left = newest_max;
+        self.look_back(next, wanted, |back, sample| {
+            let distance = sample.others.abs_diff(rif.count());
+            insert(&mut nearest, (u64::from(distance) << 32) | (back as u64));
+            left -= 1;
+            let settled = nearest[N - 1] >> 32 == 0; // no older one can be nearer
+            left > 0 && !settled
+        });
+        nearest
+    }
+
+    /// Shows the samples that are wanted, the newest first, and how far back each is, for as long as `show` says.
+    #[inline]
+    fn look_back(
+        &self,
+        next: usize,
+        wanted: impl Fn(&Sample) -> bool,
+        mut show: impl FnMut(usize, Sample) -> bool,
+    ) {
+        let slots = &*self.slots;
+        let mut passed_over = 0;
+        for back in 1..=slots.len() {
+            let Some(sample) = slots[next.wrapping_sub(back) & (slots.len() - 1)].read() else {
                 continue;
             };
-            let recent = sample.age_ns(now) <= self.window_ns;
-            let memory_open =
-                in_window.offered < self.window_min && remembered.offered < remembered_max;
-            if !young(&sample) || !(recent || memory_open) {
+            let goes_on = if wanted(&sample) {
+                show(back, sample)
+            } else {
                 passed_over += 1;
-                if passed_over > PASSED_OVER_MAX {
-                    break;
-                }
-                continue;
+                passed_over <= PASSED_OVER_MAX
+            };
+            if !goes_on {
+                return;
             }
-            let distance = sample.others.abs_diff(rif.count());
-            if memory_open {
-                remembered.offer(distance, back);
-            }
-            if recent {
-                in_window.offer(distance, back);
-                if in_window.is_settled() && in_window.offered >= self.window_min {
-                    break;
-                }
-            }
-        }
-        if in_window.offered >= self.window_min {
-            self.median_of_ns(next, &in_window, young)
-        } else {
-            self.median_of_ns(next, &remembered, young)
         }
     }
 
     fn median_of_ns<const N: usize>(
         &self,
         next: usize,
-        nearest: &Nearest<N>,
+        nearest: [u64; N],
         young: impl Fn(&Sample) -> bool,
     ) -> Option<u64> {
         let mut by_latency = [VACANT; N];
         let mut count = 0_usize;
-        for back in nearest.found() {
+        for back in nearest.into_iter().filter_map(back_of) {
             // One that has been written over since counts as what it is now, if that is not too old.
             if let Some(sample) = self.read(next, back).filter(&young) {
                 insert(&mut by_latency, sample.latency_ns);
@@ -205,51 +235,17 @@ impl Samples {
     }
 }
 
-/// The `N` samples nearest in RIF so far, nearest first; of equally near ones those that came first.
-#[derive(Debug)]
-struct Nearest<const N: usize> {
-    /// The distance in RIF above, and below how far back in the ring, which no two have in common.
-    found: [u64; N],
-    /// How many there were to choose from.
-    offered: usize,
-}
-
-/// Farther than any sample.
+/// In a place that no sample has; farther than any.
 const VACANT: u64 = u64::MAX;
 
-impl<const N: usize> Default for Nearest<N> {
-    fn default() -> Self {
-        Self {
-            found: [VACANT; N],
-            offered: 0,
-        }
-    }
-}
-
-impl<const N: usize> Nearest<N> {
-    #[inline]
-    fn offer(&mut self, distance: u32, back: usize) {
-        self.offered += 1;
-        insert(&mut self.found, (u64::from(distance) << 32) | (back as u64));
-    }
-
-    /// No later sample can be nearer than those found.
-    #[inline]
-    fn is_settled(&self) -> bool {
-        self.found[N - 1] >> 32 == 0
-    }
-
-    /// How far back they are.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "it was a `usize` when it was packed"
-    )]
-    fn found(&self) -> impl Iterator<Item = usize> + '_ {
-        self.found
-            .iter()
-            .take(self.offered)
-            .map(|found| (found & u64::from(u32::MAX)) as usize)
-    }
+/// How far back one of the nearest is.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "it was a `usize` when it was packed"
+)]
+fn back_of(nearest: u64) -> Option<usize> {
+    (nearest != VACANT).then_some((nearest & u64::from(u32::MAX)) as usize)
 }
 
 /// Puts a number where it belongs among some in order; the greatest falls out.

@@ -14,7 +14,7 @@
 //! | replicas: machine, tracker, process | `replicas` |
 //! | crashes and the like, samples | `changes` |
 //! | what is written down | `meter` |
-//! | what comes next | `queue` |
+//! | what comes next | `queue`, `wheel` |
 
 mod arrivals;
 mod attempts;
@@ -30,6 +30,7 @@ mod queue;
 mod replicas;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 use crate::machine::{NEVER, Time};
 use crate::{Measured, PolicyChoice, Scenario};

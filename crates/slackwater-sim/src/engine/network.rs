@@ -1,7 +1,7 @@
 //! What lies between clients and replicas: messages on their way, each with a delay of its own.
 
 use super::query::Key;
-use super::queue::Queue;
+use super::wheel::Wheel;
 use crate::machine::Time;
 use crate::random::{Purpose, Stream};
 use crate::scenario::Scenario;
@@ -26,7 +26,7 @@ pub(super) enum Message {
 /// The network.
 #[derive(Debug)]
 pub(super) struct Network {
-    messages: Queue<Message>,
+    messages: Wheel<Message>,
     least_ns: Time,
     /// How many delays there are, one nanosecond apart.
     choices: u64,
@@ -41,10 +41,11 @@ impl Network {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
         let network = &scenario.network;
         let least_ns = super::nanos(network.delay.least);
+        let most_ns = super::nanos(network.delay.most).max(least_ns);
         Self {
-            messages: Queue::default(),
+            messages: Wheel::new(most_ns),
             least_ns,
-            choices: super::nanos(network.delay.most).saturating_sub(least_ns) + 1,
+            choices: most_ns - least_ns + 1,
             query_delays: Stream::new(seed, Purpose::QueryDelay, 0),
             probe_delays: Stream::new(seed, Purpose::ProbeDelay, 0),
             losses: Stream::new(seed, Purpose::ProbeLoss, 0),

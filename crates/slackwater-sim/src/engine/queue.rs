@@ -1,4 +1,4 @@
-//! What is to happen later, in order of time: a heap for messages and timers, a tournament for what has one moment each.
+//! What is to happen later, in order of time: a heap for timers, a tournament for what has one moment each.
 //!
 //! Both order ties by a rule of their own (first in first out, lowest number), so that a run never depends on how a heap
 //! happens to be laid out.

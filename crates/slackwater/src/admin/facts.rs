@@ -69,6 +69,21 @@ pub(crate) struct ReplicaFacts {
     pub(crate) address: String,
     /// Where its probes go; `None` if it gets none.
     pub(crate) probe_address: Option<String>,
+    /// What its checks found; `None` if there are none.
+    pub(crate) health: Option<HealthFacts>,
+}
+
+/// What the checks of a replica found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct HealthFacts {
+    /// `up`, `down`, or `unknown` before the first check.
+    pub(crate) verdict: String,
+    /// Checks that it has passed. This count and the next only rise.
+    pub(crate) checks_passed: u64,
+    /// Checks that it has failed.
+    pub(crate) checks_failed: u64,
+    /// Why the last one that failed did.
+    pub(crate) last_failure: Option<String>,
 }
 
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.

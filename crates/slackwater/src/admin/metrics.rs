@@ -236,6 +236,27 @@ impl Families<'_> {
             "1 if the replica answers no probes.",
             each(|replica| u64::from(replica.silent)),
         )?;
+        let checked = || {
+            let replicas = replicas.iter();
+            replicas.filter_map(|replica| Some((of_replica(replica), replica.health.as_ref()?)))
+        };
+        self.gauges(
+            "replica_healthy",
+            "0 if the replica is down by its health checks; absent where there are none.",
+            checked().map(|(labels, health)| (labels, u64::from(health.verdict != "down"))),
+        )?;
+        let results = checked().flat_map(|(labels, health)| {
+            let results = [
+                ("passed", health.checks_passed),
+                ("failed", health.checks_failed),
+            ];
+            results.map(|(result, count)| {
+                let mut labels = labels.clone();
+                labels.push(("result", result.to_owned()));
+                (labels, count)
+            })
+        });
+        self.counters("health_checks", "Health checks, by result.", results)?;
         self.gauges(
             "replica_in_flight_requests",
             "Requests of this process that the replica has not finished.",

@@ -2,7 +2,8 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, Facts, Phase, ReloadFacts, RequestCounts, ServiceFacts, WorkerFacts,
+    AdmissionCounts, Facts, HealthFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts,
+    WorkerFacts,
 };
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
@@ -67,6 +68,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
+    pub(crate) health: Option<HealthFacts>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
@@ -170,6 +172,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             available: true,
             draining: false,
             silent: false,
+            health: replica.health.clone(),
             note: None,
             in_flight: 0,
             requests: RequestCounts::default(),

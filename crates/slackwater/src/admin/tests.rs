@@ -53,6 +53,12 @@ fn facts() -> Facts {
                     name: format!("127.0.0.1:900{number}"),
                     address: format!("127.0.0.1:900{number}"),
                     probe_address: Some(format!("127.0.0.1:910{number}")),
+                    health: Some(HealthFacts {
+                        verdict: "up".to_owned(),
+                        checks_passed: number,
+                        checks_failed: 1,
+                        last_failure: Some("status 503".to_owned()),
+                    }),
                 })
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],

@@ -33,6 +33,7 @@ impl StatusSource for AgentStatus {
                     name: self.server.clone(),
                     address: self.server.clone(),
                     probe_address: None,
+                    health: None,
                 }],
                 workers: self.counts.iter().map(worker).collect(),
             }],

@@ -5,7 +5,7 @@ use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
-use super::routes::read_routes;
+use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
@@ -36,7 +36,12 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let own = (addresses.as_slice(), admin.as_ref());
     let (services, mut remarks) = read_services(reader_ref, own, &timeouts);
     let dns = read_dns(reader_ref);
-    let routes = read_routes(reader_ref, &listeners, &services);
+    let named = Named {
+        listeners: &listeners,
+        services: &services,
+    };
+    let (routes, of_routes) = read_routes(reader_ref, named);
+    remarks.extend(of_routes);
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
     }

@@ -11,6 +11,7 @@ mod discovery;
 mod fleet;
 mod fleet_file;
 mod forwarded;
+mod health;
 mod listeners;
 mod model;
 mod network;
@@ -30,9 +31,10 @@ pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use forwarded::ForwardedSettings;
+pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RouteConfig, ServiceConfig, Timeouts,
+    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;

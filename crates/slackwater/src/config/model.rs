@@ -5,10 +5,12 @@
 
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
+use super::health::HealthSettings;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use crate::discovery::DnsServers;
+use crate::routes::Route;
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -26,10 +28,11 @@ pub(crate) struct Config {
     pub(crate) workers: NonZeroU16,
     /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
     pub(crate) services: Vec<ServiceConfig>,
-    /// Which service a request is for: the first that matches decides. At least one.
-    pub(crate) routes: Vec<RouteConfig>,
     /// Whom services ask whose fleet is in the DNS.
     pub(crate) dns: DnsServers,
+    /// What becomes of a request: the first that matches decides. At least one; their services and listeners are places
+    /// in the lists above.
+    pub(crate) routes: Vec<Route>,
     /// Whose word on a request's origin is believed, and what is said of it.
     pub(crate) forwarded: ForwardedSettings,
     /// How long anything may take that is no service's own.
@@ -68,19 +71,12 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// Whether and how replicas are checked.
+    pub(crate) health: HealthSettings,
     /// How many requests there may be at once.
     pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
     pub(crate) timeouts: Timeouts,
-}
-
-/// Which requests go where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RouteConfig {
-    /// Places in [`Config::listeners`]: of those that came in there. None: of all.
-    pub(crate) listeners: Vec<usize>,
-    /// Its place in [`Config::services`].
-    pub(crate) service: usize,
 }
 
 impl ServiceConfig {

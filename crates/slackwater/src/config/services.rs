@@ -6,6 +6,7 @@
 use super::assemble::{read_replica_settings, read_service_timeouts};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
@@ -94,6 +95,7 @@ impl Section<'_> {
         let replica = read_replica_settings(reader, prefix);
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
+        let health = HealthSettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -131,6 +133,7 @@ impl Section<'_> {
             probe: probe.into_settings(),
             retries,
             queue,
+            health,
             timeouts,
         }
     }

@@ -5,6 +5,7 @@ use super::agent::AgentConfig;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use super::routes::write_routes;
 use crate::discovery::{DnsName, DnsServers};
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
@@ -32,18 +33,7 @@ impl Config {
         for service in &self.services {
             service.write_toml(to)?;
         }
-        for route in &self.routes {
-            let service = self.services.get(route.service);
-            let service = service.map_or_else(String::new, |service| quoted(&service.name));
-            writeln!(to, "[[routes]]")?;
-            let listeners = route.listeners.iter();
-            let listeners = listeners.filter_map(|place| self.listeners.get(*place));
-            let listeners: Vec<_> = listeners.map(|listener| quoted(&listener.name)).collect();
-            if !listeners.is_empty() {
-                writeln!(to, "listeners = [{}]", listeners.join(", "))?;
-            }
-            writeln!(to, "service = {service}\n")?;
-        }
+        write_routes(to, self)?;
         write_dns(to, &self.dns)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
@@ -76,7 +66,8 @@ impl ServiceConfig {
         ];
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
-        self.queue.write(to, prefix)
+        self.queue.write(to, prefix)?;
+        self.health.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {

@@ -8,13 +8,14 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, DiscoverySettings, ForwardedSettings, Limits, ListenerConfig,
-    ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
-    RetryMethods, RetrySettings, RouteConfig, ServiceConfig, Timeouts,
+    AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings, Limits,
+    ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, Timeouts,
 };
 use crate::discovery::DnsServers;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::routes::Route;
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -163,6 +164,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             ..RetrySettings::default()
         },
         queue: QueueSettings::default(),
+        health: HealthSettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {
@@ -172,10 +174,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],
-        routes: vec![RouteConfig {
-            listeners: Vec::new(),
-            service: 0,
-        }],
+        routes: vec![Route::to(0)],
         dns: DnsServers::default(),
         forwarded: ForwardedSettings::default(),
         timeouts,

@@ -97,6 +97,22 @@ pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     text(refusal.status, kind, refusal.reason)
 }
 
+/// The answer to a request that no route takes.
+pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::NOT_FOUND,
+        "no_route",
+        "no route leads from here to a service",
+    )
+}
+
+/// A response that no replica made and that is no failure.
+pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(body));
+    *response.status_mut() = status;
+    response
+}
+
 /// An answer of our own: a line of text, and its kind in one word.
 pub(crate) fn text<W: Watch>(
     status: StatusCode,

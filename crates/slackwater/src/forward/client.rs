@@ -4,23 +4,29 @@
 //! leaves, and everything that it holds with it.
 
 use super::LocalExecutor;
-use super::body::{RequestBody, ResponseBody, Watch};
+use super::body::{ResponseBody, Watch};
+use super::client_http1;
 use super::deadline::Deadlines;
+use super::inbound::Inbound;
 use super::origin::Origin;
+use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
+use crate::http1::HeadLimits;
+use bytes::Bytes;
 use core::cell::Cell;
 use core::convert::Infallible;
+use core::future::poll_fn;
 use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::rc::Rc;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// For which a response's body, or a client's connection in the midst of a request, may show no sign of life.
@@ -58,6 +64,8 @@ pub(crate) struct ClientSettings {
     pub(crate) head_bytes_max: u32,
     /// Fields of a request's head, at most.
     pub(crate) head_fields_max: u32,
+    /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
+    pub(crate) upgrades: Box<[HeaderValue]>,
 }
 
 impl ClientSettings {
@@ -70,6 +78,7 @@ impl ClientSettings {
             streams_max: limits.streams_max,
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
+            upgrades: Box::new([HeaderValue::from_static("websocket")]),
         }
     }
 }
@@ -88,7 +97,6 @@ pub(crate) enum Phase {
 /// All clients of one worker.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    http1: http1::Builder,
     http2: http2::Builder<LocalExecutor>,
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
@@ -97,19 +105,12 @@ pub(crate) struct Clients {
     pub(super) idle_ticks: u64,
     pub(super) head_ticks: u64,
     pub(super) stall_ticks: u64,
+    pub(super) head_limits: HeadLimits,
+    pub(super) upgrades: Box<[HeaderValue]>,
 }
 
 impl Clients {
     pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
-        let mut http1 = http1::Builder::new();
-        http1
-            // Deadlines are kept here, see above.
-            .header_read_timeout(None)
-            .max_header_size(settings.head_bytes_max as usize);
-        // hyper's own default; asking for it anew costs time in each parse.
-        if settings.head_fields_max != 100 {
-            http1.max_headers(settings.head_fields_max as usize);
-        }
         let mut http2 = http2::Builder::new(LocalExecutor);
         http2
             .max_concurrent_streams(settings.streams_max)
@@ -117,7 +118,6 @@ impl Clients {
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         Rc::new(Self {
-            http1,
             http2,
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
@@ -126,6 +126,11 @@ impl Clients {
             idle_ticks: deadlines.ticks(settings.idle),
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
+            head_limits: HeadLimits {
+                bytes_max: settings.head_bytes_max as usize,
+                fields_max: settings.head_fields_max as usize,
+            },
+            upgrades: settings.upgrades.clone(),
         })
     }
 
@@ -164,44 +169,90 @@ impl Clients {
     /// Carries a connection to its end.
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
-        stream: TcpStream,
+        stream: impl Into<Stream>,
         origin: Origin,
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
-        let Some(Ok(http2)) = session.carry_start(&stream).await else {
+        let inbound = Inbound::new(stream.into(), Bytes::new(), &session);
+        let Some(Some(speaks_http2)) = session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
+        else {
             return;
         };
         let origin = Rc::new(origin);
-        let answer = |request: Request<Incoming>| {
-            let busy = Busy::new(&session);
-            let request = Box::new(request.map(|body| RequestBody::new(body, &self.deadlines)));
-            let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
-            let unanswered = session.resets.begin();
-            async move {
-                let mut response = handler.handle(request, &origin).await;
-                unanswered.answered();
-                response.body_mut().busy = Some(busy);
-                Ok::<_, Infallible>(response)
-            }
-        };
-        let io = ClientIo {
-            stream: TokioIo::new(Stream::Tcp(stream)),
-            session: Rc::clone(&session),
-        };
-        if http2 {
-            session.http2.set(true);
-            // In a box, because hyper moves it around several times on its way to a task of its own.
-            let service = service_fn(|request| Box::pin(answer(request)));
-            let connection = pin!(self.http2.serve_connection(io, service));
-            session
-                .carry(connection, http2::Connection::graceful_shutdown)
-                .await;
+        if speaks_http2 {
+            // In a box, so that HTTP/1.1 connections do not carry its size around.
+            Box::pin(self.carry_http2(inbound, origin, handler)).await;
         } else {
-            let connection = pin!(self.http1.serve_connection(io, service_fn(answer)));
-            session
-                .carry(connection, http1::Connection::graceful_shutdown)
-                .await;
+            let serving = pin!(client_http1::serve(&inbound, &origin, &*handler));
+            // It sees for itself when it is asked to end.
+            session.carry(serving, |_| ()).await;
         }
     }
+
+    async fn carry_http2<H: Handler>(
+        self: &Rc<Self>,
+        inbound: Rc<Inbound>,
+        origin: Rc<Origin>,
+        handler: Rc<H>,
+    ) {
+        let Some((session, stream, unread)) = Rc::into_inner(inbound).map(Inbound::into_parts)
+        else {
+            return;
+        };
+        session.begin_http2();
+        let answer = |request: Request<Incoming>| {
+            let busy = Busy::new(&session);
+            let body = |body| RequestBody::http2(body, &self.deadlines);
+            let request = Box::new(request.map(body));
+            let progress = request.body().progress();
+            let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
+            let unanswered = session.resets.begin();
+            // In a box, because hyper moves it around several times on its way to a task of its own.
+            Box::pin(async move {
+                let mut response = handler.handle(request, &origin).await;
+                // What we say to a client that broke off its own request is no answer that it waited for.
+                if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+                    unanswered.answered();
+                }
+                response.body_mut().busy = Some(busy);
+                Ok::<_, Infallible>(response)
+            })
+        };
+        let io = ClientIo {
+            stream: TokioIo::new(stream),
+            unread,
+            session: Rc::clone(&session),
+        };
+        let connection = pin!(self.http2.serve_connection(io, service_fn(answer)));
+        session
+            .carry(connection, http2::Connection::graceful_shutdown)
+            .await;
+    }
+}
+
+/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None if it ends before that
+/// is known.
+async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
+    const START: &[u8] = b"PRI";
+    poll_fn(|cx| {
+        loop {
+            {
+                let unread = inbound.unread.borrow();
+                let start = &unread[..unread.len().min(START.len())];
+                if !START.starts_with(start) || start.len() == START.len() {
+                    return Poll::Ready(Some(start == START));
+                }
+            }
+            match inbound.poll_read_more(cx) {
+                Poll::Ready(Ok(true)) => (),
+                Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(None),
+                Poll::Pending if inbound.session.phase() >= Phase::Draining => {
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
 }

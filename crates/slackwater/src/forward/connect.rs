@@ -30,7 +30,7 @@ impl fmt::Display for Target {
 }
 
 /// Opens a connection, or gives up after `timeout`.
-pub(super) async fn connect(target: &Target, timeout: Duration) -> io::Result<Stream> {
+pub(crate) async fn connect(target: &Target, timeout: Duration) -> io::Result<Stream> {
     let connecting = async {
         match target {
             Target::Tcp(address) => {

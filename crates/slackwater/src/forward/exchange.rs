@@ -6,23 +6,26 @@
 //! that is gone, but never once it may have been written to a connection that then failed.
 
 use super::answer::{says_withdrawn, unmark};
-use super::body::{Progress, RequestBody, ResponseBody, Upload, Watch};
+use super::body::{ResponseBody, Source, Watch};
 use super::client::STALL_MAX;
 use super::connect::Target;
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
-use super::pool::{self, Pool};
+use super::pool::Pool;
 use super::repeat::{Attempt, Ending, is_turned_away};
+use super::replica_http1::{Connection, Download, NoResponse, Sending};
+use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use crate::http1::HeadLimits;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
 use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
@@ -71,6 +74,15 @@ impl ReplicaOptions {
     }
 }
 
+impl ReplicaOptions {
+    fn head_limits(&self) -> HeadLimits {
+        HeadLimits {
+            bytes_max: self.head_bytes_max,
+            fields_max: self.head_fields_max,
+        }
+    }
+}
+
 /// A replica as a worker sees it: an address and connections to it.
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -90,25 +102,15 @@ enum Connections {
 
 /// The connection that an exchange uses.
 #[derive(Debug)]
-pub(super) enum Held {
-    Http1(Rc<Pool>, pool::Sender),
+enum Held {
+    Http1(Rc<Pool>, Connection),
     Http2(multiplex::Sender, Place),
-}
-
-impl Held {
-    /// The exchange is complete.
-    pub(super) fn give_back(self) {
-        if let Self::Http1(pool, sender) = self {
-            pool.give_back(sender);
-        }
-    }
 }
 
 /// A response whose body has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    response: Response<Incoming>,
-    held: Held,
+    response: Response<Source>,
     deadline: Deadline,
     stall_ticks: u64,
     spare: Option<Spare>,
@@ -119,8 +121,8 @@ impl Reply {
         self.response.status()
     }
 
-    /// The response as the replica gave it.
-    pub(crate) const fn response(&self) -> &Response<Incoming> {
+    /// The head of the response as the replica gave it.
+    pub(crate) const fn response(&self) -> &Response<impl Sized> {
         &self.response
     }
 
@@ -138,13 +140,14 @@ impl Reply {
     pub(crate) fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
         let Self {
             response,
-            held,
             deadline,
             stall_ticks,
-            spare: _,
+            spare,
         } = self;
-        response
-            .map(|incoming| ResponseBody::forwarded(incoming, held, deadline, stall_ticks, watch))
+        if let Some(spare) = spare {
+            spare.let_go();
+        }
+        response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
     }
 }
 
@@ -206,16 +209,12 @@ impl Replica {
             first_byte.map_or(self.first_byte_ticks, |span| self.deadlines.ticks(span));
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
-        if let Some(mut held) = self.open_connection() {
-            let spare = Spare::of(&request);
+        if let Some(held) = self.open_connection() {
             let began = Instant::now();
-            match self
-                .send(&mut held, request, &deadline, first_byte_ticks)
-                .await
-            {
-                Ok(response) => return self.reply(response, held, deadline, spare),
+            match self.send(held, request, &deadline, first_byte_ticks).await {
+                Ok((response, spare)) => return self.reply(response, deadline, spare),
                 Err(attempt) => {
-                    (request, may_be_written) = attempt.again(spare, began.elapsed())?;
+                    (request, may_be_written) = attempt.again(began.elapsed())?;
                 }
             }
         }
@@ -233,7 +232,7 @@ impl Replica {
         deadline: Deadline,
         first_byte_ticks: u64,
     ) -> Result<Reply, Failure> {
-        let mut held = match self.new_connection().await {
+        let held = match self.new_connection().await {
             Ok(held) => held,
             Err(error) => {
                 return Err(Failure {
@@ -243,13 +242,9 @@ impl Replica {
                 });
             }
         };
-        let spare = Spare::of(&request);
-        match self
-            .send(&mut held, request, &deadline, first_byte_ticks)
-            .await
-        {
-            Ok(response) => self.reply(response, held, deadline, spare),
-            Err(attempt) => Err(attempt.fail(spare)),
+        match self.send(held, request, &deadline, first_byte_ticks).await {
+            Ok((response, spare)) => self.reply(response, deadline, spare),
+            Err(attempt) => Err(attempt.fail()),
         }
     }
 
@@ -257,8 +252,7 @@ impl Replica {
     /// elsewhere; without a spare, because it has a body, it is lost.
     fn reply(
         &self,
-        mut response: Response<Incoming>,
-        held: Held,
+        mut response: Response<Source>,
         deadline: Deadline,
         spare: Option<Spare>,
     ) -> Result<Reply, Failure> {
@@ -271,16 +265,11 @@ impl Replica {
                 is_unsent: true,
             });
         }
-        // `Upgrade` is never passed on, so no client waits for one.
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Failure::new(Cause::Switched));
-        }
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));
         }
         Ok(Reply {
             response,
-            held,
             deadline,
             stall_ticks: self.stall_ticks,
             spare,
@@ -291,8 +280,8 @@ impl Replica {
     fn open_connection(&self) -> Option<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let sender = pool.take()?;
-                Some(Held::Http1(Rc::clone(pool), sender))
+                let connection = pool.take()?;
+                Some(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
                 let (sender, place) = multiplex.find()?;
@@ -304,8 +293,8 @@ impl Replica {
     async fn new_connection(&self) -> io::Result<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let sender = pool.open(&self.target, &self.options).await?;
-                Ok(Held::Http1(Rc::clone(pool), sender))
+                let connection = pool.open(&self.target, &self.options).await?;
+                Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
                 let (sender, place) = multiplex.find_or_open(&self.target, &self.options).await?;
@@ -317,56 +306,114 @@ impl Replica {
     /// Sends a request on a connection, and waits for the response's head.
     async fn send(
         &self,
-        held: &mut Held,
+        held: Held,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         first_byte_ticks: u64,
-    ) -> Result<Response<Incoming>, Attempt> {
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        deadline.arm(first_byte_ticks);
+        match held {
+            Held::Http1(pool, connection) => {
+                self.send_http1(pool, connection, request, deadline, first_byte_ticks)
+                    .await
+            }
+            Held::Http2(sender, place) => {
+                self.send_http2(sender, place, request, deadline, first_byte_ticks)
+                    .await
+            }
+        }
+    }
+
+    async fn send_http1(
+        &self,
+        pool: Rc<Pool>,
+        mut connection: Connection,
+        mut request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        first_byte_ticks: u64,
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        let limits = self.options.head_limits();
+        let upgrade = request.body().upgrade();
         let progress = request.body().progress();
-        let sent = match held {
-            Held::Http1(_, sender) => {
-                let sending = pin!(sender.try_send_request(*request));
-                self.in_time(sending, progress.as_deref(), deadline, first_byte_ticks)
-                    .await
-            }
-            Held::Http2(sender, _) => {
-                let sending = pin!(sender.try_send_request(*request));
-                self.in_time(sending, progress.as_deref(), deadline, first_byte_ticks)
-                    .await
-            }
+        let has_body = !request.body().is_end_stream();
+        let again = request.body().again();
+        let mut sending = Sending::new(&mut connection, &request, upgrade.as_ref(), limits);
+        let sent = poll_fn(
+            |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
+                Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
+                Poll::Pending => self
+                    .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                    .map(|cause| Err(Err(cause))),
+            },
+        );
+        let head = match sent.await {
+            Ok(head) => head,
+            Err(failed) => return Err(no_response(failed, sending, request, has_body, again)),
         };
-        match sent {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(attempt(error, progress.as_deref(), self.options.protocol)),
+        if head.status == StatusCode::SWITCHING_PROTOCOLS
+            && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
+        {
+            // Whatever the replica speaks now, it is not what the client understands.
+            return Err(Attempt {
+                cause: Cause::Switched,
+                unsent: None,
+                spare: None,
+                ending: Ending::Other,
+            });
+        }
+        let upload = sending.into_upload();
+        let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
+        let download = Download::new(connection, &head, limits, upload);
+        let mut response = Response::new(Source::Http1(Box::new(download), pool));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok((response, Spare::itself(request, has_body, again)))
+    }
+
+    async fn send_http2(
+        &self,
+        mut sender: multiplex::Sender,
+        place: Place,
+        request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        first_byte_ticks: u64,
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        let spare = Spare::copy(&request);
+        let progress = request.body().progress();
+        let mut sending = pin!(sender.try_send_request(*request));
+        let sent = poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => self
+                .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                .map(Err),
+        });
+        match sent.await {
+            Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                Err(Attempt {
+                    cause: Cause::Switched,
+                    unsent: None,
+                    spare: None,
+                    ending: Ending::Other,
+                })
+            }
+            Ok(Ok(response)) => {
+                let response =
+                    response.map(|incoming| Source::Http2(Box::new((incoming, sender, place))));
+                Ok((response, spare))
+            }
+            Ok(Err(error)) => Err(attempt_http2(error, progress.as_deref(), spare)),
             Err(cause) => {
-                if let (Held::Http2(_, place), Cause::FirstByte) = (held, &cause) {
+                if matches!(cause, Cause::FirstByte) {
                     place.give_up_connection();
                 }
                 Err(Attempt {
                     cause,
                     unsent: None,
+                    spare,
                     ending: Ending::Other,
                 })
             }
         }
-    }
-
-    /// Waits for a response, not longer than allowed.
-    async fn in_time<T>(
-        &self,
-        mut sending: Pin<&mut impl Future<Output = T>>,
-        progress: Option<&Progress>,
-        deadline: &Deadline,
-        first_byte_ticks: u64,
-    ) -> Result<T, Cause> {
-        deadline.arm(first_byte_ticks);
-        poll_fn(|cx| match sending.as_mut().poll(cx) {
-            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
-            Poll::Pending => self
-                .poll_late(cx, progress, deadline, first_byte_ticks)
-                .map(Err),
-        })
-        .await
     }
 
     /// Ready when the time for the head is over. A request that is still on its way up moves the end.
@@ -384,9 +431,9 @@ impl Replica {
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
             if still_for >= first_byte_ticks {
                 return Poll::Ready(match progress.state() {
-                    Upload::Replica => Cause::FirstByte,
-                    Upload::Client => Cause::ClientStalled,
-                    Upload::Broken => Cause::ClientBroken,
+                    Wait::Replica => Cause::FirstByte,
+                    Wait::Client => Cause::ClientStalled,
+                    Wait::Broken => Cause::ClientBroken,
                 });
             }
             deadline.arm(first_byte_ticks - still_for);
@@ -395,29 +442,78 @@ impl Replica {
     }
 }
 
+/// Whether the replica changes to the protocol that the client has asked for.
+fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
+    matches!((asked, changed), (Some(asked), Some(changed))
+        if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
+}
+
+/// What it means for the request that there is no response over HTTP/1.1.
+fn no_response(
+    failed: Result<NoResponse, Cause>,
+    mut sending: Sending,
+    mut request: Box<Request<RequestBody>>,
+    had_body: bool,
+    again: Option<BodyAgain>,
+) -> Attempt {
+    let mut ending = Ending::Other;
+    let mut is_unsent = false;
+    let cause = match failed {
+        Err(cause) => cause,
+        Ok(NoResponse::Client) => Cause::ClientBroken,
+        Ok(NoResponse::Coding) => Cause::Coding,
+        Ok(failed) => {
+            if let NoResponse::Closed { wrote, read, .. } = failed {
+                is_unsent = !wrote;
+                ending = if read { Ending::Other } else { Ending::Closed };
+            }
+            Cause::Broken(Box::new(failed))
+        }
+    };
+    // Trailers alone, taken in vain, cannot be put back.
+    let first = sending.take_first();
+    if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
+        request.body_mut().put_back(first);
+        return Attempt {
+            cause,
+            unsent: Some(request),
+            spare: None,
+            ending,
+        };
+    }
+    Attempt {
+        cause,
+        unsent: None,
+        spare: Spare::itself(request, had_body, again),
+        ending,
+    }
+}
+
 /// What hyper's error means for the request.
-fn attempt(
+fn attempt_http2(
     mut error: TrySendError<Request<RequestBody>>,
     progress: Option<&Progress>,
-    protocol: ReplicaProtocol,
+    spare: Option<Spare>,
 ) -> Attempt {
     let unsent = error.take_message().map(Box::new);
     let error = error.into_error();
-    if progress.is_some_and(|progress| progress.state() == Upload::Broken) {
+    if progress.is_some_and(|progress| progress.state() == Wait::Broken) {
         return Attempt {
             cause: Cause::ClientBroken,
             unsent,
+            spare: None,
             ending: Ending::Other,
         };
     }
-    let ending = match protocol {
-        ReplicaProtocol::Http1 if !error.is_parse() => Ending::Closed,
-        ReplicaProtocol::H2c if is_turned_away(&error) => Ending::TurnedAway,
-        _ => Ending::Other,
+    let ending = if is_turned_away(&error) {
+        Ending::TurnedAway
+    } else {
+        Ending::Other
     };
     Attempt {
-        cause: Cause::Broken(error),
+        cause: Cause::Broken(Box::new(error)),
         unsent,
+        spare,
         ending,
     }
 }

@@ -1,6 +1,6 @@
 //! Why a request has no response, and whether another replica may have it.
 
-use super::body::RequestBody;
+use super::request_body::RequestBody;
 use core::error::Error;
 use core::fmt;
 use http::Request;
@@ -12,7 +12,7 @@ pub(crate) enum Cause {
     /// No connection.
     Unreachable(io::Error),
     /// The connection broke, or carried something that is not HTTP.
-    Broken(hyper::Error),
+    Broken(Box<dyn Error + Send + Sync>),
     /// No head in time.
     FirstByte,
     /// An agent answered in place of its server, which is gone.

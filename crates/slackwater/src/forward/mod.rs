@@ -7,13 +7,15 @@
 //! |---|---|
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
+//! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
 //! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
 //! | where a connection comes from | `origin` |
 //! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
-//! | connections to a replica | `connect`, `pool` (HTTP/1.1), `multiplex` (HTTP/2) |
-//! | bodies, and what happens at their end | `body` |
+//! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex` (HTTP/2) |
+//! | bodies, and what happens at their end | `request_body`, `body` |
+//! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
 //! | waits that end | `deadline` |
 //! | how requests ended, for the admin server | `counts` |
@@ -21,33 +23,42 @@
 mod accept;
 mod answer;
 mod body;
+mod buffers;
 mod client;
+mod client_http1;
 mod connect;
 mod counts;
+mod date;
 mod deadline;
 mod exchange;
 mod failure;
 mod forwarded;
 mod hygiene;
+mod inbound;
 mod listen;
 mod max_forwards;
 mod multiplex;
 mod origin;
+mod out;
 mod pool;
 mod repeat;
+mod replica_http1;
+mod request_body;
 mod resets;
+mod sender;
 mod session;
 mod spare;
 mod stream;
 mod tape;
 mod target;
+mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, refuse, shed};
-pub(crate) use body::{End, RequestBody, ResponseBody, Watch};
+pub(crate) use answer::{answer, no_route, own_response, refuse, shed};
+pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{Target, reach};
+pub(crate) use connect::{Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
@@ -55,6 +66,8 @@ pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
+pub(crate) use request_body::RequestBody;
+pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

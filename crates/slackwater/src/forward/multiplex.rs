@@ -5,10 +5,10 @@
 //! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
 
 use super::LocalExecutor;
-use super::body::RequestBody;
 use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
+use super::request_body::RequestBody;
 use super::stream::Stream;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;

@@ -43,7 +43,7 @@ pub(crate) struct Origin {
     /// Whether the connection is encrypted.
     pub(super) is_tls: bool,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
-    pub(super) local: Authority,
+    pub(crate) local: Authority,
     /// Which listener it came in by, in the order of the configuration.
     pub(crate) listener: usize,
 }
@@ -69,7 +69,7 @@ impl Origin {
     }
 
     /// The scheme that the peer's requests came by.
-    pub(super) const fn scheme(&self) -> &'static str {
+    pub(crate) const fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }
 }

@@ -1,12 +1,12 @@
 //! Whether a request that failed on a kept connection may be sent again on another one.
 //!
-//! Always when hyper hands it back unsent, or an HTTP/2 replica says that it was not processed (`REFUSED_STREAM`, or a
+//! Always when not a byte of it was written, or an HTTP/2 replica says that it was not processed (`REFUSED_STREAM`, or a
 //! `GOAWAY` that leaves it out, RFC 9113 §8.7). Otherwise only for the race that keeping connections brings with it: an
 //! HTTP/1.1 replica closed an idle connection while the request was on its way. That cannot be told from a replica that
 //! fell over the request, so only safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
 
-use super::body::RequestBody;
 use super::failure::{Cause, Failure};
+use super::request_body::RequestBody;
 use super::spare::Spare;
 use core::error::Error;
 use core::time::Duration;
@@ -19,8 +19,10 @@ const IDLE_RACE_MAX: Duration = Duration::from_millis(100);
 /// An attempt on one connection that brought no response.
 pub(super) struct Attempt {
     pub(super) cause: Cause,
-    /// The request, if hyper never began to write it.
+    /// The request, if nothing of it was written.
     pub(super) unsent: Option<Box<Request<RequestBody>>>,
+    /// The request once more, if it can be had.
+    pub(super) spare: Option<Spare>,
     pub(super) ending: Ending,
 }
 
@@ -39,7 +41,6 @@ impl Attempt {
     /// The request for another connection, and whether the replica may have had it already.
     pub(super) fn again(
         self,
-        spare: Option<Spare>,
         took: Duration,
     ) -> Result<(Box<Request<RequestBody>>, bool), Failure> {
         if let Some(request) = self.unsent {
@@ -47,8 +48,9 @@ impl Attempt {
         }
         let is_turned_away = self.ending == Ending::TurnedAway;
         let is_race = self.ending == Ending::Closed && took <= IDLE_RACE_MAX;
-        let is_harmless = is_turned_away || spare.as_ref().is_some_and(|s| is_race && s.is_safe());
-        let request = spare.and_then(Spare::into_request);
+        let is_harmless =
+            is_turned_away || (self.spare.as_ref()).is_some_and(|s| is_race && s.is_safe());
+        let request = self.spare.and_then(Spare::into_request);
         match request {
             Some(request) if is_harmless => Ok((request, !is_turned_away)),
             request => Err(Failure {
@@ -60,9 +62,9 @@ impl Attempt {
     }
 
     /// The failure, with the request if it can be had again.
-    pub(super) fn fail(self, spare: Option<Spare>) -> Failure {
+    pub(super) fn fail(self) -> Failure {
         let is_unsent = self.unsent.is_some() || self.ending == Ending::TurnedAway;
-        let again = || spare.and_then(Spare::into_request);
+        let again = || self.spare.and_then(Spare::into_request);
         Failure {
             cause: self.cause,
             request: self.unsent.or_else(again),

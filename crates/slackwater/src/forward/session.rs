@@ -8,42 +8,27 @@ use super::client::{Clients, Phase};
 use super::deadline::Deadline;
 use super::resets::Resets;
 use super::stream::Stream;
+use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
-use tokio::net::TcpStream;
 
-/// Between two looks at a client that sent less than is needed to know its protocol.
-const PEEK_PAUSE: Duration = Duration::from_millis(10);
-
-/// Whether the client begins as HTTP/2 does. No method of HTTP/1.1 starts with these letters.
-async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
-    const START: &[u8] = b"PRI";
-    let mut start = [0; START.len()];
-    loop {
-        let read = stream.peek(&mut start).await?;
-        let begins_alike = read > 0 && START.starts_with(&start[..read]);
-        if !begins_alike || read == START.len() {
-            return Ok(begins_alike);
-        }
-        // More bytes do not wake anybody while the first are unread.
-        tokio::time::sleep(PEEK_PAUSE).await;
-    }
-}
+/// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection, its socket and its requests know together.
 #[derive(Debug)]
 pub(super) struct Session {
-    clients: Rc<Clients>,
+    pub(super) clients: Rc<Clients>,
     deadline: Deadline,
     requests: Cell<u32>,
-    pub(super) http2: Cell<bool>,
+    http2: Cell<bool>,
     /// Dropping a request's future is the client's doing; on HTTP/1.1 it happens once.
     pub(super) resets: Rc<Resets>,
     in_head: Cell<bool>,
@@ -70,19 +55,6 @@ impl Session {
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
         }
-    }
-
-    /// Waits until it is known which protocol the client speaks.
-    pub(super) async fn carry_start(&self, stream: &TcpStream) -> Option<io::Result<bool>> {
-        let unwelcome = Cell::new(false);
-        let mut asking = pin!(speaks_http2(stream));
-        let asking = poll_fn(|cx| {
-            if unwelcome.get() {
-                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-            }
-            asking.as_mut().poll(cx)
-        });
-        self.carry(pin!(asking), |_| unwelcome.set(true)).await
     }
 
     /// Polls a connection until it ends; `None` if a deadline or the end of the drain ended it.
@@ -126,17 +98,36 @@ impl Session {
     }
 
     /// Bytes went in or out.
-    fn moved(&self) {
+    pub(super) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
     }
 
     /// Bytes came in.
-    fn received(&self) {
+    pub(super) fn received(&self) {
         self.moved();
         // HTTP/2 has frames between requests that begin no head.
         if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
             self.deadline.arm(self.clients.head_ticks);
         }
+    }
+
+    /// The client speaks HTTP/2: what it has said so far begins no head.
+    pub(super) fn begin_http2(&self) {
+        self.http2.set(true);
+        self.in_head.set(false);
+        self.deadline.arm(self.clients.idle_ticks);
+    }
+
+    /// Where the worker is in its life.
+    pub(super) fn phase(&self) -> Phase {
+        self.clients.phase.get()
+    }
+
+    /// The last answer is given; the client has so long to take it.
+    pub(super) fn linger(&self) {
+        self.in_head.set(true);
+        let ticks = self.clients.deadlines.ticks(LINGER);
+        self.deadline.arm(ticks.min(self.clients.head_ticks));
     }
 
     fn overdue(&self, asked_to_end: bool) -> Overdue {
@@ -188,10 +179,12 @@ impl Drop for Busy {
     }
 }
 
-/// A client's socket that notes when bytes move.
+/// A client's connection, for HTTP/2, that notes when bytes move.
 #[derive(Debug)]
 pub(super) struct ClientIo {
     pub(super) stream: TokioIo<Stream>,
+    /// What was read to know the protocol.
+    pub(super) unread: Bytes,
     pub(super) session: Rc<Session>,
 }
 
@@ -199,8 +192,13 @@ impl Read for ClientIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let length = buffer.remaining().min(self.unread.len());
+            buffer.put_slice(&self.unread.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             self.session.received();

@@ -4,9 +4,9 @@
 //! nothing beside the system call behind it.
 
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use std::io::{self, IoSlice};
-use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
@@ -23,18 +23,21 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Ready once a read would give bytes, the end of the stream, or an error. Whoever waits here needs no buffer
-    /// meanwhile. May be ready in vain, so a read may still have to wait.
-    #[expect(dead_code, reason = "for a codec that waits without a buffer")]
-    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(stream) => stream.poll_read_ready(cx),
-            Self::Unix(stream) => stream.poll_read_ready(cx),
-            Self::Tls(stream) => {
-                ready!(Pin::new(stream.as_mut()).poll_fill_buf(cx))?;
-                Poll::Ready(Ok(()))
-            }
-        }
+    /// When it is dropped now, the other side hears of a failure and not of an end: what it has got is not all.
+    pub(super) fn break_off(&self) {
+        let tcp = match self {
+            Self::Tcp(stream) => stream,
+            // Without its own word for the end, an end is a failure.
+            Self::Unix(_) | Self::Tls(_) => return,
+        };
+        // It is closed in any case.
+        let _ = tcp.set_zero_linger();
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self::Tcp(stream)
     }
 }
 

@@ -10,7 +10,6 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::rc::Rc;
 
 /// A body, and what has been read of it.
@@ -33,7 +32,7 @@ struct Kept {
 
 /// One who reads a body from its start. There is a second one only while the first is given up.
 #[derive(Debug)]
-pub(super) struct TapeReader<B = Incoming> {
+pub(super) struct TapeReader<B> {
     tape: Rc<Tape<B>>,
     number: u32,
     /// Bytes of what is kept that have been read here.
@@ -43,7 +42,7 @@ pub(super) struct TapeReader<B = Incoming> {
 
 /// A claim to read the body once more.
 #[derive(Debug)]
-pub(super) struct Rewind<B = Incoming>(Rc<Tape<B>>);
+pub(super) struct Rewind<B>(Rc<Tape<B>>);
 
 impl<B: Body<Data = Bytes> + Unpin> TapeReader<B> {
     /// Reads `source`, and keeps up to `bytes_max` bytes of it while there is a [`Rewind`].
@@ -74,6 +73,11 @@ impl<B: Body<Data = Bytes> + Unpin> TapeReader<B> {
     /// For reading it once more.
     pub(super) fn rewind(&self) -> Rewind<B> {
         Rewind(Rc::clone(&self.tape))
+    }
+
+    /// Looks at the body itself.
+    pub(super) fn with_source<R>(&self, look: impl FnOnce(&B) -> R) -> R {
+        look(&self.tape.source.borrow())
     }
 
     /// What was read before, piece by piece.

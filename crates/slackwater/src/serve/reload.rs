@@ -5,7 +5,7 @@
 //! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
 //! began with.
 
-use super::running::{Listener, Running, numbered, parts};
+use super::running::{Listener, Running, ServiceSource, numbered, parts};
 use super::service::ServiceView;
 use super::sources::{Opened, Sources, hear};
 use super::status::ServiceParts;
@@ -13,6 +13,7 @@ use super::worker::{Command, DoorPlan, Plan, ServicePlan};
 use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
+use crate::health::Health;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -50,6 +51,7 @@ impl Feed {
 /// A service of the new configuration.
 struct NewService {
     feed: Feed,
+    health: watch::Receiver<Health>,
     /// Its place in the configuration before, where it stays.
     kept: Option<usize>,
 }
@@ -85,22 +87,26 @@ impl Running {
         for commands in &self.commands {
             let _ = commands.send(Command::Commit);
         }
-        let mut fleets = Vec::with_capacity(services.len());
+        let mut sources = Vec::with_capacity(services.len());
         for (service, settings) in services.into_iter().zip(&next.services) {
             if service.kept.is_some() {
                 reloaded.services_kept += 1;
             } else {
                 reloaded.services_started.push(settings.name.clone());
             }
-            fleets.push(match service.feed {
+            let discovery = match service.feed {
                 Feed::Same(discovery) => discovery,
                 Feed::Changed(opened, fleets) => Arc::new(opened.follow(settings, fleets)),
+            };
+            sources.push(ServiceSource {
+                discovery,
+                health: service.health,
             });
         }
         let ended = before.iter().map(|service| &service.config.name);
         let ended = ended.filter(|name| next.services.iter().all(|service| service.name != **name));
         reloaded.services_ended = ended.cloned().collect();
-        self.status.set_services(parts(&next, fleets, &views));
+        self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
         self.config = next;
         Ok(reloaded)
@@ -108,7 +114,7 @@ impl Running {
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
     async fn new_services(
-        &self,
+        &mut self,
         next: &Config,
         before: &[ServiceParts],
     ) -> Result<Vec<NewService>, Fault> {
@@ -124,6 +130,7 @@ impl Running {
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
+                    health: self.check(service, &discovery)?,
                     feed: Feed::Same(discovery),
                     kept: None,
                 });
@@ -135,8 +142,14 @@ impl Running {
                 Feed::Changed(sources.open(service)?, old.discovery.fleets().clone())
             };
             let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
+            let health = if stays {
+                old.health.clone()
+            } else {
+                self.check(service, &old.discovery)?
+            };
             services.push(NewService {
                 feed,
+                health,
                 kept: stays.then_some(place),
             });
         }
@@ -204,7 +217,7 @@ impl Running {
             };
             let service = |service: &NewService| match service.kept {
                 Some(place) => ServicePlan::Keep(place),
-                None => ServicePlan::Start(service.feed.fleets()),
+                None => ServicePlan::Start(service.feed.fleets(), service.health.clone()),
             };
             let plan = Plan {
                 config: Arc::clone(next),

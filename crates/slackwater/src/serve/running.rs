@@ -7,11 +7,13 @@ use super::service::{ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
 use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
 use crate::admin::{Lifecycle, StatusSource};
-use crate::config::{Config, ListenerConfig, RouteConfig};
+use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
+use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
+use crate::routes::Route;
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use std::net::TcpListener;
@@ -28,6 +30,8 @@ pub(crate) struct Running {
     pub(super) commands: Vec<mpsc::UnboundedSender<Command>>,
     pub(super) lifecycle: Lifecycle,
     pub(super) status: Arc<Workers>,
+    /// The checks of replicas.
+    pub(super) checks: HealthThread,
     pub(super) threads: WorkerThreads,
 }
 
@@ -51,18 +55,25 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
         commands: Vec::new(),
         lifecycle: Lifecycle::default(),
         status: Arc::default(),
+        checks: HealthThread::default(),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
+    let mut sources = Vec::with_capacity(fleets.len());
+    for (service, discovery) in config.services.iter().zip(fleets) {
+        let health = running.check(service, &discovery)?;
+        sources.push(ServiceSource { discovery, health });
+    }
     let mut views = Vec::with_capacity(usize::from(workers));
     for index in 0..workers {
         let doors = running.listeners.open.iter();
         let doors = doors.map(|listener| listener.door(usize::from(index)).map(DoorPlan::Open));
-        let subscribe =
-            |discovery: &Arc<Discovery>| ServicePlan::Start(discovery.fleets().subscribe());
+        let subscribe = |source: &ServiceSource| {
+            ServicePlan::Start(source.discovery.fleets().subscribe(), source.health.clone())
+        };
         let plan = Plan {
             routes: running.listeners.routes(&config.routes),
-            services: fleets.iter().map(subscribe).collect(),
+            services: sources.iter().map(subscribe).collect(),
             doors: doors.collect::<Result<_, _>>()?,
             config: Arc::clone(&config),
         };
@@ -75,21 +86,29 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
             plan,
         })?);
     }
-    running.status.set_services(parts(&config, fleets, &views));
+    running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
     Ok(running)
+}
+
+/// What all workers know of a service's replicas.
+#[derive(Debug)]
+pub(super) struct ServiceSource {
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) health: watch::Receiver<Health>,
 }
 
 /// The services as the status has them; `views` are those of each worker, in the order of the configuration.
 pub(super) fn parts(
     config: &Config,
-    fleets: Vec<Arc<Discovery>>,
+    sources: Vec<ServiceSource>,
     views: &[Vec<ServiceView>],
 ) -> Vec<ServiceParts> {
-    let services = config.services.iter().zip(fleets).enumerate();
-    let parts = services.map(|(index, (service, discovery))| ServiceParts {
+    let services = config.services.iter().zip(sources).enumerate();
+    let parts = services.map(|(index, (service, source))| ServiceParts {
         config: Arc::new(service.clone()),
-        discovery,
+        discovery: source.discovery,
+        health: source.health,
         views: (views.iter())
             .filter_map(|views| views.get(index).cloned())
             .collect(),
@@ -109,6 +128,22 @@ impl Running {
         began
             .recv()
             .map_err(|_| Fault::runtime("a worker ended before it began"))?
+    }
+
+    /// Checks whoever is in a service's fleet, if that is to be done, as long as anybody wants to know.
+    pub(super) fn check(
+        &mut self,
+        service: &ServiceConfig,
+        discovery: &Discovery,
+    ) -> Result<watch::Receiver<Health>, Fault> {
+        let checks = ServiceChecks {
+            name: service.name.clone(),
+            settings: service.health.clone(),
+            protocol: service.replica.protocol,
+            fleets: discovery.fleets().subscribe(),
+        };
+        let health = self.checks.check(checks);
+        health.map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))
     }
 
     /// Where it listens; port 0 has become the port that the system chose.
@@ -265,25 +300,25 @@ impl Listeners {
     }
 
     /// Routes with the numbers of listeners in place of their places in the configuration, which is that of `open`.
-    pub(super) fn routes(&self, routes: &[RouteConfig]) -> Vec<RouteConfig> {
+    pub(super) fn routes(&self, routes: &[Route]) -> Vec<Route> {
         numbered(routes, &self.open)
     }
 }
 
 /// As [`Listeners::routes`], for listeners that are not all open yet.
 pub(super) fn numbered<'l>(
-    routes: &[RouteConfig],
+    routes: &[Route],
     listeners: impl IntoIterator<Item = &'l Listener>,
-) -> Vec<RouteConfig> {
+) -> Vec<Route> {
     let numbers: Vec<_> = listeners
         .into_iter()
         .map(|listener| listener.number)
         .collect();
     let mut routes = routes.to_vec();
     for route in &mut routes {
-        let places = core::mem::take(&mut route.listeners);
+        let places = core::mem::take(&mut route.when.listeners);
         let places = places.into_iter();
-        route.listeners = places
+        route.when.listeners = places
             .filter_map(|place| numbers.get(place).copied())
             .collect();
     }

@@ -5,21 +5,24 @@
 
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
-use crate::admin::{Facts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
-use crate::config::{ProbeTransport, ServiceConfig};
+use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
+use crate::config::{HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
+use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+use tokio::sync::watch;
 
 /// One service of the process, and each worker's part of it.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceParts {
     pub(super) config: Arc<ServiceConfig>,
     pub(super) discovery: Arc<Discovery>,
+    pub(super) health: watch::Receiver<Health>,
     pub(super) views: Vec<ServiceView>,
 }
 
@@ -85,6 +88,12 @@ impl ServiceParts {
     }
 
     fn replicas(&self, fleet: &Fleet) -> Vec<ReplicaFacts> {
+        let is_checked = self.config.health.check != HealthCheck::None;
+        let health = is_checked.then(|| self.health.borrow());
+        let found = |replica: &ReplicaConfig| {
+            let found = health.as_ref()?.get(&replica.address);
+            Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
+        };
         let are_probed = self.config.probe.transport != ProbeTransport::None;
         let replicas = fleet.replicas().iter();
         replicas
@@ -92,8 +101,18 @@ impl ServiceParts {
                 name: replica.name.clone(),
                 address: replica.address.to_string(),
                 probe_address: are_probed.then(|| replica.probe_address.to_string()),
+                health: found(replica),
             })
             .collect()
+    }
+}
+
+fn facts(health: &ReplicaHealth) -> HealthFacts {
+    HealthFacts {
+        verdict: health.verdict.as_str().to_owned(),
+        checks_passed: health.checks_passed,
+        checks_failed: health.checks_failed,
+        last_failure: health.last_failure.clone(),
     }
 }
 

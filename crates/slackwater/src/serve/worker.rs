@@ -5,11 +5,13 @@
 //! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
-use crate::config::{Config, RouteConfig, ServiceConfig};
+use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use crate::config::{Config, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::health::Health;
+use crate::routes::Route;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -47,7 +49,7 @@ pub(super) enum Command {
 pub(super) struct Plan {
     pub(super) config: Arc<Config>,
     /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
-    pub(super) routes: Vec<RouteConfig>,
+    pub(super) routes: Vec<Route>,
     /// In the order of the configuration.
     pub(super) services: Vec<ServicePlan>,
     /// All of them.
@@ -59,8 +61,8 @@ pub(super) struct Plan {
 pub(super) enum ServicePlan {
     /// It is the one at this place of the configuration before.
     Keep(usize),
-    /// It begins, with these fleets.
-    Start(watch::Receiver<Arc<Fleet>>),
+    /// It begins, with these fleets and verdicts.
+    Start(watch::Receiver<Arc<Fleet>>, watch::Receiver<Health>),
 }
 
 /// A listener as a worker has it.
@@ -167,9 +169,10 @@ impl Worker {
         for (service, from) in config.services.iter().zip(plan.services) {
             services.push(match from {
                 ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
-                ServicePlan::Start(fleets) => {
+                ServicePlan::Start(fleets, health) => {
                     let (limits, deadlines) = (&config.limits, &self.deadlines);
-                    let started = Service::start(service, limits, deadlines, self.place, fleets)?;
+                    let started =
+                        Service::start(service, limits, deadlines, self.place, fleets, health)?;
                     Some(Rc::new(started))
                 }
             });
@@ -225,7 +228,7 @@ impl Worker {
             stays
         });
         for (number, socket, phase) in new_doors {
-            let routing = Rc::new(Routing::new(Rc::clone(&table)));
+            let routing = Rc::new(Routing::new(Rc::clone(&table), draw_seed()));
             self.doors.push((number, Rc::clone(&routing)));
             let intake = Intake {
                 clients: Clients::new(

@@ -77,6 +77,9 @@ pub(crate) struct Flag<'s> {
     pub(crate) values: Vec<DeValue<'s>>,
 }
 
+/// A key of the user's own, and what was said of it.
+pub(crate) type Entry<'s> = (String, Item<'s>);
+
 /// The document, and what has been found out about it.
 #[derive(Debug)]
 pub(crate) struct Reader<'s> {
@@ -145,6 +148,11 @@ impl<'s> Reader<'s> {
 
     pub(crate) fn add_mistake(&mut self, mistake: Mistake) {
         self.mistakes.push(mistake);
+    }
+
+    /// How many mistakes there are so far.
+    pub(crate) const fn mistakes(&self) -> usize {
+        self.mistakes.len()
     }
 
     /// `Ok`'s value; a mistake is noted and gives `None`.
@@ -268,6 +276,25 @@ impl<'s> Reader<'s> {
             .iter()
             .map(|key| (key.get_ref().to_string(), said(key)));
         tables.collect()
+    }
+
+    /// What was said within the table `field`, whose keys are the user's own, in the order of the file; `None` if nothing
+    /// was. What is no table is noted.
+    pub(crate) fn take_map(&mut self, field: &str, expected: &str) -> Option<Vec<Entry<'s>>> {
+        let item = self.take(field)?;
+        let DeValue::Table(table) = &item.value else {
+            let told = format!("found {}, expected {expected}", found(&item.value));
+            self.add_mistake(item.mistake(told));
+            return None;
+        };
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let entry = |(key, value): (&Spanned<DeString<'s>>, &Spanned<DeValue<'s>>)| {
+            let key = key.get_ref().to_string();
+            let item = self.item(join(field, &key), value);
+            (key, item)
+        };
+        Some(entries.into_iter().map(entry).collect())
     }
 
     /// Leaves `field` and all that is in it unread, where a mistake of it has been told.

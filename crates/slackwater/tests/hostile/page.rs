@@ -1,6 +1,6 @@
 //! `docs/hostile-requests.md`, made from the table.
 
-use crate::rows::{Group, Row, groups, leniency};
+use crate::rows::{Group, Row, groups};
 use core::fmt::Write;
 use std::path::Path;
 
@@ -34,7 +34,6 @@ fn page() -> String {
             let Row {
                 name, answer, seen, ..
             } = row;
-            let (answer, seen) = leniency::of(name).unwrap_or((answer, seen));
             let _ = writeln!(page, "| {name} | {answer} | {} |", told(seen));
         }
     }
@@ -61,16 +60,4 @@ fn the_page_is_the_table() {
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(written == page, "BLESS=1 rewrites docs/hostile-requests.md");
-}
-
-#[test]
-fn rows_that_are_said_to_be_lenient_exist() {
-    let groups = groups();
-    for name in leniency::names() {
-        let there = groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .any(|row| row.name == name);
-        assert!(there, "{name}");
-    }
 }

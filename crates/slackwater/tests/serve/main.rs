@@ -12,6 +12,7 @@
 
 mod clients;
 mod failures;
+mod health;
 mod lifecycle;
 mod memory;
 mod proxy;
@@ -20,4 +21,5 @@ mod reload;
 mod replicas;
 mod requests;
 mod retries;
+mod routes;
 mod streaming;

@@ -1,6 +1,7 @@
 //! The process under test: started on free ports, watched through its log and its admin server, killed at the end.
 
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -61,6 +62,27 @@ impl Proxy {
         let proxy = Self::spawn(&args);
         std::fs::remove_file(&file).unwrap();
         proxy
+    }
+
+    /// A proxy with one worker, listening at a port of the system's choice unless `toml` says otherwise, and the rest as in
+    /// `toml`.
+    pub(crate) fn of_file(toml: &str) -> Self {
+        let listen = if toml.contains("[[listeners]]") {
+            ""
+        } else {
+            "listen = \"127.0.0.1:0\"\n"
+        };
+        let config = format!("workers = 1\n{listen}{toml}");
+        let file = tempfile(&config);
+        let name = file.to_str().unwrap();
+        let proxy = Self::spawn(&["serve", "--admin", "127.0.0.1:0", "--config", name]);
+        std::fs::remove_file(&file).unwrap();
+        proxy
+    }
+
+    /// Where the next listener is, after [`Self::address`].
+    pub(crate) fn next_address(&self) -> SocketAddr {
+        address_in(&self.log_line("serving"))
     }
 
     pub(crate) fn spawn(args: &[&str]) -> Self {
@@ -165,6 +187,16 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A file of its own with this text.
+fn tempfile(text: &str) -> std::path::PathBuf {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("slackwater-routes-{}-{number}.toml", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, text).unwrap();
+    file
 }
 
 /// Memory that a process has in use; `None` once it has ended.

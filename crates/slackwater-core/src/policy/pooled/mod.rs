@@ -197,6 +197,19 @@ impl<R: PoolRule> Keep for Pooled<R> {
         Some(choice)
     }
 
+    fn charge_pinned(&mut self, now: Instant, replica: ReplicaId, client: &mut Client) -> Choice {
+        self.expire(now, client);
+        self.charge(replica, None, client);
+        Choice {
+            replica,
+            reason: PickReason::Pinned,
+            rif_limit: self.rule.rif_limit(client),
+            candidates: 0,
+            chosen: None,
+            runner_up: None,
+        }
+    }
+
     /// Removes by rate, which is last: a rule that looks at queries in flight has to see this one when it says which
     /// report is the worst. `[A10]`
     fn handle_sent(

@@ -207,6 +207,9 @@ impl Policy for PrequalSync {
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        if let Some(replica) = self.fleet.pinned(query) {
+            return Decision::Pick(self.picked(now, replica, PickReason::Pinned));
+        }
         let panic = self.fleet.in_panic();
         let probe_set = if panic {
             self.fleet.known()

@@ -49,7 +49,11 @@ impl<K: Keep> Policy for Probed<K> {
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         let now = self.tick(now);
-        let Some(choice) = self.kept.choose(now, query, &mut self.client, draw) else {
+        let choice = match self.client.fleet.pinned(query) {
+            Some(replica) => Some(self.kept.charge_pinned(now, replica, &mut self.client)),
+            None => self.kept.choose(now, query, &mut self.client, draw),
+        };
+        let Some(choice) = choice else {
             self.client.counters.no_replica += 1;
             return Decision::NoReplica;
         };

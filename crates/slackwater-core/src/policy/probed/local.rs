@@ -10,6 +10,7 @@
 //! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
 //! about half a kilobyte for each replica at once; later would be in a pick.
 
+use super::probing::Answers;
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::Fleet;
 use crate::policy::query::{Outcome, Ticket};
@@ -39,11 +40,10 @@ pub(in crate::policy) struct LocalArrival {
     arrival: Arrival,
 }
 
-/// What is heard of a replica's probes.
+/// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query or probe while all
+/// replicas answer and can be reached: with many of them that would be a miss of the cache each time.
 #[derive(Debug, Default)]
 struct Hearing {
-    answered_at: Option<Instant>,
-    lost_in_a_row: u8,
     silent: bool,
     /// It is silent and may be chosen.
     silent_available: bool,
@@ -207,13 +207,11 @@ impl LocalLoads {
 
     /// The replica has answered a probe sent at `sent_at`.
     pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
-        self.end_silence(replica);
         self.round_trips.record(now.ns_since(sent_at));
-        if let Some(hearing) = self.hearings.find_mut(replica) {
-            hearing.answered_at = Some(now);
-            hearing.lost_in_a_row = 0;
-            hearing.unreachable_until = Instant::EPOCH;
+        if self.silent_now > 0 {
+            self.end_silence(replica);
         }
+        // That it could not be reached is forgotten by the time that it can be silent again.
     }
 
     /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more than is ordinary: one
@@ -229,16 +227,18 @@ impl LocalLoads {
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost; `true` if that makes the replica, one of `fleet`, silent.
-    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId, fleet: &Fleet) -> bool {
-        let Some(hearing) = self.hearings.find_mut(replica) else {
-            return false;
-        };
-        hearing.lost_in_a_row = hearing.lost_in_a_row.saturating_add(1);
-        let long_silent = hearing
-            .answered_at
-            .is_none_or(|answered_at| now.saturating_since(answered_at) >= SILENCE_MAX);
-        hearing.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
+    /// A probe was lost, after which `answers` is what was heard; `true` if that makes the replica, one of `fleet`, silent.
+    pub(super) fn lost(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        answers: Answers,
+        fleet: &Fleet,
+    ) -> bool {
+        let long_silent = answers
+            .last_at
+            .is_none_or(|last_at| now.saturating_since(last_at) >= SILENCE_MAX);
+        answers.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
     /// A query goes to the replica.

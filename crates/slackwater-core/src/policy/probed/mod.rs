@@ -62,6 +62,19 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
 
+    /// Charges a choice that was made elsewhere to what is kept.
+    fn charge_pinned(&mut self, now: Instant, replica: ReplicaId, client: &mut Client) -> Choice {
+        let _ = now;
+        Choice {
+            replica,
+            reason: PickReason::Pinned,
+            rif_limit: self.rif_limit(client),
+            candidates: 0,
+            chosen: None,
+            runner_up: None,
+        }
+    }
+
     /// What follows a choice: by now its query is in flight.
     fn handle_sent(
         &mut self,

@@ -7,7 +7,7 @@ use crate::draw::{Draw, below};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
-use crate::time::{Instant, span_ns};
+use crate::time::{Instant, MaybeInstant, span_ns};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,10 +30,23 @@ struct Slot {
     outstanding: Option<Outstanding>,
 }
 
-/// When a replica was last probed.
+/// What a replica's probes came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answers {
+    /// When the last answer came.
+    pub(super) last_at: Option<Instant>,
+    /// Probes lost since then.
+    pub(super) lost_in_a_row: u8,
+}
+
+/// The last probe of a replica, and what those before came to: in one place, which the probe that goes out has brought
+/// into the cache by the time that its answer comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastProbe {
-    sent_at: Option<Instant>,
+    sent_at: MaybeInstant,
+    answered_at: MaybeInstant,
+    /// Since the last answer.
+    lost_in_a_row: u8,
     outstanding: bool,
 }
 
@@ -131,15 +144,14 @@ impl Probing {
         }
         if last
             .sent_at
+            .get()
             .is_some_and(|sent_at| now.ns_since(sent_at) < interval_ns)
         {
             return Err(Skipped::Interval);
         }
         let slot = self.free.pop().ok_or(Skipped::Cap)?;
-        *last = LastProbe {
-            sent_at: Some(now),
-            outstanding: true,
-        };
+        last.sent_at = now.into();
+        last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
         self.next_deadline = Some(
             self.next_deadline
@@ -178,6 +190,24 @@ impl Probing {
         Some((replica, sent_at))
     }
 
+    /// The replica has answered a probe.
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
+        if let Some(last) = self.last.find_mut(replica) {
+            last.answered_at = now.into();
+            last.lost_in_a_row = 0;
+        }
+    }
+
+    /// A probe of the replica was lost; what its probes came to with this one, or `None` if it has left.
+    pub(super) fn lost(&mut self, replica: ReplicaId) -> Option<Answers> {
+        let last = self.last.find_mut(replica)?;
+        last.lost_in_a_row = last.lost_in_a_row.saturating_add(1);
+        Some(Answers {
+            last_at: last.answered_at.get(),
+            lost_in_a_row: last.lost_in_a_row,
+        })
+    }
+
     /// Whether the deadline of an outstanding probe may have passed.
     pub(super) fn may_expire(&self, now: Instant) -> bool {
         self.next_deadline.is_some_and(|deadline| deadline <= now)
@@ -211,7 +241,7 @@ impl Probing {
             return false;
         };
         if let Some(last) = self.last.find_mut(replica) {
-            last.sent_at = None;
+            last.sent_at = MaybeInstant::NONE;
         }
         true
     }

@@ -44,20 +44,26 @@ impl RifDistribution {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Remembers a response, and forgets the oldest if there are too many.
+    /// Remembers a response, and forgets the oldest if there are too many. In order, only what lies between the two moves.
     pub(in crate::policy) fn record(&mut self, rif: Rif) {
-        if self.len == REMEMBERED {
-            let oldest = self.ring[self.next];
-            let place = self.sorted.partition_point(|&other| other < oldest);
-            self.sorted.copy_within(place + 1.., place);
-            self.len -= 1;
-        }
-        let place = self.sorted[..self.len].partition_point(|&other| other < rif);
-        self.sorted.copy_within(place..self.len, place + 1);
-        self.sorted[place] = rif;
-        self.ring[self.next] = rif;
+        let oldest = core::mem::replace(&mut self.ring[self.next], rif);
         self.next = (self.next + 1) % REMEMBERED;
-        self.len += 1;
+        let sorted = &mut self.sorted[..self.len];
+        let place = sorted.partition_point(|&other| other < rif);
+        if self.len < REMEMBERED {
+            self.sorted.copy_within(place..self.len, place + 1);
+            self.sorted[place] = rif;
+            self.len += 1;
+            return;
+        }
+        let gap = sorted.partition_point(|&other| other < oldest);
+        if gap < place {
+            sorted.copy_within(gap + 1..place, gap);
+            sorted[place - 1] = rif;
+        } else {
+            sorted.copy_within(place..gap, place + 1);
+            sorted[place] = rif;
+        }
     }
 
     /// The RIF from which on a report is hot: the nearest-rank quantile. At 0 the limit is 0 (everything is hot), at 1

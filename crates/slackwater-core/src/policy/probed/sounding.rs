@@ -37,6 +37,7 @@ impl<K: Keep> Probed<K> {
         report: &LoadReport,
     ) {
         let ordinary = self.client.ordinary(report.rif);
+        self.probing.answered(now, replica);
         self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
         if self.client.fleet.is_draining(replica) != report.draining
             && (self.client.fleet).set_draining(replica, report.draining)
@@ -54,8 +55,11 @@ impl<K: Keep> Probed<K> {
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
+        let Some(answers) = self.probing.lost(replica) else {
+            return;
+        };
         let falls_silent =
-            self.watch_silences(|client| client.locals.lost(now, replica, &client.fleet));
+            self.watch_silences(|client| client.locals.lost(now, replica, answers, &client.fleet));
         if falls_silent {
             // What it said of itself before it fell silent does not hold for ever.
             if self.client.fleet.set_draining(replica, false) {

@@ -1,18 +1,25 @@
-//! From a request to the service that it is for.
+//! From a request to the service that it is for, or to the answer that its route has for it.
 //!
 //! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
 
-mod router;
-
 use super::service::{Flight, Service};
-use crate::config::RouteConfig;
+use crate::config::ReplicaProtocol;
 use crate::forward::{
-    Handler, Origin, Refusal, RequestBody, ResponseBody, prepare_request, refuse,
+    Handler, Origin, Refusal, RequestBody, ResponseBody, no_route, own_response, prepare_request,
+    refuse,
 };
+use crate::routes::{
+    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Route, Router, host_of,
+};
+use bytes::Bytes;
 use core::cell::RefCell;
+use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
-use router::Router;
+use slackwater_core::SplitMix64;
 use std::rc::Rc;
+
+/// A response as clients get it.
+type Answer = Response<ResponseBody<Box<Flight>>>;
 
 /// Routes, and the services that they lead to.
 #[derive(Debug)]
@@ -24,7 +31,7 @@ pub(super) struct Table {
 
 impl Table {
     /// `services` are those of the configuration that the routes are from, in its order.
-    pub(super) fn new(routes: &[RouteConfig], services: Vec<Rc<Service>>) -> Self {
+    pub(super) fn new(routes: &[Route], services: Vec<Rc<Service>>) -> Self {
         Self {
             router: Router::new(routes),
             services,
@@ -36,9 +43,14 @@ impl Table {
         &self.services
     }
 
-    fn service(&self, origin: &Origin) -> Option<&Rc<Service>> {
-        let route = self.router.route(origin.listener)?;
-        self.services.get(route.service)
+    fn find(&self, request: &Request<RequestBody>, origin: &Origin) -> Found<'_> {
+        self.router.find(&Head {
+            listener: origin.listener,
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            local: &origin.local,
+        })
     }
 }
 
@@ -46,12 +58,16 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Routing {
     table: RefCell<Rc<Table>>,
+    /// For the choice between services.
+    draw: RefCell<SplitMix64>,
 }
 
 impl Routing {
-    pub(super) const fn new(table: Rc<Table>) -> Self {
+    /// `seed`: from somewhere that differs from worker to worker.
+    pub(super) const fn new(table: Rc<Table>, seed: u64) -> Self {
         Self {
             table: RefCell::new(table),
+            draw: RefCell::new(SplitMix64::new(seed)),
         }
     }
 
@@ -59,26 +75,113 @@ impl Routing {
     pub(super) fn swap(&self, table: &Rc<Table>) {
         self.table.replace(Rc::clone(table));
     }
+
+    async fn forward(
+        &self,
+        table: &Table,
+        forward: &Forward,
+        mut request: Box<Request<RequestBody>>,
+        origin: &Origin,
+    ) -> Answer {
+        let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
+        let Some(service) = table.services.get(chosen) else {
+            return no_route();
+        };
+        if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
+            return refuse(refusal);
+        }
+        if !forward.rewrite.apply(&mut request) {
+            return refuse(Refusal {
+                status: StatusCode::BAD_REQUEST,
+                reason: "the target is not valid",
+            });
+        }
+        // Not before: a client must not be able to have them removed as its connection's own.
+        forward.request_headers.apply(request.headers_mut());
+        service.handle(request).await
+    }
 }
 
 impl Handler for Routing {
     type Watch = Box<Flight>;
 
-    async fn handle(
-        &self,
-        mut request: Box<Request<RequestBody>>,
-        origin: &Origin,
-    ) -> Response<ResponseBody<Box<Flight>>> {
-        let service = self.table.borrow().service(origin).map(Rc::clone);
-        let Some(service) = service else {
-            return refuse(Refusal {
-                status: StatusCode::NOT_FOUND,
-                reason: "no route leads from here to a service",
-            });
+    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let table = Rc::clone(&self.table.borrow());
+        let route = match table.find(&request, origin) {
+            Found::Route(route) => route,
+            Found::Doubtful => {
+                return refuse(Refusal {
+                    status: StatusCode::BAD_REQUEST,
+                    reason: "the path can be read in two ways that lead to different places",
+                });
+            }
+            Found::None => return no_route(),
         };
-        if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
-            return refuse(refusal);
-        }
-        service.handle(request).await
+        let mut answer = match &route.then {
+            Action::Forward(forward) => self.forward(&table, forward, request, origin).await,
+            Action::Redirect(redirect) => redirected(redirect, route, request, origin),
+            Action::Respond(response) => respond(response, request, origin),
+        };
+        route.response_headers.apply(answer.headers_mut());
+        answer
     }
+}
+
+/// Makes sure that what would be refused on its way to a replica is refused here, too.
+fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
+    prepare_request(request, ReplicaProtocol::Http1, origin).map(|_| ())
+}
+
+fn redirected(
+    redirect: &Redirect,
+    route: &Route,
+    mut request: Box<Request<RequestBody>>,
+    origin: &Origin,
+) -> Answer {
+    if let Err(refusal) = check(&mut request, origin) {
+        return refuse(refusal);
+    }
+    let uri = request.uri();
+    // OPTIONS may ask about the server as a whole.
+    let path = Some(uri.path())
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or("/");
+    let prefix = match &route.when.path {
+        Some(PathRule::Prefix(prefix)) => prefix.len(),
+        _ => 0,
+    };
+    let location = redirect.to.fill(&Parts {
+        scheme: origin.scheme(),
+        host: host_of(uri, request.headers(), &origin.local),
+        path,
+        rest: path.get(prefix..).unwrap_or_default(),
+        query: uri.query(),
+    });
+    let Ok(location) = HeaderValue::try_from(location) else {
+        return refuse(Refusal {
+            status: StatusCode::BAD_REQUEST,
+            reason: "the target is not valid",
+        });
+    };
+    let mut answer = own_response(redirect.status, Bytes::new());
+    answer.headers_mut().insert(header::LOCATION, location);
+    answer
+}
+
+fn respond(
+    response: &FixedResponse,
+    mut request: Box<Request<RequestBody>>,
+    origin: &Origin,
+) -> Answer {
+    if let Err(refusal) = check(&mut request, origin) {
+        return refuse(refusal);
+    }
+    let mut answer = own_response(response.status, response.body.clone());
+    if !response.body.is_empty() {
+        let content_type = response.content_type.clone();
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
+    }
+    answer
 }

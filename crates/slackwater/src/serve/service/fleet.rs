@@ -9,6 +9,7 @@ use super::flight::Member;
 use crate::config::ReplicaConfig;
 use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::health::{Health, Verdict};
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -17,6 +18,7 @@ use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A replica that comes back within this time is no new one.
@@ -43,6 +45,7 @@ pub(super) struct Members {
     /// By the index of their ids.
     by_index: RefCell<Vec<Option<Rc<Member>>>>,
     roster: Roster,
+    health: watch::Receiver<Health>,
     /// Those that left a moment ago, and when.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
 }
@@ -53,6 +56,7 @@ impl Members {
         balancer: Balancer,
         options: ReplicaOptions,
         deadlines: &Rc<Deadlines>,
+        health: watch::Receiver<Health>,
     ) -> Self {
         Self {
             balancer,
@@ -62,6 +66,7 @@ impl Members {
             fleet: RefCell::default(),
             by_index: RefCell::default(),
             roster: Roster::default(),
+            health,
             left: RefCell::default(),
         }
     }
@@ -87,6 +92,14 @@ impl Members {
     pub(super) fn retire(&self) {
         for member in self.by_index.borrow().iter().flatten() {
             member.replica.retire();
+        }
+    }
+
+    /// Takes those that are down out of the choice, and the others back into it.
+    pub(super) fn hear(&self, health: &Health) {
+        for member in self.by_index.borrow().iter().flatten() {
+            let may_be_chosen = !is_down(health, member.address);
+            self.balancer.set_available(member.id, may_be_chosen);
         }
     }
 
@@ -156,6 +169,9 @@ impl Members {
             // A fleet has no address twice, and is smaller than what a balancer takes.
             Err(error) => return tracing::error!(%error, "a replica is left out"),
         };
+        if is_down(&self.health.borrow(), replica.address) {
+            self.balancer.set_available(id, false);
+        }
         let seat = Seat {
             id,
             counts: Arc::clone(&counts),
@@ -163,6 +179,7 @@ impl Members {
         let member = Member {
             id,
             name: replica.name.clone(),
+            address: replica.address,
             replica: connections,
             counts,
         };
@@ -179,6 +196,11 @@ impl Members {
         self.balancer.remove(id);
         self.by_index.borrow_mut().get_mut(id.index())?.take()
     }
+}
+
+fn is_down(health: &Health, address: SocketAddr) -> bool {
+    let found = health.get(&address);
+    found.is_some_and(|found| found.verdict == Verdict::Down)
 }
 
 /// A panic while it was held leaves it as good as it was.

@@ -7,6 +7,7 @@ use crate::forward::{
     Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
 use bytes::Bytes;
+use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
 use http::{Request, Response, StatusCode};
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub(super) struct Member {
     pub(super) id: ReplicaId,
     pub(super) name: String,
+    /// Where its requests go.
+    pub(super) address: SocketAddr,
     pub(super) replica: Rc<Replica>,
     pub(super) counts: Arc<ReplicaCounts>,
 }

@@ -5,6 +5,7 @@
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
 mod attempts;
+mod availability;
 mod counts;
 mod fleet;
 mod flight;
@@ -17,6 +18,8 @@ use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, ReplicaCounts, ReplicaOptions};
+use crate::health::Health;
+use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::time::Duration;
@@ -79,6 +82,8 @@ pub(super) struct Service {
     admission: Arc<ServiceCounts>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
+    /// Takes replicas that are down out of the choice.
+    _availability: Availability,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
     following: JoinHandle<()>,
@@ -102,11 +107,13 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         worker: WorkerPlace,
         mut fleets: watch::Receiver<Arc<Fleet>>,
+        health: watch::Receiver<Health>,
     ) -> Result<Self, Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
         let balancer = Balancer::new(policy, prober::new(&config.probe)?);
         let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
-        let members = Rc::new(Members::new(balancer.clone(), options, deadlines));
+        let members = Members::new(balancer.clone(), options, deadlines, health.clone());
+        let members = Rc::new(members);
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.discovery.warm_up);
@@ -117,6 +124,7 @@ impl Service {
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
             first_byte: config.timeouts.first_byte,
+            _availability: Availability::follow(health, Rc::clone(&members)),
             _drive: balancer.spawn_drive(),
             following: tokio::task::spawn_local(follow(fleets, Rc::clone(&members))),
             balancer,
@@ -174,7 +182,7 @@ async fn follow(mut fleets: watch::Receiver<Arc<Fleet>>, members: Rc<Members>) {
 }
 
 /// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
-fn draw_seed() -> u64 {
+pub(super) fn draw_seed() -> u64 {
     getrandom::u64().unwrap_or(1)
 }
 

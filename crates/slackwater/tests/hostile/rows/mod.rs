@@ -10,7 +10,6 @@ mod http2_floods;
 mod http2_frames;
 mod http2_heads;
 mod lengths;
-pub(crate) mod leniency;
 mod lines;
 mod sizes;
 mod slow;

@@ -26,7 +26,7 @@ fn rows() -> Vec<Row> {
         ),
         refused(
             "a method of 10 MB",
-            "431, closed",
+            "414, closed",
             format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", "A".repeat(10_000_000)),
         ),
         refused(
@@ -53,7 +53,7 @@ fn rows() -> Vec<Row> {
         ),
         refused(
             "a megabyte of empty lines before a request",
-            "431, closed",
+            "400, closed",
             format!("{}{}", "\r\n".repeat(500_000), with("")),
         ),
     ]

@@ -1,0 +1,136 @@
+//! Queries for which somebody else has chosen already, with every policy.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+use core::time::Duration;
+use slackwater_core::policy::{
+    Decision, Outcome, POLICIES, Pick, PickReason, Policy, PolicySettings, Query,
+};
+use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+
+/// Each policy with a fleet of five that has answered some probes.
+fn each(mut test: impl FnMut(&mut dyn Policy, &[ReplicaId])) {
+    for entry in POLICIES {
+        let mut policy = (entry.build)(&PolicySettings::default());
+        let mut ids = ReplicaIds::new();
+        let mut draw = SplitMix64::new(7);
+        let replicas: Vec<_> = (0..5).map(|_| ids.allocate().unwrap()).collect();
+        for &replica in &replicas {
+            policy.add_replica(Instant::EPOCH, replica);
+        }
+        for ms in 1..200 {
+            let now = Instant::EPOCH + Duration::from_millis(ms);
+            policy.handle_timeout(now, &mut draw);
+            while let Some(probe) = policy.poll_probe(now, &mut draw) {
+                let report = LoadReport::new(Rif::new(2), Some(Duration::from_millis(5)));
+                policy.handle_report(now, probe.id, &report, &mut draw);
+            }
+        }
+        test(policy.as_mut(), &replicas);
+    }
+}
+
+const NOW: Instant = Instant::from_nanos(200_000_000);
+
+fn pick(policy: &mut dyn Policy, query: Query<'_>) -> Option<Pick> {
+    match policy.handle_query(NOW, query, &mut SplitMix64::new(3)) {
+        Decision::Pick(pick) => Some(pick),
+        Decision::Probe(round) => policy.finish_round(NOW, round, query, &mut SplitMix64::new(3)),
+        Decision::NoReplica => None,
+    }
+}
+
+fn in_flight(policy: &dyn Policy, replica: ReplicaId) -> u32 {
+    let views = policy.snapshot(NOW).replicas;
+    let view = views.iter().find(|view| view.replica == replica);
+    view.expect("a known replica").in_flight
+}
+
+#[test]
+fn a_pinned_query_goes_there_and_counts_there() {
+    each(|policy, replicas| {
+        for &replica in replicas {
+            let before = policy.counters().picks;
+            let pick = pick(policy, Query::pinned(replica)).expect("a replica");
+            assert_eq!(pick.ticket.replica(), replica, "{}", policy.name());
+            assert_eq!(pick.reason, PickReason::Pinned);
+            assert_eq!(in_flight(policy, replica), 1, "{}", policy.name());
+            let count = |picks: slackwater_core::policy::ReasonCounts| {
+                picks
+                    .iter()
+                    .find(|(reason, _)| *reason == PickReason::Pinned)
+                    .unwrap()
+                    .1
+            };
+            assert_eq!(count(policy.counters().picks), count(before) + 1);
+            policy.handle_query_done(NOW, pick.ticket, Outcome::Success);
+            assert_eq!(in_flight(policy, replica), 0);
+        }
+    });
+}
+
+#[test]
+fn where_it_may_not_go_the_policy_chooses() {
+    each(|policy, replicas| {
+        let (pinned, others) = replicas.split_first().expect("five");
+        let avoiding = Query {
+            avoid: &[*pinned],
+            ..Query::pinned(*pinned)
+        };
+        let elsewhere = |pick: Option<Pick>, why: &str, policy: &dyn Policy| {
+            let pick = pick.expect("there are others");
+            assert!(
+                others.contains(&pick.ticket.replica()),
+                "{} {why}",
+                policy.name()
+            );
+            assert_ne!(pick.reason, PickReason::Pinned);
+        };
+        let avoided = pick(policy, avoiding);
+        elsewhere(avoided, "avoids it", policy);
+        policy.set_available(NOW, *pinned, false);
+        let ejected = pick(policy, Query::pinned(*pinned));
+        elsewhere(ejected, "was told that it is not available", policy);
+        policy.set_available(NOW, *pinned, true);
+        policy.remove_replica(NOW, *pinned);
+        let gone = pick(policy, Query::pinned(*pinned));
+        elsewhere(gone, "does not know it any more", policy);
+    });
+}
+
+#[test]
+fn in_panic_no_pin_holds() {
+    each(|policy, replicas| {
+        for &replica in replicas {
+            policy.set_available(NOW, replica, false);
+        }
+        let pick = pick(policy, Query::pinned(replicas[0])).expect("all are better than none");
+        assert_ne!(pick.reason, PickReason::Pinned, "{}", policy.name());
+    });
+}
+
+#[test]
+fn a_pooled_report_counts_the_pinned_query() {
+    each(|policy, replicas| {
+        if !matches!(policy.name(), "prequal" | "linear" | "c3") {
+            return;
+        }
+        let pooled = policy.snapshot(NOW).pool;
+        let report = pooled.first().expect("probes were answered");
+        let pinned = Query {
+            attempt: slackwater_core::policy::Attempt::Retry,
+            ..Query::pinned(report.replica)
+        };
+        let _out = pick(policy, pinned).expect("a replica");
+        let after = policy.snapshot(NOW).pool;
+        let charged = after.iter().find(|other| other.replica == report.replica);
+        let rif = charged.expect("still pooled").rif;
+        assert_eq!(rif.count(), report.rif.count() + 1, "{}", policy.name());
+        let _ = replicas;
+    });
+}

@@ -1,0 +1,111 @@
+//! What routes mean together: those that nothing reaches, services that no route leads to, redirects that lead back to
+//! themselves.
+
+use super::SaidRoute;
+use crate::config::model::ServiceConfig;
+use crate::routes::{
+    Action, Asked, HeaderTest, HostRule, Parts, Path, PathRule, Reading, Route, host_of,
+};
+use crate::toml_reader::{Reader, Remark, Said, Severity};
+use http::header::HeaderMap;
+use http::uri::{Authority, Uri};
+use http::{HeaderValue, Method};
+
+/// Routes behind one that takes all that they ask for, and services that get no requests.
+pub(super) fn remarks(
+    reader: &Reader<'_>,
+    routes: &[SaidRoute],
+    services: &[ServiceConfig],
+) -> Vec<Remark> {
+    let warning = |said: &Said, message: String| Remark {
+        severity: Severity::Warning,
+        about: said.mistake(message),
+    };
+    let mut remarks = Vec::new();
+    for (index, later) in routes.iter().enumerate() {
+        let mut earlier = routes.iter().take(index);
+        if let Some(first) = earlier.find(|first| first.route.when.covers(&later.route.when)) {
+            let told = format!(
+                "is never reached: {} takes every request that it asks for",
+                first.said.field
+            );
+            remarks.push(warning(&later.said, told));
+        }
+    }
+    for (place, service) in services.iter().enumerate() {
+        let leads_there = |said: &SaidRoute| match &said.route.then {
+            Action::Forward(forward) => (forward.services.parts().iter())
+                .any(|&(service, weight)| service == place && weight > 0),
+            Action::Redirect(_) | Action::Respond(_) => false,
+        };
+        let field = format!("services.{}", service.name);
+        if !routes.iter().any(leads_there)
+            && let Some(said) = reader.said_section(&field)
+        {
+            remarks.push(warning(
+                &said,
+                "gets no requests: no route leads to it".to_owned(),
+            ));
+        }
+    }
+    remarks
+}
+
+/// Redirects whose target the same route would redirect again, as far as that can be seen here: an example of what the
+/// route asks for is sent where the redirect leads.
+pub(super) fn note_circles(reader: &mut Reader<'_>, routes: &[SaidRoute]) {
+    for SaidRoute { route, said } in routes {
+        if leads_back(route) == Some(true) {
+            let told = "leads back to this route, which would redirect it again, for ever";
+            reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
+        }
+    }
+}
+
+/// `None` where nobody can say.
+fn leads_back(route: &Route) -> Option<bool> {
+    let Action::Redirect(redirect) = &route.then else {
+        return Some(false);
+    };
+    let host = match route.when.hosts.first() {
+        Some(HostRule::Exact(name)) => name.clone(),
+        Some(HostRule::Below(name)) => format!("a.{name}"),
+        None => "host.example".to_owned(),
+    };
+    let (path, rest) = match &route.when.path {
+        Some(PathRule::Exact(path)) => (path.clone(), String::new()),
+        Some(PathRule::Prefix(prefix)) => (format!("{prefix}/x"), "/x".to_owned()),
+        None => ("/x".to_owned(), "/x".to_owned()),
+    };
+    let parts = Parts {
+        scheme: "http",
+        host: &host,
+        path: &path,
+        rest: &rest,
+        query: None,
+    };
+    let target: Uri = redirect.to.fill(&parts).parse().ok()?;
+    if target.scheme_str().is_some_and(|scheme| scheme != "http") {
+        return Some(false);
+    }
+    let mut headers = HeaderMap::new();
+    for rule in &route.when.headers {
+        let value = match &rule.test {
+            HeaderTest::Present => "x",
+            HeaderTest::Absent => continue,
+            HeaderTest::Exact(text) | HeaderTest::Prefix(text) => text,
+        };
+        headers.insert(&rule.name, HeaderValue::from_str(value).ok()?);
+    }
+    let local = Authority::try_from(host.as_str()).ok()?;
+    let asked = Asked {
+        listener: route.when.listeners.first().copied().unwrap_or_default(),
+        method: route.when.methods.first().unwrap_or(&Method::GET),
+        host: host_of(&target, &headers, &local),
+        path: Path::new(target.path()),
+        headers: &headers,
+    };
+    // Of a host that no route names, nobody knows here who answers for it.
+    let is_elsewhere = route.when.hosts.is_empty() && asked.host != host;
+    Some(!is_elsewhere && route.when.read(&asked) == Reading::Meant)
+}

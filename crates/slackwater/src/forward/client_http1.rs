@@ -1,0 +1,391 @@
+//! A client's HTTP/1.1 connection: one request after the other, each answered before the next is read.
+//!
+//! One task does everything for it. While it is idle it holds no buffer. RFC 9112
+
+use super::answer::refuse;
+use super::body::{ResponseBody, Watch};
+use super::buffers;
+use super::client::Handler;
+use super::client::Phase;
+use super::date;
+use super::hygiene::Refusal;
+use super::inbound::{Inbound, Turn};
+use super::origin::Origin;
+use super::out::Out;
+use super::replica_http1::new_part;
+use super::request_body::RequestBody;
+use super::sender::{BodySender, Fill};
+use super::session::Busy;
+use super::tunnel::relay;
+use crate::http1::{
+    BadKind, BadMessage, BodyLength, Framing, HeadLimits, RequestHead, ResponseExtras,
+    encode_response, end_of_head, is_head_so_far, parse_request, skip_empty_line,
+};
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http_body::Body;
+use std::rc::Rc;
+use tokio::io::AsyncWrite;
+
+/// Serves a connection to its end.
+pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, handler: &H) {
+    let limits = inbound.session.clients.head_limits;
+    loop {
+        match next_head(inbound, limits).await {
+            None => return,
+            Some(Ok(head)) => {
+                // In a box, so that idle connections do not carry its size around.
+                match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
+                    After::GoOn => (),
+                    After::Linger => break,
+                    After::End => return shut(inbound).await,
+                    After::Lost => return,
+                }
+            }
+            Some(Err(bad)) => {
+                let _busy = Busy::new(&inbound.session);
+                let response = refuse::<H::Watch>(refusal(bad));
+                let asked = Asked {
+                    is_head: false,
+                    version: Version::HTTP_11,
+                    keep_alive: false,
+                };
+                if matches!(respond(inbound, response, asked).await, After::Lost) {
+                    return;
+                }
+                break;
+            }
+        }
+    }
+    linger(inbound).await;
+}
+
+/// What becomes of a connection after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The next request may come.
+    GoOn,
+    /// It ends.
+    End,
+    /// It ends, and the client is still sending, or may be.
+    Linger,
+    /// It is not there any more.
+    Lost,
+}
+
+/// What matters of a request for how its response is sent.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    is_head: bool,
+    version: Version,
+    keep_alive: bool,
+}
+
+/// The next request's head; none if the connection ends here.
+async fn next_head(
+    inbound: &Inbound,
+    limits: HeadLimits,
+) -> Option<Result<RequestHead, BadMessage>> {
+    let mut searched = 0;
+    let mut may_skip = true;
+    poll_fn(|cx| {
+        loop {
+            {
+                let mut unread = inbound.unread.borrow_mut();
+                let skipped = if may_skip {
+                    skip_empty_line(&unread)
+                } else {
+                    0
+                };
+                if skipped > 0 {
+                    may_skip = false;
+                    searched = 0;
+                    let _ = unread.split_to(skipped);
+                }
+                if let Some(end) = end_of_head(&unread, searched) {
+                    if end > limits.bytes_max {
+                        return Poll::Ready(Some(Err(BadMessage::unfinished(&unread[..end]))));
+                    }
+                    let head = unread.split_to(end);
+                    return Poll::Ready(Some(parse_request(
+                        &head,
+                        limits,
+                        buffers::lend_headers(),
+                    )));
+                }
+                if unread.len() > limits.bytes_max {
+                    return Poll::Ready(Some(Err(BadMessage::unfinished(&unread))));
+                }
+                if !is_head_so_far(new_part(&unread, searched)) {
+                    return Poll::Ready(Some(Err(BadMessage {
+                        kind: BadKind::Malformed,
+                        reason: "this is not HTTP/1.1",
+                    })));
+                }
+                searched = unread.len();
+            }
+            match inbound.poll_read_more(cx) {
+                Poll::Ready(Ok(true)) => (),
+                Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(None),
+                // What had arrived is read, so whoever is closed here had sent nothing.
+                Poll::Pending
+                    if inbound.session.phase() >= Phase::Draining
+                        && inbound.unread.borrow().is_empty() =>
+                {
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+fn refusal(bad: BadMessage) -> Refusal {
+    Refusal {
+        status: match bad.kind {
+            BadKind::Malformed => StatusCode::BAD_REQUEST,
+            BadKind::Coding => StatusCode::NOT_IMPLEMENTED,
+            BadKind::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            BadKind::TargetTooLong => StatusCode::URI_TOO_LONG,
+            BadKind::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        },
+        reason: bad.reason,
+    }
+}
+
+/// One request and its response.
+async fn exchange<H: Handler>(
+    inbound: &Rc<Inbound>,
+    limits: HeadLimits,
+    head: RequestHead,
+    origin: &Origin,
+    handler: &H,
+) -> After {
+    let _busy = Busy::new(&inbound.session);
+    let asked = Asked {
+        is_head: head.method == Method::HEAD,
+        version: head.version,
+        keep_alive: head.keep_alive,
+    };
+    let request = request(inbound, limits, head);
+    let response = {
+        let mut handling = pin!(handler.handle(request, origin));
+        poll_fn(|cx| {
+            if let Poll::Ready(response) = handling.as_mut().poll(cx) {
+                return Poll::Ready(Some(response));
+            }
+            inbound.poll_left(cx).map(|()| None)
+        })
+        .await
+    };
+    match response {
+        Some(response) => respond(inbound, response, asked).await,
+        None => After::Lost,
+    }
+}
+
+fn request(
+    inbound: &Rc<Inbound>,
+    limits: HeadLimits,
+    head: RequestHead,
+) -> Box<Request<RequestBody>> {
+    let clients = &inbound.session.clients;
+    let upgrade = (head.upgrade && head.body == BodyLength::Known(0))
+        .then(|| allowed_upgrade(&clients.upgrades, head.headers.get(header::UPGRADE)))
+        .flatten();
+    let turn = Turn {
+        body: head.body,
+        expects_continue: head.expects_continue,
+        upgrade,
+        version: head.version,
+    };
+    let upload = inbound.begin(turn, limits);
+    let mut request = Box::new(Request::new(RequestBody::http1(upload, &clients.deadlines)));
+    *request.method_mut() = head.method;
+    *request.uri_mut() = head.target;
+    *request.version_mut() = head.version;
+    *request.headers_mut() = head.headers;
+    request
+}
+
+/// The first protocol that the client asks for and that may be passed through. Any other wish is not met, and the request
+/// is one like others. RFC 9110 §7.8
+fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let asked = asked?.as_bytes();
+    asked.split(|byte| *byte == b',').find_map(|token| {
+        let token = token.trim_ascii();
+        let mut allowed = allowed.iter();
+        allowed
+            .find(|allowed| allowed.as_bytes().eq_ignore_ascii_case(token))
+            .cloned()
+    })
+}
+
+/// Sends a response.
+async fn respond<W: Watch>(
+    inbound: &Inbound,
+    mut response: Response<ResponseBody<W>>,
+    asked: Asked,
+) -> After {
+    if inbound.is_body_left() {
+        inbound.skip_body();
+    }
+    let framing = framing(&response, asked);
+    let keep_alive = asked.keep_alive
+        && framing != Framing::UntilClose
+        && inbound.session.phase() == Phase::Serving
+        && !inbound.is_broken()
+        && !inbound.is_body_left();
+    let mut out = inbound.begin_response();
+    let is_tunnel = response.body_mut().tunnel().is_some();
+    let upgrade = inbound.upgrade().filter(|_| is_tunnel);
+    encode(
+        &mut out,
+        &response,
+        asked,
+        framing,
+        keep_alive,
+        upgrade.as_ref(),
+    );
+    let headers = core::mem::take(response.headers_mut());
+    let mut body = response.into_body();
+    if is_tunnel {
+        let is_relayed = relay(inbound, out, &mut body).await;
+        body.end_tunnel();
+        return if is_relayed { After::End } else { After::Lost };
+    }
+    buffers::take_headers_back(headers);
+    let mut sender = BodySender::new(framing);
+    let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out)).await;
+    if !sent {
+        if framing == Framing::UntilClose {
+            // An end would say that the response is complete.
+            inbound.stream.borrow().break_off();
+        }
+        return After::Lost;
+    }
+    drop(body);
+    if !inbound.is_body_done() || inbound.is_broken() {
+        return After::Linger;
+    }
+    match keep_alive {
+        true => After::GoOn,
+        false if inbound.unread.borrow().is_empty() => After::End,
+        false => After::Linger,
+    }
+}
+
+/// Sends a body; whether all of it went.
+fn poll_send<W: Watch>(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    sender: &mut BodySender,
+    body: &mut ResponseBody<W>,
+    out: &mut Out,
+) -> Poll<bool> {
+    loop {
+        let Ok(fill) = sender.fill(cx, body, out) else {
+            // What came before the error is for the client nevertheless.
+            let _ = inbound.poll_flush(out, cx);
+            return Poll::Ready(false);
+        };
+        match inbound.poll_flush(out, cx) {
+            Poll::Ready(Ok(())) if fill == Fill::Done => return Poll::Ready(true),
+            Poll::Ready(Ok(())) if fill == Fill::Full => (),
+            Poll::Ready(Err(_)) => return Poll::Ready(false),
+            Poll::Ready(Ok(())) | Poll::Pending => {
+                body.poll_upload(cx);
+                let has_left = inbound.poll_left(cx).is_ready() || inbound.is_broken();
+                return if has_left {
+                    Poll::Ready(false)
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+}
+
+/// How a response is framed. RFC 9112 §6
+fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Framing {
+    let status = response.status();
+    let body = response.body();
+    if status.is_informational() || status == StatusCode::NO_CONTENT {
+        return Framing::Absent;
+    }
+    if asked.is_head || status == StatusCode::NOT_MODIFIED {
+        return Framing::Described;
+    }
+    let said = response.headers().get(header::CONTENT_LENGTH);
+    let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
+    match said.or_else(|| body.size_hint().exact()) {
+        Some(length) => Framing::Known(length),
+        None if asked.version == Version::HTTP_10 => Framing::UntilClose,
+        None => Framing::Chunked,
+    }
+}
+
+fn encode<W: Watch>(
+    out: &mut Out,
+    response: &Response<ResponseBody<W>>,
+    asked: Asked,
+    framing: Framing,
+    keep_alive: bool,
+    upgrade: Option<&HeaderValue>,
+) {
+    let is_old = asked.version == Version::HTTP_10;
+    let extras = ResponseExtras {
+        connection: match keep_alive {
+            _ if upgrade.is_some() => None,
+            true => is_old.then_some("keep-alive"),
+            false => (!is_old).then_some("close"),
+        },
+        upgrade,
+        date: None,
+    };
+    let (status, headers) = (response.status(), response.headers());
+    // A HEAD that is answered here is told the length of what it would have got.
+    let framing = match (framing, response.body().own_length()) {
+        (Framing::Described, Some(length)) if length > 0 => Framing::Known(length),
+        _ => framing,
+    };
+    let write = |out: &mut Out, extras: ResponseExtras<'_>| {
+        encode_response(out.text(), asked.version, status, headers, framing, extras);
+    };
+    if headers.contains_key(header::DATE) {
+        write(out, extras);
+    } else {
+        date::with_now(|date| {
+            let extras = ResponseExtras {
+                date: Some(date),
+                ..extras
+            };
+            write(out, extras);
+        });
+    }
+}
+
+/// Ends a connection in order.
+async fn shut(inbound: &Inbound) {
+    // Whether the client hears of it is the client's affair.
+    let _ = poll_fn(|cx| Pin::new(&mut *inbound.stream.borrow_mut()).poll_shutdown(cx)).await;
+}
+
+/// Ends a connection on which the client may still be sending: closed at once, it would be reset, and the client could
+/// lose the answer before it has read it. RFC 9112 §9.6
+async fn linger(inbound: &Inbound) {
+    inbound.session.linger();
+    shut(inbound).await;
+    poll_fn(|cx| {
+        loop {
+            match ready!(inbound.poll_read(cx)) {
+                Ok(read) if !read.is_empty() => (),
+                _ => return Poll::Ready(()),
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,273 @@
+//! A request's body on its way to a replica, from either protocol.
+
+use super::deadline::Deadlines;
+use super::inbound::Upload;
+use super::tape::{Rewind, TapeReader};
+use bytes::Bytes;
+use core::cell::Cell;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::io;
+use std::rc::Rc;
+
+/// What became of a request's body.
+#[derive(Debug)]
+pub(super) struct Progress {
+    deadlines: Rc<Deadlines>,
+    /// When a piece of it was last handed on, in ticks.
+    moved_at: Cell<u64>,
+    state: Cell<Wait>,
+}
+
+/// Whom a request's body waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// The replica, to take more; or nobody, because it is complete.
+    Replica,
+    /// The client, to send more.
+    Client,
+    /// Nobody: the client broke it off.
+    Broken,
+}
+
+impl Progress {
+    fn new(deadlines: &Rc<Deadlines>) -> Rc<Self> {
+        Rc::new(Self {
+            deadlines: Rc::clone(deadlines),
+            moved_at: Cell::new(deadlines.now()),
+            state: Cell::new(Wait::Replica),
+        })
+    }
+
+    pub(super) fn moved_at(&self) -> u64 {
+        self.moved_at.get()
+    }
+
+    pub(super) fn state(&self) -> Wait {
+        self.state.get()
+    }
+}
+
+/// A request's body on its way to a replica.
+#[derive(Debug, Default)]
+pub(crate) struct RequestBody {
+    source: Source,
+    /// A piece that was taken but went nowhere.
+    ahead: Bytes,
+    /// Absent: there was no body from the start.
+    progress: Option<Rc<Progress>>,
+}
+
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Absent,
+    Client(ClientBody),
+    /// From the client too, but it can be had again.
+    Taped(TapeReader<ClientBody>),
+}
+
+/// A body as a client sends it.
+#[derive(Debug)]
+enum ClientBody {
+    Http1(Upload),
+    /// In a box, for it is larger than the other.
+    Http2(Box<Incoming>),
+}
+
+/// A claim to a request's body for another try.
+#[derive(Debug)]
+pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>);
+
+impl BodyAgain {
+    /// Whether all that was read of it is kept.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.is_whole()
+    }
+
+    /// `None` if the body was too large to be kept.
+    pub(super) fn into_body(self) -> Option<RequestBody> {
+        let Self(rewind, progress) = self;
+        let reader = rewind.reader()?;
+        if let Some(progress) = &progress {
+            progress.state.set(Wait::Replica);
+            progress.moved_at.set(progress.deadlines.now());
+        }
+        Some(RequestBody {
+            source: Source::Taped(reader),
+            ahead: Bytes::new(),
+            progress,
+        })
+    }
+}
+
+impl RequestBody {
+    /// The body of a request over HTTP/2; `deadlines` is the clock by which its progress is noted.
+    pub(super) fn http2(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
+        if incoming.is_end_stream() {
+            return Self::default();
+        }
+        Self {
+            source: Source::Client(ClientBody::Http2(Box::new(incoming))),
+            ahead: Bytes::new(),
+            progress: Some(Progress::new(deadlines)),
+        }
+    }
+
+    /// The body of a request over HTTP/1.1, and the way back to its client for what is told before the response.
+    pub(super) fn http1(upload: Upload, deadlines: &Rc<Deadlines>) -> Self {
+        let progress = (!upload.is_end_stream()).then(|| Progress::new(deadlines));
+        Self {
+            source: Source::Client(ClientBody::Http1(upload)),
+            ahead: Bytes::new(),
+            progress,
+        }
+    }
+
+    /// From here on keeps up to `bytes_max` bytes of what is read, for another try. A body that is known to be larger
+    /// is left alone. To be called before anything is read.
+    pub(crate) fn keep(&mut self, bytes_max: usize) {
+        if self.is_end_stream() || self.size_hint().lower() > bytes_max as u64 {
+            return;
+        }
+        self.source = match core::mem::take(&mut self.source) {
+            Source::Client(body) => Source::Taped(TapeReader::new(body, bytes_max)),
+            other => other,
+        };
+    }
+
+    /// For another try; `None` if the body is not kept.
+    pub(super) fn again(&self) -> Option<BodyAgain> {
+        match &self.source {
+            Source::Taped(reader) => Some(BodyAgain(reader.rewind(), self.progress.clone())),
+            Source::Absent | Source::Client(_) => None,
+        }
+    }
+
+    pub(super) fn progress(&self) -> Option<Rc<Progress>> {
+        self.progress.clone()
+    }
+
+    /// A protocol to which the client's connection may change, because the client has asked for it and it is allowed.
+    pub(super) fn upgrade(&self) -> Option<HeaderValue> {
+        // Such a request has no body, and so none that is kept.
+        match &self.source {
+            Source::Client(ClientBody::Http1(upload)) => upload.upgrade(),
+            _ => None,
+        }
+    }
+
+    /// Passes on to the client what is not the final response; HTTP/2 clients are not told.
+    pub(super) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+        match &self.source {
+            Source::Absent => (),
+            Source::Client(body) => body.tell(status, headers),
+            Source::Taped(reader) => reader.with_source(|body| body.tell(status, headers)),
+        }
+    }
+
+    /// Gives back a piece of which nothing was sent: it is the next one again.
+    pub(super) fn put_back(&mut self, piece: Bytes) {
+        self.ahead = piece;
+    }
+}
+
+impl ClientBody {
+    fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+        if let Self::Http1(upload) = self {
+            upload.tell(status, headers);
+        }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut *self {
+            Self::Http1(upload) => upload.poll_frame(cx),
+            Self::Http2(incoming) => Pin::new(&mut **incoming)
+                .poll_frame(cx)
+                .map_err(io::Error::other),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(upload) => upload.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(upload) => upload
+                .left()
+                .map_or_else(SizeHint::default, SizeHint::with_exact),
+            Self::Http2(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = &mut *self;
+        if !this.ahead.is_empty() {
+            let piece = core::mem::take(&mut this.ahead);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        let polled = match &mut this.source {
+            Source::Absent => return Poll::Ready(None),
+            Source::Client(body) => Pin::new(body).poll_frame(cx),
+            Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
+        };
+        if let Some(progress) = &this.progress {
+            progress.state.set(match &polled {
+                Poll::Pending => Wait::Client,
+                Poll::Ready(Some(Err(_))) => Wait::Broken,
+                Poll::Ready(_) => {
+                    progress.moved_at.set(progress.deadlines.now());
+                    Wait::Replica
+                }
+            });
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ahead.is_empty()
+            && match &self.source {
+                Source::Absent => true,
+                Source::Client(body) => body.is_end_stream(),
+                Source::Taped(reader) => reader.is_end_stream(),
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = match &self.source {
+            Source::Absent => SizeHint::with_exact(0),
+            Source::Client(body) => body.size_hint(),
+            Source::Taped(reader) => reader.size_hint(),
+        };
+        let ahead = self.ahead.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + ahead);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + ahead);
+        }
+        hint
+    }
+}

@@ -1,0 +1,62 @@
+//! A connection that has changed to another protocol: bytes both ways until either side ends.
+
+use super::body::{ResponseBody, Watch};
+use super::inbound::Inbound;
+use super::out::Out;
+use super::replica_http1::Connection;
+use core::future::poll_fn;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+/// Carries bytes between a client and the replica's connection of `body`, after writing `to_client`. What one side had
+/// sent before it ended reaches the other one. `false` if a connection failed.
+pub(super) async fn relay<W: Watch>(
+    inbound: &Inbound,
+    mut to_client: Out,
+    body: &mut ResponseBody<W>,
+) -> bool {
+    let Some(replica) = body.tunnel() else {
+        return false;
+    };
+    let ended = poll_fn(|cx| {
+        // Both are polled, so that both wake this task.
+        let down = poll_down(cx, inbound, &mut to_client, replica);
+        let up = poll_up(cx, inbound, replica);
+        match (down, up) {
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => Poll::Ready(ended),
+        }
+    });
+    ended.await.is_ok()
+}
+
+/// From the replica to the client. Ready when the replica has ended and all of it is written.
+fn poll_down(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    to_client: &mut Out,
+    replica: &mut Connection,
+) -> Poll<io::Result<()>> {
+    loop {
+        ready!(inbound.poll_flush(to_client, cx))?;
+        if replica.unread.is_empty() && !ready!(replica.poll_read(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        to_client.push(core::mem::take(&mut replica.unread), b"");
+    }
+}
+
+/// From the client to the replica. Ready when the client has ended and all of it is written.
+fn poll_up(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    replica: &mut Connection,
+) -> Poll<io::Result<()>> {
+    loop {
+        ready!(replica.poll_flush(cx))?;
+        if inbound.unread.borrow().is_empty() && !ready!(inbound.poll_read_more(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        replica.out.push(inbound.unread.take(), b"");
+    }
+}

@@ -1,0 +1,173 @@
+//! One check of one replica, on a connection of its own.
+//!
+//! A new connection each time: whether the replica takes connections is part of the question.
+
+use super::grpc;
+use crate::config::{HealthCheck, HealthSettings, ReplicaProtocol};
+use crate::forward::{LocalExecutor, Stream, Target, connect};
+use bytes::{Bytes, BytesMut};
+use core::fmt::Display;
+use core::net::SocketAddr;
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, TE, USER_AGENT};
+use http::{Method, Request, Response, Uri, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::TokioIo;
+
+const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+
+/// Checks the replica at `address`; the error says what is wrong with it.
+pub(super) async fn check(
+    settings: &HealthSettings,
+    protocol: ReplicaProtocol,
+    address: SocketAddr,
+) -> Result<(), String> {
+    let checking = async {
+        let target = Target::Tcp(address);
+        let stream = connect(&target, settings.timeout).await;
+        let stream = stream.map_err(|error| format!("no connection: {error}"))?;
+        match &settings.check {
+            HealthCheck::None | HealthCheck::Tcp => Ok(()),
+            HealthCheck::Http => ask_http(settings, protocol, address, stream).await,
+            HealthCheck::Grpc => ask_grpc(settings, address, stream).await,
+        }
+    };
+    match tokio::time::timeout(settings.timeout, checking).await {
+        Ok(checked) => checked,
+        Err(_) => Err(format!("no answer within {:?}", settings.timeout)),
+    }
+}
+
+fn told(what: &str) -> impl Fn(hyper::Error) -> String {
+    move |error| format!("{what}: {}", Chain(&error))
+}
+
+/// An error with its sources.
+struct Chain<'e>(&'e dyn core::error::Error);
+
+impl Display for Chain<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        Display::fmt(self.0, f)?;
+        match self.0.source() {
+            Some(source) => write!(f, ": {}", Chain(source)),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn ask_http(
+    settings: &HealthSettings,
+    protocol: ReplicaProtocol,
+    address: SocketAddr,
+    stream: Stream,
+) -> Result<(), String> {
+    let mut request = Request::new(Full::default());
+    request.headers_mut().insert(USER_AGENT, AGENT);
+    let host = settings.host.clone().unwrap_or_else(|| address.to_string());
+    let response = match protocol {
+        ReplicaProtocol::Http1 => {
+            *request.uri_mut() = settings.path.clone().into();
+            let host = HeaderValue::try_from(host).map_err(|error| error.to_string())?;
+            request.headers_mut().insert(HOST, host);
+            send_http1(request, stream).await?
+        }
+        ReplicaProtocol::H2c => {
+            *request.uri_mut() = uri(&host, settings.path.as_str())?;
+            *request.version_mut() = Version::HTTP_2;
+            send_http2(request, stream).await?
+        }
+    };
+    let status = response.status();
+    let is_expected = match settings.statuses.as_slice() {
+        [] => status.is_success(),
+        statuses => statuses.contains(&status),
+    };
+    if is_expected {
+        Ok(())
+    } else {
+        Err(format!("status {}", status.as_u16()))
+    }
+}
+
+async fn ask_grpc(
+    settings: &HealthSettings,
+    address: SocketAddr,
+    stream: Stream,
+) -> Result<(), String> {
+    let host = settings.host.clone().unwrap_or_else(|| address.to_string());
+    let mut request = Request::new(Full::new(grpc::question(&settings.grpc_service)));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri(&host, grpc::PATH)?;
+    *request.version_mut() = Version::HTTP_2;
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, AGENT);
+    headers.insert(CONTENT_TYPE, GRPC);
+    headers.insert(TE, TRAILERS);
+    let response = send_http2(request, stream).await?;
+    if !response.status().is_success() {
+        return Err(format!("status {}", response.status().as_u16()));
+    }
+    if let Some(why) = failure_in(response.headers()) {
+        return Err(why);
+    }
+    let (answer, trailers) = read(response.into_body()).await?;
+    match trailers.as_ref().and_then(failure_in) {
+        Some(why) => Err(why),
+        None => grpc::read_answer(&answer),
+    }
+}
+
+fn failure_in(headers: &HeaderMap) -> Option<String> {
+    let status = headers.get("grpc-status")?;
+    grpc::status_name(status.to_str().unwrap_or("?"))
+}
+
+async fn read(mut body: Incoming) -> Result<(BytesMut, Option<HeaderMap>), String> {
+    let mut answer = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        match frame.map_err(told("broke off"))?.into_data() {
+            Ok(data) if answer.len() + data.len() <= grpc::ANSWER_BYTES_MAX => {
+                answer.extend_from_slice(&data);
+            }
+            Ok(_) => return Err("the answer is too long for a health status".to_owned()),
+            Err(frame) => return Ok((answer, frame.into_trailers().ok())),
+        }
+    }
+    Ok((answer, None))
+}
+
+fn uri(host: &str, path: &str) -> Result<Uri, String> {
+    let uri = Uri::builder().scheme("http").authority(host);
+    let uri = uri.path_and_query(path).build();
+    uri.map_err(|error| error.to_string())
+}
+
+async fn send_http1(
+    request: Request<Full<Bytes>>,
+    stream: Stream,
+) -> Result<Response<Incoming>, String> {
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(told("no HTTP/1.1"))?;
+    // Whatever ends it is heard by whoever waits for the response.
+    tokio::task::spawn_local(async { drop(connection.await) });
+    sender
+        .send_request(request)
+        .await
+        .map_err(told("broke off"))
+}
+
+async fn send_http2(
+    request: Request<Full<Bytes>>,
+    stream: Stream,
+) -> Result<Response<Incoming>, String> {
+    let handshake = http2::handshake(LocalExecutor, TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(told("no HTTP/2"))?;
+    tokio::task::spawn_local(async { drop(connection.await) });
+    sender
+        .send_request(request)
+        .await
+        .map_err(told("broke off"))
+}

@@ -1,0 +1,116 @@
+//! The gRPC health checking protocol, version 1 (`grpc.health.v1.Health/Check`), as far as a client needs it.
+//!
+//! A message on the wire is a byte that says whether it is compressed, its length in four, and the message.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+
+/// What is called.
+pub(super) const PATH: &str = "/grpc.health.v1.Health/Check";
+
+/// An answer is a few bytes; whoever sends more is not answering this.
+pub(super) const ANSWER_BYTES_MAX: usize = 1024;
+
+const PREFIX_BYTES: usize = 5;
+const SERVING: i32 = 1;
+
+/// `grpc.health.v1.HealthCheckRequest`.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct HealthCheckRequest {
+    #[prost(string, tag = "1")]
+    service: String,
+}
+
+/// `grpc.health.v1.HealthCheckResponse`; its enum as a number.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct HealthCheckResponse {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+/// The question after `service`; an empty name asks for the server as a whole.
+pub(super) fn question(service: &str) -> Bytes {
+    let message = HealthCheckRequest {
+        service: service.to_owned(),
+    };
+    framed(&message.encode_to_vec())
+}
+
+fn framed(message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(message);
+    frame.freeze()
+}
+
+/// Whether an answer says that the service serves; otherwise what it says instead.
+pub(super) fn read_answer(answer: &[u8]) -> Result<(), String> {
+    let message = match answer.split_at_checked(PREFIX_BYTES) {
+        Some(([0, length @ ..], message)) if is_length(length, message.len()) => message,
+        Some(([1, ..], _)) => return Err("the answer is compressed".to_owned()),
+        _ => return Err("the answer is no message of gRPC".to_owned()),
+    };
+    let status = match HealthCheckResponse::decode(message) {
+        Ok(response) => response.status,
+        Err(error) => return Err(format!("the answer is no health status: {error}")),
+    };
+    match status {
+        SERVING => Ok(()),
+        0 => Err("it says UNKNOWN".to_owned()),
+        2 => Err("it says NOT_SERVING".to_owned()),
+        3 => Err("it says SERVICE_UNKNOWN".to_owned()),
+        other => Err(format!("it says {other}, which is no health status")),
+    }
+}
+
+fn is_length(length: &[u8], bytes: usize) -> bool {
+    u32::try_from(bytes).is_ok_and(|bytes| bytes.to_be_bytes() == length)
+}
+
+/// What a `grpc-status` says other than that all is well.
+pub(super) fn status_name(status: &str) -> Option<String> {
+    match status {
+        "0" => None,
+        "5" => Some("it knows no such service (NOT_FOUND)".to_owned()),
+        "12" => Some("it does not know the health protocol (UNIMPLEMENTED)".to_owned()),
+        other => Some(format!("grpc-status {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_is_as_the_protocol_has_it() {
+        assert_eq!(&question("")[..], [0, 0, 0, 0, 0]);
+        assert_eq!(&question("ab")[..], b"\0\0\0\0\x04\x0a\x02ab");
+    }
+
+    #[test]
+    fn only_serving_is_well() {
+        assert_eq!(read_answer(b"\0\0\0\0\x02\x08\x01"), Ok(()));
+        for (answer, says) in [
+            (&b"\0\0\0\0\x00"[..], "UNKNOWN"),
+            (b"\0\0\0\0\x02\x08\x02", "NOT_SERVING"),
+            (b"\0\0\0\0\x02\x08\x03", "SERVICE_UNKNOWN"),
+            (b"\0\0\0\0\x02\x08\x09", "9"),
+            (b"\x01\0\0\0\x02\x08\x01", "compressed"),
+            (b"\0\0\0\0\x03\x08\x01", "no message"),
+            (b"\0\0\0\0\x02\x08\x01\x00", "no message"),
+            (b"", "no message"),
+            (b"\0\0\0\0\x02\xff\xff", "no health status"),
+        ] {
+            let why = read_answer(answer).expect_err("not serving");
+            assert!(why.contains(says), "{why}");
+        }
+    }
+
+    #[test]
+    fn statuses_have_their_meaning() {
+        assert_eq!(status_name("0"), None);
+        assert!(status_name("12").is_some_and(|told| told.contains("UNIMPLEMENTED")));
+        assert_eq!(status_name("14").as_deref(), Some("grpc-status 14"));
+    }
+}

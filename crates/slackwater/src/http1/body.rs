@@ -1,0 +1,120 @@
+//! Bodies as they come in: by length, by chunks, or to the end of the connection.
+
+use super::chunked::Chunked;
+use super::{BadMessage, HeadLimits};
+use bytes::Bytes;
+use http::HeaderMap;
+
+/// How long a body is. RFC 9112 §6
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyLength {
+    /// So many octets, perhaps none.
+    Known(u64),
+    Chunked,
+    /// Everything until the connection ends; responses only.
+    UntilClose,
+}
+
+/// A piece of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded {
+    /// More octets are needed.
+    Starved,
+    Data(Bytes),
+    Trailers(HeaderMap),
+    /// The body is complete.
+    End,
+}
+
+/// Finds a body in the octets that follow a head.
+#[derive(Debug)]
+pub(crate) enum BodyDecoder {
+    /// So many octets to come.
+    Known(u64),
+    Chunked(Box<Chunked>),
+    UntilClose,
+}
+
+impl BodyDecoder {
+    /// `limits` hold for the trailers.
+    pub(crate) fn new(length: BodyLength, limits: HeadLimits) -> Self {
+        match length {
+            BodyLength::Known(length) => Self::Known(length),
+            BodyLength::Chunked => Self::Chunked(Box::new(Chunked::new(limits))),
+            BodyLength::UntilClose => Self::UntilClose,
+        }
+    }
+
+    /// Nothing of the body is to come.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Known(left) => *left == 0,
+            Self::Chunked(chunked) => chunked.is_done(),
+            Self::UntilClose => false,
+        }
+    }
+
+    /// Octets that are still to come, if that is known.
+    pub(crate) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Known(left) => Some(*left),
+            Self::Chunked(chunked) if chunked.is_done() => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Takes the next piece out of `unread`; nothing is copied.
+    pub(crate) fn decode(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
+        match self {
+            Self::Known(0) => Ok(Decoded::End),
+            Self::Chunked(chunked) => chunked.decode(unread),
+            _ if unread.is_empty() => Ok(Decoded::Starved),
+            Self::Known(left) => {
+                let length =
+                    usize::try_from(*left).map_or(unread.len(), |left| left.min(unread.len()));
+                *left -= length as u64;
+                Ok(Decoded::Data(unread.split_to(length)))
+            }
+            Self::UntilClose => Ok(Decoded::Data(core::mem::take(unread))),
+        }
+    }
+
+    /// The connection ended; whether the body is complete by that.
+    pub(crate) fn may_end(&self) -> bool {
+        matches!(self, Self::UntilClose) || self.is_done()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes_max: 1024,
+        fields_max: 10,
+    };
+
+    #[test]
+    fn a_known_length_takes_no_more_than_its_own() {
+        let mut body = BodyDecoder::new(BodyLength::Known(5), LIMITS);
+        let mut unread = Bytes::from_static(b"abc");
+        assert!(!body.is_done() && !body.may_end());
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::Data("abc".into())));
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::Starved));
+        unread = Bytes::from_static(b"deGET /");
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::Data("de".into())));
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::End));
+        assert_eq!(unread, "GET /");
+        assert!(body.is_done() && body.may_end());
+    }
+
+    #[test]
+    fn without_a_length_the_end_of_the_connection_is_the_end() {
+        let mut body = BodyDecoder::new(BodyLength::UntilClose, LIMITS);
+        let mut unread = Bytes::from_static(b"abc");
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::Data("abc".into())));
+        assert_eq!(body.decode(&mut unread), Ok(Decoded::Starved));
+        assert!(!body.is_done() && body.may_end());
+        assert_eq!(body.left(), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! Heads, chunks and trailers to send.
+//!
+//! How a body is framed is written here and nowhere else: `Content-Length` and `Transfer-Encoding` in a header map are
+//! left out, so that a head can never say anything else than what is sent.
+
+use bytes::{BufMut, BytesMut};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode, Version};
+
+/// What ends a chunked body without trailers.
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// What a client that waits for it wants to hear before it sends a body. RFC 9110 §10.1.1
+pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// How a body is sent, as far as its head says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is no body, and no word about it.
+    Absent,
+    /// There is no body; a `Content-Length` of the header map tells what it would have been. HEAD and 304
+    Described,
+    /// So many octets.
+    Known(u64),
+    Chunked,
+    /// All until the connection ends.
+    UntilClose,
+}
+
+/// What a response's head says beside its fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResponseExtras<'a> {
+    /// `close` or `keep-alive`, if it is to be said.
+    pub(crate) connection: Option<&'static str>,
+    /// The protocol to which the connection changes.
+    pub(crate) upgrade: Option<&'a HeaderValue>,
+    /// For responses that have no date of their own.
+    pub(crate) date: Option<&'a [u8]>,
+}
+
+/// A request's head. `upgrade` asks for another protocol.
+pub(crate) fn encode_request<B>(
+    out: &mut BytesMut,
+    request: &Request<B>,
+    framing: Framing,
+    upgrade: Option<&HeaderValue>,
+) {
+    out.put_slice(request.method().as_str().as_bytes());
+    out.put_u8(b' ');
+    let target = request.uri().path_and_query();
+    out.put_slice(target.map_or("/", |target| target.as_str()).as_bytes());
+    out.put_slice(b" HTTP/1.1\r\n");
+    fields(out, request.headers(), framing);
+    if framing == Framing::Absent && expects_a_body(request.method()) {
+        length(out, 0);
+    }
+    if let Some(protocol) = upgrade {
+        out.put_slice(b"connection: upgrade\r\n");
+        field(out, &header::UPGRADE, protocol);
+    }
+    out.put_slice(b"\r\n");
+}
+
+/// A client says how long the body of such a request is, also when there is none. RFC 9110 §8.6
+fn expects_a_body(method: &Method) -> bool {
+    *method == Method::POST || *method == Method::PUT || *method == Method::PATCH
+}
+
+/// A response's head, final or not.
+pub(crate) fn encode_response(
+    out: &mut BytesMut,
+    version: Version,
+    status: StatusCode,
+    headers: &HeaderMap,
+    framing: Framing,
+    extras: ResponseExtras<'_>,
+) {
+    out.put_slice(if version == Version::HTTP_10 {
+        b"HTTP/1.0 "
+    } else {
+        b"HTTP/1.1 "
+    });
+    out.put_slice(status.as_str().as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.put_slice(b"\r\n");
+    fields(out, headers, framing);
+    if let Some(protocol) = extras.upgrade {
+        out.put_slice(b"connection: upgrade\r\n");
+        field(out, &header::UPGRADE, protocol);
+    }
+    if let Some(connection) = extras.connection {
+        out.put_slice(b"connection: ");
+        out.put_slice(connection.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+    if let Some(date) = extras.date {
+        out.put_slice(b"date: ");
+        out.put_slice(date);
+        out.put_slice(b"\r\n");
+    }
+    out.put_slice(b"\r\n");
+}
+
+/// The size of a chunk, before its data; CR LF follows the data.
+pub(crate) fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut line = [0; 2 * size_of::<usize>()];
+    let mut at = line.len();
+    let mut left = data_len;
+    loop {
+        at -= 1;
+        line[at] = DIGITS[left & 15];
+        left >>= 4;
+        if left == 0 {
+            break;
+        }
+    }
+    out.put_slice(&line[at..]);
+    out.put_slice(b"\r\n");
+}
+
+/// What ends a chunked body that has trailers.
+pub(crate) fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
+    out.put_slice(b"0\r\n");
+    fields(out, trailers, Framing::Absent);
+    out.put_slice(b"\r\n");
+}
+
+fn fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
+    for (name, value) in headers {
+        match *name {
+            header::TRANSFER_ENCODING => (),
+            header::CONTENT_LENGTH if framing != Framing::Described => (),
+            _ => field(out, name, value),
+        }
+    }
+    match framing {
+        Framing::Known(bytes) => length(out, bytes),
+        Framing::Chunked => out.put_slice(b"transfer-encoding: chunked\r\n"),
+        Framing::Absent | Framing::Described | Framing::UntilClose => (),
+    }
+}
+
+fn field(out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
+    let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+    out.reserve(name.len() + value.len() + 4);
+    out.put_slice(name);
+    out.put_slice(b": ");
+    out.put_slice(value);
+    out.put_slice(b"\r\n");
+}
+
+fn length(out: &mut BytesMut, bytes: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut left = bytes;
+    loop {
+        at -= 1;
+        // A digit fits into an octet.
+        digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out.put_slice(b"content-length: ");
+    out.put_slice(&digits[at..]);
+    out.put_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut BytesMut)) -> String {
+        let mut out = BytesMut::new();
+        write(&mut out);
+        String::from_utf8(out.to_vec()).expect("text")
+    }
+
+    fn request(method: Method, framing: Framing) -> String {
+        let request = Request::builder()
+            .method(method)
+            .uri("/a?b")
+            .header("host", "x")
+            .header("content-length", "99")
+            .header("transfer-encoding", "chunked")
+            .body(())
+            .expect("valid");
+        text(|out| encode_request(out, &request, framing, None))
+    }
+
+    #[test]
+    fn a_request_says_how_it_is_framed_and_nothing_else() {
+        let head = "/a?b HTTP/1.1\r\nhost: x\r\n";
+        for (method, framing, says) in [
+            (Method::GET, Framing::Absent, ""),
+            (Method::DELETE, Framing::Absent, ""),
+            (Method::POST, Framing::Absent, "content-length: 0\r\n"),
+            (Method::PUT, Framing::Absent, "content-length: 0\r\n"),
+            (Method::PATCH, Framing::Absent, "content-length: 0\r\n"),
+            (Method::GET, Framing::Known(0), "content-length: 0\r\n"),
+            (
+                Method::POST,
+                Framing::Known(u64::MAX),
+                "content-length: 18446744073709551615\r\n",
+            ),
+            (
+                Method::GET,
+                Framing::Chunked,
+                "transfer-encoding: chunked\r\n",
+            ),
+        ] {
+            let wrote = request(method.clone(), framing);
+            assert_eq!(wrote, format!("{method} {head}{says}\r\n"));
+        }
+    }
+
+    #[test]
+    fn an_upgrade_is_asked_for_on_this_connection() {
+        let request = Request::get("/").body(()).expect("valid");
+        let protocol = HeaderValue::from_static("websocket");
+        let wrote = text(|out| encode_request(out, &request, Framing::Absent, Some(&protocol)));
+        assert_eq!(
+            wrote,
+            "GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_response_says_how_it_is_framed_and_what_becomes_of_the_connection() {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-length", HeaderValue::from_static("99"));
+        headers.append("a", HeaderValue::from_static("1"));
+        headers.append("a", HeaderValue::from_static("2"));
+        let write = |version, framing, extras| {
+            text(|out| {
+                encode_response(out, version, StatusCode::OK, &headers, framing, extras);
+            })
+        };
+        let none = ResponseExtras::default();
+        let fields = "a: 1\r\na: 2\r\n";
+        for (framing, says) in [
+            (Framing::Absent, ""),
+            (Framing::UntilClose, ""),
+            (Framing::Known(12), "content-length: 12\r\n"),
+            (Framing::Chunked, "transfer-encoding: chunked\r\n"),
+        ] {
+            assert_eq!(
+                write(Version::HTTP_11, framing, none),
+                format!("HTTP/1.1 200 OK\r\n{fields}{says}\r\n")
+            );
+        }
+        assert_eq!(
+            write(Version::HTTP_10, Framing::Described, none),
+            format!("HTTP/1.0 200 OK\r\ncontent-length: 99\r\n{fields}\r\n")
+        );
+        let extras = ResponseExtras {
+            connection: Some("close"),
+            date: Some(b"now"),
+            upgrade: None,
+        };
+        assert_eq!(
+            write(Version::HTTP_11, Framing::Absent, extras),
+            format!("HTTP/1.1 200 OK\r\n{fields}connection: close\r\ndate: now\r\n\r\n")
+        );
+    }
+
+    #[test]
+    fn sizes_are_hexadecimal() {
+        for (size, line) in [(0, "0\r\n"), (10, "a\r\n"), (65_536, "10000\r\n")] {
+            assert_eq!(text(|out| encode_chunk_start(out, size)), line);
+        }
+    }
+
+    #[test]
+    fn trailers_end_a_chunked_body() {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", HeaderValue::from_static("1"));
+        trailers.insert("content-length", HeaderValue::from_static("1"));
+        assert_eq!(
+            text(|out| encode_trailers(out, &trailers)),
+            "0\r\nx-sum: 1\r\n\r\n"
+        );
+    }
+}

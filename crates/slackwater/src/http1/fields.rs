@@ -1,0 +1,215 @@
+//! Fields of a head, and what the codec itself must know of them.
+//!
+//! Values are slices of the head's own buffer, which lives as long as the last of them. The fields that decide how long
+//! a message is are read here in the strictest way that RFC 9112 §6 allows: a repeated `Content-Length` is refused even
+//! if both say the same, because what one recipient joins another takes the first of.
+
+use super::{BadKind, BadMessage};
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// What fields say about the message itself.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each thing that a field may say; they are not states"
+)]
+pub(super) struct Said {
+    pub(super) length: Option<u64>,
+    /// `Transfer-Encoding: chunked`, once.
+    pub(super) chunked: bool,
+    pub(super) hosts: u32,
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    /// `Connection` names `upgrade`.
+    pub(super) upgrade: bool,
+    pub(super) expects_continue: bool,
+}
+
+/// Puts fields that `httparse` found in `head` into `headers`.
+pub(super) fn take(
+    head: &Bytes,
+    found: &[httparse::Header<'_>],
+    headers: &mut HeaderMap,
+) -> Result<Said, BadMessage> {
+    let mut said = Said::default();
+    for field in found {
+        let name = HeaderName::from_bytes(field.name.as_bytes())
+            .map_err(|_| BadMessage::malformed("a field's name is not a token"))?;
+        said.hear(&name, field.value)?;
+        let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value))
+            .map_err(|_| BadMessage::malformed("a field's value has control characters"))?;
+        headers.append(name, value);
+    }
+    if said.chunked && said.length.is_some() {
+        return Err(BadMessage::malformed(
+            "content-length and transfer-encoding exclude each other",
+        ));
+    }
+    Ok(said)
+}
+
+impl Said {
+    fn hear(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), BadMessage> {
+        match *name {
+            header::CONTENT_LENGTH => {
+                if self.length.is_some() {
+                    return Err(BadMessage::malformed("more than one content-length"));
+                }
+                let length = decimal(value)
+                    .ok_or(BadMessage::malformed("the content-length is not a number"))?;
+                self.length = Some(length);
+            }
+            header::TRANSFER_ENCODING => {
+                self.hear_coding(value)?;
+            }
+            header::HOST => self.hosts = self.hosts.saturating_add(1),
+            header::CONNECTION => self.hear_connection(value),
+            header::EXPECT => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn hear_coding(&mut self, value: &[u8]) -> Result<(), BadMessage> {
+        let mut codings = tokens(value).peekable();
+        if codings.peek().is_none() {
+            return Err(BadMessage::malformed("transfer-encoding is empty"));
+        }
+        for coding in codings {
+            if !coding.eq_ignore_ascii_case(b"chunked") {
+                return Err(BadMessage {
+                    kind: BadKind::Coding,
+                    reason: "no transfer coding but chunked is known here",
+                });
+            }
+            if self.chunked {
+                return Err(BadMessage::malformed("chunked more than once"));
+            }
+            self.chunked = true;
+        }
+        Ok(())
+    }
+
+    fn hear_connection(&mut self, value: &[u8]) {
+        for token in tokens(value) {
+            self.close |= token.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
+            self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
+        }
+    }
+}
+
+/// The members of a comma-separated list that are not empty.
+pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
+}
+
+/// Digits and nothing else, and not too many.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// `httparse`'s mistakes in our words.
+pub(super) const fn reason(error: httparse::Error) -> BadMessage {
+    match error {
+        httparse::Error::TooManyHeaders => BadMessage {
+            kind: BadKind::HeadTooLarge,
+            reason: "the head has too many fields",
+        },
+        httparse::Error::HeaderName => BadMessage::malformed("a field's name is not a token"),
+        httparse::Error::HeaderValue => {
+            BadMessage::malformed("a field's value has control characters")
+        }
+        httparse::Error::NewLine => BadMessage::malformed("a line does not end with CR LF"),
+        httparse::Error::Status => BadMessage::malformed("the status line is not valid"),
+        httparse::Error::Token => BadMessage::malformed("the request line is not valid"),
+        httparse::Error::Version => BadMessage::malformed("the version is not one of HTTP/1"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(name: &HeaderName, values: &[&str]) -> Result<Said, BadMessage> {
+        let mut said = Said::default();
+        for value in values {
+            said.hear(name, value.as_bytes())?;
+        }
+        Ok(said)
+    }
+
+    #[test]
+    fn a_length_is_digits_once() {
+        let length =
+            |values: &[&str]| heard(&header::CONTENT_LENGTH, values).map(|said| said.length);
+        assert_eq!(length(&["0"]), Ok(Some(0)));
+        assert_eq!(length(&["007"]), Ok(Some(7)));
+        assert_eq!(length(&["18446744073709551615"]), Ok(Some(u64::MAX)));
+        for bad in [
+            &[""][..],
+            &["+1"],
+            &["-1"],
+            &["1 "],
+            &[" 1"],
+            &["0x1"],
+            &["1,1"],
+            &["5, 5"],
+            &["5", "5"],
+            &["5", "6"],
+            &["18446744073709551616"],
+            &["٣"],
+        ] {
+            assert!(length(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_only_coding_is_chunked_once() {
+        let coding = |values: &[&str]| {
+            heard(&header::TRANSFER_ENCODING, values)
+                .map(|said| said.chunked)
+                .map_err(|bad| bad.kind)
+        };
+        assert_eq!(coding(&["chunked"]), Ok(true));
+        assert_eq!(coding(&["Chunked ,"]), Ok(true));
+        for bad in [
+            &["chunked, chunked"][..],
+            &["chunked", "chunked"],
+            &[""],
+            &[","],
+        ] {
+            assert_eq!(coding(bad), Err(BadKind::Malformed), "{bad:?}");
+        }
+        for unknown in [
+            "gzip",
+            "gzip, chunked",
+            "xchunked",
+            "chunked;a=b",
+            "identity",
+        ] {
+            assert_eq!(coding(&[unknown]), Err(BadKind::Coding), "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn connection_is_a_list() {
+        let said =
+            heard(&header::CONNECTION, &["TE, Keep-Alive", "upgrade,, close"]).expect("fine");
+        assert!(said.keep_alive && said.upgrade && said.close);
+        let said = heard(&header::CONNECTION, &["closed"]).expect("fine");
+        assert!(!said.keep_alive && !said.upgrade && !said.close);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a head ends, and which octets no head has.
+//!
+//! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a line's end; two
+//! recipients that differ in this see two different messages, so here it is refused.
+
+use memchr::memmem;
+
+const END: &[u8] = b"\r\n\r\n";
+
+/// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete. The first `searched`
+/// octets were looked at before.
+pub(crate) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
+    // The end may have been cut.
+    let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
+    memmem::find(&bytes[from..], END).map(|at| from + at + END.len())
+}
+
+/// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not HTTP at all.
+pub(crate) fn is_head_so_far(bytes: &[u8]) -> bool {
+    let mut before = 0;
+    bytes.iter().all(|byte| {
+        let is_allowed = match byte {
+            b'\n' => before == b'\r',
+            b'\r' | b'\t' => true,
+            byte => !byte.is_ascii_control(),
+        };
+        let is_in_line = before != b'\r' || *byte == b'\n';
+        before = *byte;
+        is_allowed && is_in_line
+    })
+}
+
+/// Octets of the empty line in front of a request that a client may have sent by mistake, once. RFC 9112 §2.2
+pub(crate) fn skip_empty_line(bytes: &[u8]) -> usize {
+    if bytes.starts_with(b"\r\n") { 2 } else { 0 }
+}
+
+/// Whether every line of a whole head ends with CR LF.
+pub(super) fn has_strict_lines(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).all(|at| at > 0 && head[at - 1] == b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_found_wherever_the_bytes_were_cut() {
+        let bytes = b"GET / HTTP/1.1\r\nhost: x\r\n\r\nmore\r\n\r\n";
+        let end = 27;
+        assert_eq!(end_of_head(bytes, 0), Some(end));
+        for cut in 0..end {
+            assert_eq!(end_of_head(&bytes[..cut], 0), None, "{cut}");
+            assert_eq!(end_of_head(bytes, cut), Some(end), "{cut}");
+        }
+        assert_eq!(end_of_head(b"", 7), None);
+    }
+
+    #[test]
+    fn what_cannot_become_a_head_is_known_before_its_end() {
+        for good in [
+            "",
+            "G",
+            "GET / HTTP/1.1\r",
+            "GET / HTTP/1.1\r\nhost:\tx\r\n",
+            "GET /\u{e9}",
+        ] {
+            assert!(is_head_so_far(good.as_bytes()), "{good:?}");
+        }
+        for bad in [
+            "\n",
+            "GET / HTTP/1.1\n",
+            "GET / HTTP/1.1\rh",
+            "GET / HTTP/1.1\r\r\n",
+            "\0",
+            "\u{16}\u{3}\u{1}",
+            "a\u{7f}",
+        ] {
+            assert!(!is_head_so_far(bad.as_bytes()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn one_empty_line_is_skipped() {
+        assert_eq!(skip_empty_line(b"\r\nGET"), 2);
+        assert_eq!(skip_empty_line(b"\nGET"), 0);
+        assert_eq!(skip_empty_line(b"\r"), 0);
+        assert_eq!(skip_empty_line(b"GET"), 0);
+    }
+
+    #[test]
+    fn a_bare_line_feed_is_found() {
+        assert!(has_strict_lines(b"a\r\nb\r\n\r\n"));
+        for bad in ["\na\r\n\r\n", "a\nb\r\n\r\n", "a\r\nb\n\r\n"] {
+            assert!(!has_strict_lines(bad.as_bytes()), "{bad:?}");
+        }
+    }
+}

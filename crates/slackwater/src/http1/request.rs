@@ -1,0 +1,142 @@
+//! Heads of requests. RFC 9112 §3
+
+use super::fields::{self, Said};
+use super::head::has_strict_lines;
+use super::{BadKind, BadMessage, BodyLength, HeadLimits};
+use bytes::Bytes;
+use core::mem::MaybeUninit;
+use http::header::HeaderMap;
+use http::{Method, Uri, Version};
+
+/// Fields for which room is made on the stack.
+pub(super) const FIELDS_USUAL: usize = 128;
+
+/// The head of a request, and what follows from it for the connection.
+#[derive(Debug)]
+pub(crate) struct RequestHead {
+    pub(crate) method: Method,
+    pub(crate) target: Uri,
+    pub(crate) version: Version,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: BodyLength,
+    /// The connection stays open after it, as far as the client is concerned.
+    pub(crate) keep_alive: bool,
+    /// The client waits for 100 before it sends the body.
+    pub(crate) expects_continue: bool,
+    /// It asks for another protocol in `Upgrade`.
+    pub(crate) upgrade: bool,
+}
+
+/// Reads a whole head. `headers` is empty; it may have room left over from another one.
+pub(crate) fn parse_request(
+    head: &Bytes,
+    limits: HeadLimits,
+    mut headers: HeaderMap,
+) -> Result<RequestHead, BadMessage> {
+    if !has_strict_lines(head) {
+        return Err(BadMessage::malformed("a line does not end with CR LF"));
+    }
+    let mut usual = [const { MaybeUninit::uninit() }; FIELDS_USUAL];
+    let mut many;
+    let room = if let Some(room) = usual.get_mut(..limits.fields_max) {
+        room
+    } else {
+        many = vec![MaybeUninit::uninit(); limits.fields_max];
+        &mut many[..]
+    };
+    let mut parsed = httparse::Request::new(&mut []);
+    let status = httparse::ParserConfig::default()
+        .parse_request_with_uninit_headers(&mut parsed, head, room)
+        .map_err(|error| mistake(error, head))?;
+    let (httparse::Status::Complete(_), Some(method), Some(target), Some(minor)) =
+        (status, parsed.method, parsed.path, parsed.version)
+    else {
+        return Err(BadMessage::malformed("the head is not complete"));
+    };
+    let method = Method::from_bytes(method.as_bytes())
+        .map_err(|_| BadMessage::malformed("the method is not a token"))?;
+    let target = parse_target(head, target, &method)?;
+    let said = fields::take(head, parsed.headers, &mut headers)?;
+    let is_old = minor == 0;
+    check(said, is_old)?;
+    Ok(RequestHead {
+        method,
+        target,
+        version: if is_old {
+            Version::HTTP_10
+        } else {
+            Version::HTTP_11
+        },
+        headers,
+        body: length(said),
+        keep_alive: !said.close && (!is_old || said.keep_alive),
+        // An HTTP/1.0 client can't mean it. RFC 9110 §10.1.1
+        expects_continue: said.expects_continue && !is_old,
+        upgrade: said.upgrade && !is_old,
+    })
+}
+
+fn length(said: Said) -> BodyLength {
+    if said.chunked {
+        return BodyLength::Chunked;
+    }
+    BodyLength::Known(said.length.unwrap_or(0))
+}
+
+fn check(said: Said, is_old: bool) -> Result<(), BadMessage> {
+    // Whoever speaks HTTP/1.0 does not know chunks; if the field is there, somebody before us read the message in
+    // another way. RFC 9112 §6.1
+    if said.chunked && is_old {
+        return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
+    }
+    match said.hosts {
+        0 if !is_old => Err(BadMessage::malformed("the host field is missing")),
+        0 | 1 => Ok(()),
+        _ => Err(BadMessage::malformed("more than one host field")),
+    }
+}
+
+/// The four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and a host and port for CONNECT alone.
+fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadMessage> {
+    // A fragment is never sent, and `Uri` would drop it without a word.
+    if memchr::memchr(b'#', target.as_bytes()).is_some() {
+        return Err(BadMessage::malformed("a target has no fragment"));
+    }
+    let shared = head.slice_ref(target.as_bytes());
+    let uri = Uri::from_maybe_shared(shared).map_err(|error| {
+        if target.len() >= usize::from(u16::MAX) {
+            return BadMessage {
+                kind: BadKind::TargetTooLong,
+                reason: "the target is too long",
+            };
+        }
+        let _ = error;
+        BadMessage::malformed("the target is not valid")
+    })?;
+    let is_authority = uri.scheme().is_none() && uri.authority().is_some();
+    if is_authority != (*method == Method::CONNECT) {
+        return Err(BadMessage::malformed(
+            "the target's form does not fit the method",
+        ));
+    }
+    Ok(uri)
+}
+
+/// Another major version is told apart from what is no version at all.
+fn mistake(error: httparse::Error, head: &[u8]) -> BadMessage {
+    if error == httparse::Error::Version {
+        let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+        if let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = version
+            && major.is_ascii_digit()
+            && minor.is_ascii_digit()
+            && *major != b'1'
+        {
+            return BadMessage {
+                kind: BadKind::Version,
+                reason: "the version is not one of HTTP/1",
+            };
+        }
+    }
+    fields::reason(error)
+}

@@ -1,0 +1,85 @@
+//! Heads of responses. RFC 9112 §4
+
+use super::fields::{self, Said};
+use super::head::has_strict_lines;
+use super::request::FIELDS_USUAL;
+use super::{BadMessage, BodyLength, HeadLimits};
+use bytes::Bytes;
+use core::mem::MaybeUninit;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+
+/// The head of a response, and what follows from it for the connection.
+#[derive(Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: BodyLength,
+    /// The connection stays open after it.
+    pub(crate) keep_alive: bool,
+    /// The protocol that it changes to, if it says so.
+    pub(crate) upgrade: Option<HeaderValue>,
+}
+
+/// Reads a whole head, the answer to a request with `method`. `headers` is empty; it may have room left over.
+pub(crate) fn parse_response(
+    head: &Bytes,
+    method: &Method,
+    limits: HeadLimits,
+    mut headers: HeaderMap,
+) -> Result<ResponseHead, BadMessage> {
+    if !has_strict_lines(head) {
+        return Err(BadMessage::malformed("a line does not end with CR LF"));
+    }
+    let mut usual = [const { MaybeUninit::uninit() }; FIELDS_USUAL];
+    let mut many;
+    let room = if let Some(room) = usual.get_mut(..limits.fields_max) {
+        room
+    } else {
+        many = vec![MaybeUninit::uninit(); limits.fields_max];
+        &mut many[..]
+    };
+    let mut parsed = httparse::Response::new(&mut []);
+    let status = httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut parsed, head, room)
+        .map_err(fields::reason)?;
+    let (httparse::Status::Complete(_), Some(code), Some(minor)) =
+        (status, parsed.code, parsed.version)
+    else {
+        return Err(BadMessage::malformed("the head is not complete"));
+    };
+    let status = StatusCode::from_u16(code)
+        .map_err(|_| BadMessage::malformed("the status line is not valid"))?;
+    let said = fields::take(head, parsed.headers, &mut headers)?;
+    let is_old = minor == 0;
+    if said.chunked && is_old {
+        return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
+    }
+    let body = length(said, status, method);
+    let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
+    if status == StatusCode::NO_CONTENT {
+        // It has no content, so a length can only mislead. RFC 9110 §8.6
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    Ok(ResponseHead {
+        status,
+        headers,
+        body,
+        keep_alive: !said.close && (!is_old || said.keep_alive) && body != BodyLength::UntilClose,
+        upgrade: upgrade.flatten(),
+    })
+}
+
+/// How long the body is. RFC 9112 §6.3
+fn length(said: Said, status: StatusCode, method: &Method) -> BodyLength {
+    let has_none = *method == Method::HEAD
+        || status.is_informational()
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED;
+    match said.length {
+        _ if has_none => BodyLength::Known(0),
+        _ if said.chunked => BodyLength::Chunked,
+        Some(length) => BodyLength::Known(length),
+        None => BodyLength::UntilClose,
+    }
+}

@@ -1,0 +1,303 @@
+//! What is read from heads, and what is refused; that cuts change nothing.
+
+use super::*;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, Version};
+use proptest::prelude::*;
+
+const LIMITS: HeadLimits = HeadLimits {
+    bytes_max: 4096,
+    fields_max: 8,
+};
+
+fn request(head: &str) -> Result<RequestHead, BadMessage> {
+    parse_request(
+        &Bytes::copy_from_slice(head.as_bytes()),
+        LIMITS,
+        HeaderMap::new(),
+    )
+}
+
+fn response(method: &Method, head: &str) -> Result<ResponseHead, BadMessage> {
+    let head = Bytes::copy_from_slice(head.as_bytes());
+    parse_response(&head, method, LIMITS, HeaderMap::new())
+}
+
+fn refused(head: &str) -> BadKind {
+    match request(head) {
+        Ok(read) => panic!("{head:?} was read as {read:?}"),
+        Err(bad) => bad.kind,
+    }
+}
+
+#[test]
+fn a_request_is_read_as_it_is() {
+    let head = request("POST /a?b=c HTTP/1.1\r\nHost: x:1\r\nX-A:  1\t\r\nx-a: 2\r\nContent-Length: 5\r\nExpect: 100-Continue\r\n\r\n")
+        .expect("valid");
+    assert_eq!(head.method, Method::POST);
+    assert_eq!(head.target.to_string(), "/a?b=c");
+    assert_eq!(head.version, Version::HTTP_11);
+    assert_eq!(head.headers["host"], "x:1");
+    let values: Vec<_> = head.headers.get_all("x-a").iter().collect();
+    assert_eq!(values, ["1", "2"]);
+    assert_eq!(head.body, BodyLength::Known(5));
+    assert!(head.keep_alive && head.expects_continue && !head.upgrade);
+}
+
+#[test]
+fn all_forms_of_a_target_are_known() {
+    let target = |line: &str| {
+        request(&format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n"))
+            .map(|head| head.target.to_string())
+            .map_err(|bad| bad.kind)
+    };
+    assert_eq!(target("GET http://y:2/a"), Ok("http://y:2/a".into()));
+    assert_eq!(target("OPTIONS *"), Ok("*".into()));
+    assert_eq!(target("CONNECT x:1"), Ok("x:1".into()));
+    for bad in [
+        "GET x:1",
+        "GET x",
+        "CONNECT /",
+        "GET /a#b",
+        "GET /a\u{7f}",
+        "GET /a b",
+        "GET ",
+        "GET  /",
+        "GET \t/",
+        "G(T /",
+    ] {
+        assert_eq!(target(bad), Err(BadKind::Malformed), "{bad:?}");
+    }
+    let long = format!("GET /{}", "x".repeat(70_000));
+    assert_eq!(target(&long), Err(BadKind::TargetTooLong));
+}
+
+#[test]
+fn whether_the_connection_stays_open() {
+    for (version, connection, stays) in [
+        ("1.1", "", true),
+        ("1.1", "connection: close\r\n", false),
+        ("1.1", "connection: keep-alive, Close\r\n", false),
+        ("1.0", "", false),
+        ("1.0", "connection: Keep-Alive\r\n", true),
+        (
+            "1.0",
+            "connection: keep-alive\r\nconnection: close\r\n",
+            false,
+        ),
+    ] {
+        let head = format!("GET / HTTP/{version}\r\nhost: x\r\n{connection}\r\n");
+        let read = request(&head).expect("valid");
+        assert_eq!(read.keep_alive, stays, "{head:?}");
+        let head = format!("HTTP/{version} 200 OK\r\n{connection}content-length: 0\r\n\r\n");
+        let read = response(&Method::GET, &head).expect("valid");
+        assert_eq!(read.keep_alive, stays, "{head:?}");
+    }
+}
+
+#[test]
+fn an_old_client_expects_and_upgrades_nothing() {
+    let fields = "host: x\r\nexpect: 100-continue\r\nconnection: upgrade\r\nupgrade: y\r\n\r\n";
+    let read = request(&format!("GET / HTTP/1.0\r\n{fields}")).expect("valid");
+    assert!(!read.expects_continue && !read.upgrade);
+    let read = request(&format!("GET / HTTP/1.1\r\n{fields}")).expect("valid");
+    assert!(read.expects_continue && read.upgrade);
+}
+
+#[test]
+fn what_could_be_read_in_two_ways_is_refused() {
+    for bad in [
+        "content-length: 1\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ncontent-length: 1\r\n",
+        "content-length: 5\r\ncontent-length: 5\r\n",
+        "content-length: 5, 5\r\n",
+        "content-length: +5\r\n",
+        "transfer-encoding: chunked, chunked\r\n",
+        "transfer-encoding : chunked\r\n",
+        "content-length\t: 5\r\n",
+        " content-length: 5\r\n",
+        "a: b\r\n c\r\n",
+        "a: b\r\n\tc\r\n",
+        "a: b\n",
+        "a: b\nc: d\r\n",
+        "a: b\rc: d\r\n",
+        "a: b\0\r\n",
+        "a: \u{b}b\r\n",
+        "a: \u{7f}\r\n",
+        ": b\r\n",
+        "a\r\n",
+        "a b: c\r\n",
+        "host: y\r\n",
+    ] {
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\n{bad}\r\n");
+        assert_eq!(refused(&head), BadKind::Malformed, "{bad:?}");
+    }
+    assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), BadKind::Malformed);
+    assert_eq!(
+        refused("GET / HTTP/1.1\nhost: x\r\n\r\n"),
+        BadKind::Malformed
+    );
+    assert_eq!(
+        refused("POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n"),
+        BadKind::Malformed
+    );
+    assert_eq!(
+        refused("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n\r\n"),
+        BadKind::Coding
+    );
+}
+
+#[test]
+fn other_versions_are_told_from_none() {
+    for (version, kind) in [
+        ("HTTP/2.0", BadKind::Version),
+        ("HTTP/0.9", BadKind::Version),
+        ("HTTP/1.2", BadKind::Malformed),
+        ("http/1.1", BadKind::Malformed),
+        ("HTTP/1.1 ", BadKind::Malformed),
+        ("HTTP/11", BadKind::Malformed),
+        ("", BadKind::Malformed),
+    ] {
+        let head = format!("GET / {version}\r\nhost: x\r\n\r\n");
+        assert_eq!(refused(&head), kind, "{version:?}");
+    }
+}
+
+#[test]
+fn there_are_only_so_many_fields() {
+    let with = |fields: usize, limits| {
+        let fields = "a: b\r\n".repeat(fields);
+        let head = Bytes::from(format!("GET / HTTP/1.0\r\n{fields}\r\n"));
+        parse_request(&head, limits, HeaderMap::new()).map_err(|bad| bad.kind)
+    };
+    assert!(with(8, LIMITS).is_ok());
+    assert_eq!(with(9, LIMITS).err(), Some(BadKind::HeadTooLarge));
+    let many = HeadLimits {
+        fields_max: 300,
+        ..LIMITS
+    };
+    assert!(with(300, many).is_ok());
+    assert_eq!(with(301, many).err(), Some(BadKind::HeadTooLarge));
+}
+
+#[test]
+fn a_head_without_an_end_is_too_long_in_one_of_two_ways() {
+    let kind = |so_far: &str| BadMessage::unfinished(so_far.as_bytes()).kind;
+    assert_eq!(kind("GET /aaaa"), BadKind::TargetTooLong);
+    assert_eq!(kind("GET / HTTP/1.1\r\na: aaa"), BadKind::HeadTooLarge);
+}
+
+#[test]
+fn how_long_a_response_is() {
+    use BodyLength::{Chunked, Known, UntilClose};
+    let (get, head) = (&Method::GET, &Method::HEAD);
+    for (method, status, fields, length) in [
+        (get, "200", "content-length: 5\r\n", Known(5)),
+        (get, "200", "transfer-encoding: chunked\r\n", Chunked),
+        (get, "200", "", UntilClose),
+        (head, "200", "content-length: 5\r\n", Known(0)),
+        (head, "200", "transfer-encoding: chunked\r\n", Known(0)),
+        (head, "200", "", Known(0)),
+        (get, "204", "content-length: 5\r\n", Known(0)),
+        (get, "304", "content-length: 5\r\n", Known(0)),
+        (get, "103", "link: x\r\n", Known(0)),
+        (
+            get,
+            "101",
+            "connection: upgrade\r\nupgrade: x\r\n",
+            Known(0),
+        ),
+    ] {
+        let read = response(method, &format!("HTTP/1.1 {status} X\r\n{fields}\r\n"))
+            .unwrap_or_else(|bad| panic!("{status} {fields:?}: {bad}"));
+        assert_eq!(read.body, length, "{method} {status} {fields:?}");
+        assert_eq!(read.keep_alive, length != UntilClose);
+        assert_eq!(read.upgrade.is_some(), status == "101");
+    }
+}
+
+#[test]
+fn a_204_has_no_length_and_a_304_keeps_what_it_describes() {
+    let fields = "content-length: 5\r\n";
+    let read = response(&Method::GET, &format!("HTTP/1.1 204 X\r\n{fields}\r\n"));
+    assert!(read.expect("valid").headers.is_empty());
+    let read = response(&Method::GET, &format!("HTTP/1.1 304 X\r\n{fields}\r\n"));
+    assert_eq!(read.expect("valid").headers["content-length"], "5");
+}
+
+#[test]
+fn a_response_is_read_as_strictly_as_a_request() {
+    for bad in [
+        "bananas\r\n\r\n",
+        "HTTP/2.0 200 OK\r\n\r\n",
+        "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 099 OK\r\n\r\n",
+        "HTTP/1.1  200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length : 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\n",
+        "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+    ] {
+        assert!(response(&Method::GET, bad).is_err(), "{bad:?}");
+    }
+    let status =
+        |line: &str| response(&Method::GET, &format!("{line}\r\n\r\n")).map(|read| read.status);
+    assert_eq!(status("HTTP/1.1 200"), Ok(StatusCode::OK));
+    assert_eq!(status("HTTP/1.1 200 "), Ok(StatusCode::OK));
+    assert_eq!(
+        status("HTTP/1.1 299 Not so usual"),
+        StatusCode::from_u16(299).map_err(|_| unreachable!())
+    );
+}
+
+#[test]
+fn room_for_fields_is_used_again() {
+    let mut used = HeaderMap::with_capacity(64);
+    used.clear();
+    let head = Bytes::from_static(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    let read = parse_request(&head, LIMITS, used).expect("valid");
+    assert!(read.headers.capacity() >= 64);
+}
+
+proptest! {
+    /// Whatever the octets, a head is read or refused; and what is read says the same when it is written and read again.
+    #[test]
+    fn what_is_read_can_be_written_and_read_again(
+        name in "[a-zA-Z0-9-]{1,12}",
+        value in "[ -~\u{e9}\t]{0,20}",
+        target in "/[!-~]{0,20}",
+        length in proptest::option::of(any::<u64>()),
+    ) {
+        let framing = length.map_or("transfer-encoding: chunked".to_owned(), |length| format!("content-length: {length}"));
+        let head = format!("PUT {target} HTTP/1.1\r\nhost: x\r\n{name}: {value}\r\n{framing}\r\n\r\n");
+        let Ok(read) = request(&head) else {
+            return Ok(());
+        };
+        let mut again = http::Request::new(());
+        *again.method_mut() = read.method.clone();
+        *again.uri_mut() = read.target.clone();
+        *again.headers_mut() = read.headers.clone();
+        let framing = match read.body {
+            BodyLength::Known(length) => Framing::Known(length),
+            _ => Framing::Chunked,
+        };
+        let mut out = bytes::BytesMut::new();
+        encode_request(&mut out, &again, framing, None);
+        let reread = parse_request(&out.freeze(), LIMITS, HeaderMap::new()).expect("ours");
+        prop_assert_eq!(read.target, reread.target);
+        prop_assert_eq!(read.body, reread.body);
+        prop_assert_eq!(read.headers.len(), reread.headers.len());
+        for (name, value) in &read.headers {
+            prop_assert_eq!(Some(value), reread.headers.get(name));
+        }
+    }
+
+    #[test]
+    fn no_octets_are_too_strange(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let head = Bytes::from(octets);
+        let _ = parse_request(&head, LIMITS, HeaderMap::new());
+        let _ = parse_response(&head, &Method::GET, LIMITS, HeaderMap::new());
+    }
+}
