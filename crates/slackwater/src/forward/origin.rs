@@ -1,18 +1,24 @@
 //! Where a connection comes from and leads to: made once for each, read by each of its requests.
 
+use super::counts::Count;
 use super::forwarded;
-use crate::config::{ForwardedSettings, Limits};
+use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
 use core::net::{IpAddr, SocketAddr};
 use http::HeaderValue;
 use http::uri::Authority;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// What holds for all clients of a worker.
+/// What holds for all clients of a worker's listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(super) forwarded: ForwardedSettings,
     /// Fields of a request's head, at most.
     pub(super) head_fields_max: usize,
+    /// From where connections with a PROXY header may come. `None`: they have none.
+    proxied: Option<Vec<Network>>,
+    /// Connections closed for want of such a header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 impl Rules {
@@ -21,6 +27,22 @@ impl Rules {
         Rc::new(Self {
             forwarded: forwarded.clone(),
             head_fields_max: limits.head_fields_max as usize,
+            proxied: None,
+            proxy_headers_refused: Arc::default(),
+        })
+    }
+
+    /// As configured for a listener of `serve`; `refused` counts connections closed for want of a PROXY header.
+    pub(crate) fn of_listener(
+        config: &Config,
+        listener: &ListenerConfig,
+        refused: &Arc<Count>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            forwarded: config.forwarded.clone(),
+            head_fields_max: config.limits.head_fields_max as usize,
+            proxied: listener.proxy_protocol.clone(),
+            proxy_headers_refused: Arc::clone(refused),
         })
     }
 
@@ -44,7 +66,7 @@ pub(crate) struct Origin {
     pub(super) is_tls: bool,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
-    /// Which listener it came in by, in the order of the configuration.
+    /// Which listener it came in by: its number, for routes.
     pub(crate) listener: usize,
 }
 
@@ -66,6 +88,18 @@ impl Origin {
             local,
             listener,
         }
+    }
+
+    /// From where connections may come that have to begin with a PROXY header; `None` if this one has none.
+    pub(super) fn proxied(&self) -> Option<&[Network]> {
+        self.rules.proxied.as_deref()
+    }
+
+    /// The same, for the client that a PROXY header told.
+    pub(super) fn told(&self, peer: SocketAddr, local: SocketAddr) -> Self {
+        // An address and a port are always an authority.
+        let local = Authority::try_from(local.to_string()).unwrap_or_else(|_| self.local.clone());
+        Self::new(&self.rules, peer, local, self.listener)
     }
 
     /// The scheme that the peer's requests came by.

@@ -65,6 +65,7 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
         sources.push(ServiceSource { discovery, health });
     }
     let mut views = Vec::with_capacity(usize::from(workers));
+    let mut refused = Vec::with_capacity(usize::from(workers));
     for index in 0..workers {
         let doors = running.listeners.open.iter();
         let doors = doors.map(|listener| listener.door(usize::from(index)).map(DoorPlan::Open));
@@ -79,13 +80,17 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
         };
         let (commands, told) = mpsc::unbounded_channel();
         running.commands.push(commands);
+        let proxy_headers_refused = Arc::default();
+        refused.push(Arc::clone(&proxy_headers_refused));
         views.push(running.spawn(WorkerParts {
             place: WorkerPlace { index, workers },
             connections: Arc::clone(&connections),
+            proxy_headers_refused,
             commands: told,
             plan,
         })?);
     }
+    running.status = Arc::new(Workers::new(refused));
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
     Ok(running)
@@ -217,6 +222,7 @@ impl Listener {
         })?;
         Ok(Door {
             number: self.number,
+            config: self.config.clone(),
             socket,
             phase: self.phase.subscribe(),
         })

@@ -8,6 +8,7 @@ use super::silence::{Key, Silent, SilentReplica};
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
+use crate::forward::Count;
 use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -31,6 +32,8 @@ pub(super) struct ServiceParts {
 pub(super) struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
     reloads: Mutex<ReloadFacts>,
+    /// Of each worker.
+    proxy_headers_refused: Vec<Arc<Count>>,
 }
 
 impl Workers {
@@ -38,6 +41,18 @@ impl Workers {
     pub(super) fn services(&self) -> Arc<[ServiceParts]> {
         let services = self.services.lock();
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn new(proxy_headers_refused: Vec<Arc<Count>>) -> Self {
+        Self {
+            proxy_headers_refused,
+            ..Self::default()
+        }
+    }
+
+    fn proxy_headers_refused(&self) -> u64 {
+        let counts = self.proxy_headers_refused.iter();
+        counts.map(|count| count.read()).sum()
     }
 
     /// The configuration has been read again; why it was not taken, if it was not.
@@ -68,6 +83,7 @@ impl StatusSource for Workers {
         core::future::ready(Facts {
             role: "serve",
             services: services.iter().map(ServiceParts::facts).collect(),
+            proxy_headers_refused: self.proxy_headers_refused(),
             own_load: None,
             reloads: Some(self.reloads()),
         })

@@ -6,10 +6,10 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
-use crate::config::{Config, ServiceConfig};
+use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
 use core::cell::RefCell;
@@ -28,6 +28,8 @@ pub(super) struct WorkerParts {
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -79,6 +81,7 @@ pub(super) enum DoorPlan {
 pub(super) struct Door {
     /// No other door of the process ever has it.
     pub(super) number: usize,
+    pub(super) config: ListenerConfig,
     pub(super) socket: std::net::TcpListener,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -93,12 +96,14 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
             let WorkerParts {
                 place,
                 connections,
+                proxy_headers_refused,
                 commands,
                 plan,
             } = parts;
             let mut worker = Worker {
                 place,
                 connections,
+                proxy_headers_refused,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -137,6 +142,7 @@ type Serving = Pin<Box<dyn Future<Output = usize>>>;
 struct Worker {
     place: WorkerPlace,
     connections: Arc<Semaphore>,
+    proxy_headers_refused: Arc<Count>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -151,7 +157,15 @@ struct Prepared {
     config: Arc<Config>,
     table: Rc<Table>,
     kept_doors: Vec<usize>,
-    new_doors: Vec<(usize, TcpListener, watch::Receiver<Phase>)>,
+    new_doors: Vec<OpenDoor>,
+}
+
+/// A socket that this worker watches already.
+struct OpenDoor {
+    number: usize,
+    config: ListenerConfig,
+    socket: TcpListener,
+    phase: watch::Receiver<Phase>,
 }
 
 impl Prepared {
@@ -188,7 +202,12 @@ impl Worker {
                     let socket = TcpListener::from_std(door.socket).map_err(|error| {
                         Fault::runtime(format!("cannot watch a listener: {error}"))
                     })?;
-                    new_doors.push((door.number, socket, door.phase));
+                    new_doors.push(OpenDoor {
+                        number: door.number,
+                        config: door.config,
+                        socket,
+                        phase: door.phase,
+                    });
                 }
             }
         }
@@ -227,7 +246,13 @@ impl Worker {
             }
             stays
         });
-        for (number, socket, phase) in new_doors {
+        for door in new_doors {
+            let OpenDoor {
+                number,
+                socket,
+                phase,
+                ..
+            } = door;
             let routing = Rc::new(Routing::new(Rc::clone(&table), draw_seed()));
             self.doors.push((number, Rc::clone(&routing)));
             let intake = Intake {
@@ -236,7 +261,7 @@ impl Worker {
                     &self.deadlines,
                 ),
                 handler: routing,
-                rules: Rules::new(&config.forwarded, &config.limits),
+                rules: Rules::of_listener(&config, &door.config, &self.proxy_headers_refused),
                 connections: Arc::clone(&self.connections),
                 phase,
                 drain: config.timeouts.drain,
