@@ -13,6 +13,7 @@ mod fleet_file;
 mod forwarded;
 mod health;
 mod listeners;
+mod log;
 mod model;
 mod network;
 mod overrides;
@@ -25,6 +26,7 @@ mod retries;
 mod routes;
 mod services;
 mod show;
+mod sticky;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +35,7 @@ pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
+pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
@@ -42,6 +45,10 @@ pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::{RetryMethods, RetrySettings};
+
+#[cfg(test)]
+pub(crate) use sticky::SameSite;
+pub(crate) use sticky::{StickyBy, StickySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

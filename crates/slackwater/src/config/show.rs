@@ -3,6 +3,7 @@
 
 use super::agent::AgentConfig;
 use super::discovery::{DiscoverySettings, FleetSource};
+use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use super::routes::write_routes;
@@ -43,7 +44,9 @@ impl Config {
         write_dns(to, &self.dns)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)?;
+        write_access_log(to, &self.access_log)
     }
 }
 
@@ -73,7 +76,8 @@ impl ServiceConfig {
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
         self.queue.write(to, prefix)?;
-        self.health.write(to, prefix)
+        self.health.write(to, prefix)?;
+        self.sticky.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
@@ -119,7 +123,8 @@ impl AgentConfig {
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)
     }
 }
 
@@ -168,7 +173,7 @@ fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fm
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
     let listen = admin.listen.map_or_else(|| quoted("none"), quoted);
     writeln!(to, "[admin]\nlisten = {listen}")?;
-    writeln!(to, "connections_max = {}", admin.connections_max)
+    writeln!(to, "connections_max = {}\n", admin.connections_max)
 }
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {

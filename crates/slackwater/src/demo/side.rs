@@ -8,9 +8,10 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings, Limits,
-    ListenerConfig, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, Timeouts,
+    AccessLogSettings, AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings,
+    Limits, ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig,
+    StickySettings, Timeouts,
 };
 use crate::discovery::DnsServers;
 use crate::fault::Fault;
@@ -74,7 +75,11 @@ impl Side {
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, fleet.addresses());
-        let proxy = serve::start(&config, serve::lists(&config))?;
+        let proxy = serve::start(
+            &config,
+            serve::lists(&config),
+            &mut serve::Outside::default(),
+        )?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -165,6 +170,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         },
         queue: QueueSettings::default(),
         health: HealthSettings::default(),
+        sticky: StickySettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {
@@ -184,5 +190,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             listen: None,
             connections_max: 1,
         },
+        log: LogSettings::default(),
+        access_log: AccessLogSettings::default(),
     }
 }

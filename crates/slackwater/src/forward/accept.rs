@@ -83,9 +83,13 @@ impl<H: Handler> Intake<H> {
                     continue;
                 }
             };
-            // Not before the accept: a listener that waits must not hold what another one needs.
+            // Not before the accept: a listener that waits must not hold what another one needs. Whoever is accepted
+            // already is served when the drain begins, if need be as one more than allowed.
             let permit = tokio::select! {
-                () = &mut draining => break,
+                () = &mut draining => {
+                    self.take(accepted, None, index, &local);
+                    break;
+                }
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.

@@ -273,6 +273,7 @@ mod tests {
             "/%61",
             "/%",
             "/ap;i",
+            "/%61pix",
         ] {
             assert_eq!(api.read(Path::new(path)), NotMeant, "{path}");
         }

@@ -13,16 +13,18 @@ mod sources;
 mod status;
 mod worker;
 
-use crate::admin::{self, AdminServer, AdminThread};
+use crate::access_log::{AccessLog, Switch};
 use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::file_watch::FileWatch;
-use crate::process::{Hangups, Signals, log_remark, run_configured};
+use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
+use crate::supervisor;
+use crate::upgrade::{Inherited, Program, Upgrade};
 use reload::Reloaded;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(crate) use running::{Running, start};
+pub(crate) use running::{Outside, Running, start};
 pub(crate) use sources::lists;
 
 const EXAMPLES: &str = "\
@@ -54,8 +56,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     // Before the first look, so that no change is missed.
     let mut written = Written::new(args);
     let Loaded { config, remarks } = written.load()?;
-    let connections_max = config.limits.connections_max;
-    run_configured(&remarks, connections_max, serve(config, &mut written))
+    let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
+    let work = serve(config, &mut written);
+    run_configured(&log, &remarks, connections_max, work)
 }
 
 /// The configuration as it is written, which may change.
@@ -106,14 +109,84 @@ impl Written {
 
 async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
-    let mut hangups = Hangups::new()?;
+    let mut wishes = Wishes::new()?;
+    let program = Program::of_this_process();
+    let mut outside = Outside {
+        inherited: Inherited::take()?,
+        ..Outside::default()
+    };
+    let access_log = AccessLog::start(&config.access_log)?;
+    outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
-    let admin_listener = config.admin.listen.map(admin::bind).transpose()?;
+    let admin_listener = config.admin.listen.map(|address| outside.admin(address));
+    let admin_listener = admin_listener.transpose()?;
     let fleets = sources::find(&config).await?;
-    let mut running = start(&config, fleets)?;
-    let _admin = admin_listener
-        .map(|listener| run_admin(&config, &running, listener))
+    let mut running = start(&config, fleets, &mut outside)?;
+    let mut admin = admin_listener
+        .map(|listener| running.run_admin(listener))
         .transpose()?;
+    let announce = outside.inherited.finish()?;
+    tell_start(&running);
+    match announce {
+        Some(announce) => announce.serving(),
+        None => supervisor::ready("serving"),
+    }
+    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
+    tokio::spawn(outside.pulse.watch());
+
+    let mut upgrade = Upgrade::default();
+    let succeeded = loop {
+        tokio::select! {
+            () = signals.next() => break false,
+            fault = running.threads.unasked_end() => return Err(fault),
+            wish = wishes.next() => match wish {
+                Wish::Reopen => {
+                    outside.access_log.iter().for_each(Switch::reopen);
+                    continue;
+                }
+                Wish::Upgrade => {
+                    match running.passed() {
+                        Ok(passed) => upgrade.begin(&program, &passed),
+                        Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),
+                    }
+                    continue;
+                }
+                Wish::Reload => tracing::info!("asked to read the configuration again"),
+            },
+            () = written.changed() => tracing::info!("the configuration's file has changed"),
+            succeeded = upgrade.ended() => {
+                if succeeded {
+                    break true;
+                }
+                continue;
+            }
+        }
+        tokio::select! {
+            () = signals.next() => break false,
+            () = read_again(&mut running, written) => (),
+        }
+    };
+    if succeeded {
+        // Its successor answers at the same address; what waits there is its.
+        admin = None;
+    } else {
+        let drain = running.config.timeouts.drain;
+        tracing::info!(?drain, "stopping; once more to stop at once");
+        supervisor::stopping("finishing what runs");
+    }
+    running.drain();
+    tokio::select! {
+        () = signals.next() => running.stop(),
+        ended = running.threads.ended() => ended?,
+    }
+    running.threads.ended().await?;
+    drop(admin);
+    upgrade.give_up().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn tell_start(running: &Running) {
     for service in running.status.services().iter() {
         tracing::info!(
             service = service.config.name,
@@ -124,31 +197,8 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
         );
     }
     for address in running.addresses() {
-        tracing::info!(%address, workers = config.workers, "serving");
+        tracing::info!(%address, workers = running.config.workers, "serving");
     }
-    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
-    loop {
-        tokio::select! {
-            () = signals.next() => break,
-            fault = running.threads.unasked_end() => return Err(fault),
-            () = hangups.next() => tracing::info!("asked to read the configuration again"),
-            () = written.changed() => tracing::info!("the configuration's file has changed"),
-        }
-        tokio::select! {
-            () = signals.next() => break,
-            () = read_again(&mut running, written) => (),
-        }
-    }
-    let drain = running.config.timeouts.drain;
-    tracing::info!(?drain, "stopping; once more to stop at once");
-    running.drain();
-    tokio::select! {
-        () = signals.next() => running.stop(),
-        ended = running.threads.ended() => ended?,
-    }
-    running.threads.ended().await?;
-    tracing::info!("stopped");
-    Ok(())
 }
 
 /// Takes the configuration as it is written now, or says why not.
@@ -186,21 +236,4 @@ fn tell(reloaded: &Reloaded) {
     for setting in &reloaded.need_restart {
         tracing::warn!("{setting} has changed, which takes a restart; it stays as it was");
     }
-}
-
-fn run_admin(
-    config: &Config,
-    running: &Running,
-    listener: std::net::TcpListener,
-) -> Result<AdminThread, Fault> {
-    let server = AdminServer::new(
-        running.status(),
-        running.lifecycle().clone(),
-        config.admin.connections_max,
-    );
-    let thread = server
-        .spawn(listener)
-        .map_err(|error| Fault::runtime(format!("admin server: {error}")))?;
-    tracing::info!(address = %thread.address(), "status and metrics");
-    Ok(thread)
 }

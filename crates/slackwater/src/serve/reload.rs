@@ -14,6 +14,7 @@ use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, Serv
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
 use crate::health::Health;
+use crate::upgrade::Inherited;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -176,7 +177,9 @@ impl Running {
                 .position(|old| old.config.address == listener.address);
             listeners.push(
                 match old.and_then(|place| Some((place, open.get(place)?))) {
-                    None => NewListener::Opened(self.listeners.open(listener)?),
+                    None => NewListener::Opened(
+                        self.listeners.open(listener, &mut Inherited::default())?,
+                    ),
                     Some((place, old)) if is_alike(&old.config, listener) => {
                         NewListener::Kept(place)
                     }
@@ -305,6 +308,14 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     if next.admin != now.admin {
         next.admin = now.admin.clone();
         held.push("admin");
+    }
+    if next.log != now.log {
+        next.log = now.log.clone();
+        held.push("log");
+    }
+    if next.access_log != now.access_log {
+        next.access_log = now.access_log.clone();
+        held.push("access_log");
     }
     held
 }

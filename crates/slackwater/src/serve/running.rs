@@ -6,7 +6,8 @@
 use super::service::{ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
 use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
-use crate::admin::{Lifecycle, StatusSource};
+use crate::access_log::Switch;
+use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Discovery;
 use crate::fault::Fault;
@@ -14,8 +15,11 @@ use crate::forward::{Phase, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
 use crate::routes::Route;
+use crate::supervisor::Pulse;
+use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -32,7 +36,29 @@ pub(crate) struct Running {
     pub(super) status: Arc<Workers>,
     /// The checks of replicas.
     pub(super) checks: HealthThread,
+    /// The admin server's socket, and where it was to be, for a successor.
+    admin: Option<(SocketAddr, TcpListener)>,
     pub(super) threads: WorkerThreads,
+}
+
+/// What a proxy has from outside; by default nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    /// Sockets that listen already.
+    pub(crate) inherited: Inherited,
+    /// Where requests are logged.
+    pub(crate) access_log: Option<Switch>,
+    /// Whom workers show signs of life.
+    pub(crate) pulse: Pulse,
+}
+
+impl Outside {
+    pub(super) fn admin(&mut self, address: SocketAddr) -> Result<TcpListener, Fault> {
+        match self.inherited.admin(address) {
+            Some(listener) => Ok(listener),
+            None => admin::bind(address),
+        }
+    }
 }
 
 /// Starts the proxy: when this returns, it takes connections. `fleets` are those of the configuration's services, in its
@@ -41,12 +67,16 @@ pub(crate) struct Running {
 /// # Errors
 ///
 /// A port is in use or not allowed; the system gives no thread or socket.
-pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Running, Fault> {
+pub(crate) fn start(
+    config: &Config,
+    fleets: Vec<Arc<Discovery>>,
+    outside: &mut Outside,
+) -> Result<Running, Fault> {
     let config = Arc::new(config.clone());
     let workers = config.workers.get();
     let mut listeners = Listeners::new(usize::from(workers));
     for listener in &config.listeners {
-        let opened = listeners.open(listener)?;
+        let opened = listeners.open(listener, &mut outside.inherited)?;
         listeners.open.push(opened);
     }
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -55,6 +85,7 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
         commands: Vec::new(),
         lifecycle: Lifecycle::default(),
         status: Arc::default(),
+        admin: None,
         checks: HealthThread::default(),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
@@ -86,11 +117,13 @@ pub(crate) fn start(config: &Config, fleets: Vec<Arc<Discovery>>) -> Result<Runn
             place: WorkerPlace { index, workers },
             connections: Arc::clone(&connections),
             proxy_headers_refused,
+            access_log: outside.access_log.clone(),
+            pulse: outside.pulse.clone(),
             commands: told,
             plan,
         })?);
     }
-    running.status = Arc::new(Workers::new(refused));
+    running.status = Arc::new(Workers::new(refused, outside.access_log.clone()));
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
     Ok(running)
@@ -151,6 +184,39 @@ impl Running {
         health.map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))
     }
 
+    pub(super) fn run_admin(&mut self, listener: TcpListener) -> Result<AdminThread, Fault> {
+        let fault = |error: io::Error| Fault::runtime(format!("admin server: {error}"));
+        if let Some(configured) = self.config.admin.listen {
+            self.admin = Some((configured, listener.try_clone().map_err(fault)?));
+        }
+        let server = AdminServer::new(
+            self.status(),
+            self.lifecycle().clone(),
+            self.config.admin.connections_max,
+        );
+        let thread = server.spawn(listener).map_err(fault)?;
+        tracing::info!(address = %thread.address(), "status and metrics");
+        Ok(thread)
+    }
+
+    /// What a successor gets: clones of all sockets.
+    ///
+    /// # Errors
+    ///
+    /// The process has no descriptors left.
+    pub(super) fn passed(&self) -> io::Result<Arc<Passed>> {
+        let mut passed = Passed::default();
+        for listener in &self.listeners.open {
+            for socket in listener.sockets.iter().flatten() {
+                passed.add_requests(listener.config.address, socket)?;
+            }
+        }
+        if let Some((configured, socket)) = &self.admin {
+            passed.add_admin(*configured, socket)?;
+        }
+        Ok(Arc::new(passed))
+    }
+
     /// Where it listens; port 0 has become the port that the system chose.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let open = self.listeners.open.iter();
@@ -170,6 +236,8 @@ impl Running {
     /// Takes no new connections; requests that run have `timeouts.drain` to finish.
     pub(crate) fn drain(&mut self) {
         self.lifecycle.set_draining();
+        // Else it would go on listening when the admin server is gone.
+        self.admin = None;
         self.listeners.enter(Phase::Draining);
     }
 
@@ -206,24 +274,24 @@ pub(super) struct Listener {
     pub(super) config: ListenerConfig,
     /// The port is the one that the system chose, where it was to choose.
     pub(super) address: SocketAddr,
-    /// One for each worker. Kept so that other settings do not take another socket; connections wait in it as long as
-    /// anybody has it.
-    sockets: Vec<TcpListener>,
+    /// Those of each worker. Kept for a successor, and so that other settings do not take another socket; connections wait
+    /// in it as long as anybody has it.
+    sockets: Vec<Vec<TcpListener>>,
     pub(super) phase: watch::Sender<Phase>,
 }
 
 impl Listener {
     /// A worker's part of it.
     pub(super) fn door(&self, worker: usize) -> Result<Door, Fault> {
-        let socket = self.sockets.get(worker).map(TcpListener::try_clone);
-        let socket = socket.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
-        let socket = socket.map_err(|error| {
+        let sockets = self.sockets.get(worker);
+        let sockets = sockets.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
+        let sockets = clones(sockets).map_err(|error| {
             Fault::runtime(format!("cannot listen on {}: {error}", self.address))
         })?;
         Ok(Door {
             number: self.number,
             config: self.config.clone(),
-            socket,
+            sockets,
             phase: self.phase.subscribe(),
         })
     }
@@ -239,15 +307,26 @@ impl Listeners {
         }
     }
 
-    /// Opens sockets at an address.
-    pub(super) fn open(&mut self, config: &ListenerConfig) -> Result<Listener, Fault> {
+    /// Opens sockets at an address, unless some have been passed.
+    pub(super) fn open(
+        &mut self,
+        config: &ListenerConfig,
+        inherited: &mut Inherited,
+    ) -> Result<Listener, Fault> {
         let address = config.address;
-        let fault = |error: std::io::Error| {
+        let fault = |error: io::Error| {
             let advice = advice_on_port(&error, "--listen");
             Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
         };
-        let sockets = listen(address, self.workers).map_err(fault)?;
-        let bound = sockets.first().and_then(|socket| socket.local_addr().ok());
+        let passed = inherited.requests(address, self.workers).map_err(fault)?;
+        let sockets = if let Some(passed) = passed {
+            passed
+        } else {
+            let opened = listen(address, self.workers).map_err(fault)?;
+            opened.into_iter().map(|socket| vec![socket]).collect()
+        };
+        let bound = sockets.iter().flatten().next();
+        let bound = bound.and_then(|socket| socket.local_addr().ok());
         Ok(Listener {
             number: self.number(),
             config: config.clone(),
@@ -266,7 +345,7 @@ impl Listeners {
         let number = self.number();
         let listener = self.open.get(place);
         let listener = listener.ok_or_else(|| Fault::runtime("a listener is lost"))?;
-        let sockets = listener.sockets.iter().map(TcpListener::try_clone);
+        let sockets = listener.sockets.iter().map(|sockets| clones(sockets));
         let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
             Fault::runtime(format!("cannot listen on {}: {error}", listener.address))
         })?;
@@ -309,6 +388,10 @@ impl Listeners {
     pub(super) fn routes(&self, routes: &[Route]) -> Vec<Route> {
         numbered(routes, &self.open)
     }
+}
+
+fn clones(sockets: &[TcpListener]) -> io::Result<Vec<TcpListener>> {
+    sockets.iter().map(TcpListener::try_clone).collect()
 }
 
 /// As [`Listeners::routes`], for listeners that are not all open yet.

@@ -5,6 +5,7 @@
 
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
+use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
@@ -34,6 +35,8 @@ pub(super) struct Workers {
     reloads: Mutex<ReloadFacts>,
     /// Of each worker.
     proxy_headers_refused: Vec<Arc<Count>>,
+    /// `None`: there is none.
+    access_log: Option<Switch>,
 }
 
 impl Workers {
@@ -43,9 +46,10 @@ impl Workers {
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn new(proxy_headers_refused: Vec<Arc<Count>>) -> Self {
+    pub(super) fn new(proxy_headers_refused: Vec<Arc<Count>>, access_log: Option<Switch>) -> Self {
         Self {
             proxy_headers_refused,
+            access_log,
             ..Self::default()
         }
     }
@@ -86,6 +90,7 @@ impl StatusSource for Workers {
             proxy_headers_refused: self.proxy_headers_refused(),
             own_load: None,
             reloads: Some(self.reloads()),
+            access_log_lost: self.access_log.as_ref().map(Switch::dropped),
         })
         .boxed()
     }

@@ -6,12 +6,14 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use crate::access_log::{Recorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
+use crate::supervisor::Pulse;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -30,6 +32,9 @@ pub(super) struct WorkerParts {
     pub(super) connections: Arc<Semaphore>,
     /// Connections closed for want of a PROXY header.
     pub(super) proxy_headers_refused: Arc<Count>,
+    /// `None`: there is none.
+    pub(super) access_log: Option<Switch>,
+    pub(super) pulse: Pulse,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -76,13 +81,13 @@ pub(super) enum DoorPlan {
     Open(Door),
 }
 
-/// A socket to take connections from.
+/// Sockets to take connections from.
 #[derive(Debug)]
 pub(super) struct Door {
     /// No other door of the process ever has it.
     pub(super) number: usize,
     pub(super) config: ListenerConfig,
-    pub(super) socket: std::net::TcpListener,
+    pub(super) sockets: Vec<std::net::TcpListener>,
     pub(super) phase: watch::Receiver<Phase>,
 }
 
@@ -97,13 +102,17 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 proxy_headers_refused,
+                access_log,
+                pulse,
                 commands,
                 plan,
             } = parts;
+            tokio::task::spawn_local(pulse.heart());
             let mut worker = Worker {
                 place,
                 connections,
                 proxy_headers_refused,
+                recorder: access_log.as_ref().map(Switch::recorder),
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -143,6 +152,8 @@ struct Worker {
     place: WorkerPlace,
     connections: Arc<Semaphore>,
     proxy_headers_refused: Arc<Count>,
+    /// `None`: there is no access log.
+    recorder: Option<Rc<Recorder>>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -160,11 +171,11 @@ struct Prepared {
     new_doors: Vec<OpenDoor>,
 }
 
-/// A socket that this worker watches already.
+/// Sockets that this worker watches already.
 struct OpenDoor {
     number: usize,
     config: ListenerConfig,
-    socket: TcpListener,
+    sockets: Vec<TcpListener>,
     phase: watch::Receiver<Phase>,
 }
 
@@ -199,13 +210,14 @@ impl Worker {
             match door {
                 DoorPlan::Keep(number) => kept_doors.push(number),
                 DoorPlan::Open(door) => {
-                    let socket = TcpListener::from_std(door.socket).map_err(|error| {
+                    let sockets = door.sockets.into_iter().map(TcpListener::from_std);
+                    let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
                         Fault::runtime(format!("cannot watch a listener: {error}"))
                     })?;
                     new_doors.push(OpenDoor {
                         number: door.number,
                         config: door.config,
-                        socket,
+                        sockets,
                         phase: door.phase,
                     });
                 }
@@ -249,11 +261,15 @@ impl Worker {
         for door in new_doors {
             let OpenDoor {
                 number,
-                socket,
+                sockets,
                 phase,
                 ..
             } = door;
-            let routing = Rc::new(Routing::new(Rc::clone(&table), draw_seed()));
+            let routing = Rc::new(Routing::new(
+                Rc::clone(&table),
+                draw_seed(),
+                self.recorder.clone(),
+            ));
             self.doors.push((number, Rc::clone(&routing)));
             let intake = Intake {
                 clients: Clients::new(
@@ -267,7 +283,8 @@ impl Worker {
                 drain: config.timeouts.drain,
             };
             let serving = async move {
-                intake.serve(vec![(number, socket)]).await;
+                let sockets = sockets.into_iter().map(|socket| (number, socket));
+                intake.serve(sockets.collect()).await;
                 number
             };
             self.intakes.push(Box::pin(serving));

@@ -103,6 +103,13 @@ impl Members {
         }
     }
 
+    /// Each with its address, in the order of their ids.
+    pub(super) fn homes(&self) -> Vec<(ReplicaId, SocketAddr)> {
+        let members = self.by_index.borrow();
+        let members = members.iter().flatten();
+        members.map(|member| (member.id, member.address)).collect()
+    }
+
     /// How many there are now.
     pub(super) fn count(&self) -> usize {
         self.fleet.borrow().len()

@@ -12,25 +12,29 @@ mod flight;
 mod gate;
 mod prober;
 mod retries;
+mod sticky;
 
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{Deadlines, ReplicaCounts, ReplicaOptions};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
 use crate::health::Health;
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
+use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
 use fleet::{Members, Roster};
 use gate::Gate;
+use http::HeaderMap;
 use retries::Retries;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
 use std::sync::Arc;
+use sticky::Sticky;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -73,12 +77,15 @@ pub(super) struct WorkerPlace {
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
+    name: Rc<str>,
     balancer: Balancer,
     members: Rc<Members>,
     protocol: ReplicaProtocol,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
+    /// Absent: each request stands for itself.
+    sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
@@ -118,7 +125,11 @@ impl Service {
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.discovery.warm_up);
         let admission = Arc::<ServiceCounts>::default();
+        let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
+        let following = follow(fleets, Rc::clone(&members), sticky.clone());
         Ok(Self {
+            name: config.name.as_str().into(),
+            sticky,
             protocol: config.replica.protocol,
             gate: Gate::new(&config.queue, worker, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
@@ -126,7 +137,7 @@ impl Service {
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members)),
             _drive: balancer.spawn_drive(),
-            following: tokio::task::spawn_local(follow(fleets, Rc::clone(&members))),
+            following: tokio::task::spawn_local(following),
             balancer,
             members,
         })
@@ -141,9 +152,20 @@ impl Service {
         }
     }
 
+    /// What the configuration calls it.
+    pub(super) const fn name(&self) -> &Rc<str> {
+        &self.name
+    }
+
     /// What its replicas speak.
     pub(super) const fn protocol(&self) -> ReplicaProtocol {
         self.protocol
+    }
+
+    /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
+    pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
+        let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
+        asks.then(|| origin.client(headers))
     }
 
     /// Replicas that join from now on warm up for so long.
@@ -174,10 +196,17 @@ impl Service {
 }
 
 /// Takes each fleet that comes, until there will be no more.
-async fn follow(mut fleets: watch::Receiver<Arc<Fleet>>, members: Rc<Members>) {
+async fn follow(
+    mut fleets: watch::Receiver<Arc<Fleet>>,
+    members: Rc<Members>,
+    sticky: Option<Rc<Sticky>>,
+) {
     while fleets.changed().await.is_ok() {
         let fleet = Arc::clone(&fleets.borrow_and_update());
         members.become_fleet(&fleet);
+        if let Some(sticky) = &sticky {
+            sticky.set_homes(members.homes());
+        }
     }
 }
 
