@@ -112,7 +112,8 @@ fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
     };
     let read = |service: &ServiceConfig| match &service.discovery.source {
         FleetSource::File(file) => {
-            read_fleet_file(file, service.probe.port).map(|it| Some(it.len()))
+            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref())
+                .map(|it| Some(it.len()))
         }
         FleetSource::List | FleetSource::Dns(_) => Ok(None),
     };
@@ -137,7 +138,7 @@ fn summary_of_agent(config: &AgentConfig) -> String {
         "  agent before {} over {}, workers {}, listening at {listen}\n  \
          probes by udp{signed} at {probes}, by http at {}\n  {}\n",
         config.to,
-        config.replica.protocol.as_str(),
+        (config.replica.protocol).as_str(config.replica.tls.is_some()),
         config.workers,
         config.probe_path,
         admin(&config.admin),
@@ -171,7 +172,7 @@ fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
 }
 
 fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
-    let protocol = service.replica.protocol.as_str();
+    let protocol = (service.replica.protocol).as_str(service.replica.tls.is_some());
     let fleet = match &service.discovery.source {
         FleetSource::List => {
             let count = service.replicas.len();
@@ -210,7 +211,11 @@ fn where_probes_go(service: &ServiceConfig) -> String {
     let carrier = match service.probe.transport {
         _ if !service.sends_probes() => return why_no_probes(service),
         ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => format!("http (GET {})", service.probe.path),
+        ProbeTransport::Http => {
+            let carrier = if service.probe.tls { "https" } else { "http" };
+            let signed = service.probe.key.as_ref().map_or("", |_| ", signed,");
+            format!("{carrier} (GET {}){signed}", service.probe.path)
+        }
         other => other.as_str().to_owned(),
     };
     let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;

@@ -14,6 +14,7 @@ use super::rounds::{ActiveRound, RoundId};
 use crate::clock::Clock;
 use bytes::Bytes;
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
@@ -92,26 +93,41 @@ impl Balancer {
     /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a replica that answers
     /// probes at the address where it takes queries.
     pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
-        self.insert_warming(addrs, Duration::ZERO)
+        let added = self.insert_weighted(addrs, NonZeroU32::MIN)?;
+        added.first().copied().ok_or(InsertError::Full)
     }
 
-    /// Adds a replica that is to warm up: during `warm_up` the part of the queries that may go there rises evenly, from a
-    /// tenth to all of them. Zero: all at once, as [`Balancer::insert`] has it. While more than half of the fleet is warming
-    /// up, or more than 64 replicas are, none is spared.
+    /// Adds a replica that has `weight` times the room of one of weight 1. To the policy it is that many replicas at one
+    /// address, each with its part of the load: so each policy gives it its share, whatever it goes by. Each part is
+    /// chosen, made unavailable and removed by its own name.
+    pub fn insert_weighted(
+        &self,
+        addrs: impl Into<ReplicaAddrs>,
+        weight: NonZeroU32,
+    ) -> Result<Vec<ReplicaId>, InsertError> {
+        self.insert_warming(addrs, weight, Duration::ZERO)
+    }
+
+    /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the part of the queries that may
+    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of the fleet is warming
+    /// up, or more than 64 names are, none is spared.
     pub fn insert_warming(
         &self,
         addrs: impl Into<ReplicaAddrs>,
+        weight: NonZeroU32,
         warm_up: Duration,
-    ) -> Result<ReplicaId, InsertError> {
+    ) -> Result<Vec<ReplicaId>, InsertError> {
         let mut driver = self.lock();
-        let replica = driver.replicas.insert(addrs.into())?;
+        let parts = driver.replicas.insert(addrs.into(), weight)?;
         let now = self.now();
-        if !warm_up.is_zero() {
-            driver.warm_ups.add(now, replica, warm_up);
+        for &part in &parts {
+            if !warm_up.is_zero() {
+                driver.warm_ups.add(now, part, warm_up);
+            }
+            driver.policy.add_replica(now, part);
         }
-        driver.policy.add_replica(now, replica);
         self.rearm(driver);
-        Ok(replica)
+        Ok(parts)
     }
 
     /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it

@@ -2,6 +2,7 @@
 
 use crate::common::{EchoProber, HandProber, Recording, addr, pick_ready, prequal};
 use core::future::{Future, poll_fn};
+use core::num::NonZeroU32;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::time::Duration;
@@ -339,7 +340,9 @@ async fn a_new_replica_gets_more_and_more_until_it_gets_its_share() {
             balancer.insert(addr(port)).expect("new");
         }
         let warm_up = Duration::from_secs(100);
-        balancer.insert_warming(addr(5), warm_up).expect("new");
+        balancer
+            .insert_warming(addr(5), NonZeroU32::MIN, warm_up)
+            .expect("new");
         let mut last = 0;
         // A fifth of 2,000 is 400, with a standard deviation of 18.
         for (seconds, most) in [(0, 130), (50, 290), (90, 490)] {
@@ -360,8 +363,8 @@ async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     let old = balancer.insert(addr(1)).expect("new");
     let new = balancer
-        .insert_warming(addr(2), Duration::from_hours(1))
-        .expect("new");
+        .insert_warming(addr(2), NonZeroU32::MIN, Duration::from_hours(1))
+        .expect("new")[0];
     for _ in 0..100 {
         let Picked::Ready(lease) = balancer.pick(Query::retry(&[old])) else {
             panic!("the new one is left");

@@ -2,8 +2,8 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, Facts, HealthFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts,
-    WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
+    RequestCounts, ServiceFacts, WorkerFacts,
 };
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
@@ -25,6 +25,8 @@ pub(crate) struct Status {
     pub(crate) proxy_headers_refused: u64,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
+    pub(crate) certificates: Vec<CertificateFacts>,
+    pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) access_log_lost: Option<u64>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
@@ -139,6 +141,8 @@ impl Status {
             proxy_headers_refused: facts.proxy_headers_refused,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
+            certificates: facts.certificates.clone(),
+            handshakes: facts.handshakes.clone(),
             access_log_lost: facts.access_log_lost,
             counts,
             services,

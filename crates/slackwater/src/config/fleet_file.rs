@@ -5,6 +5,7 @@
 
 use super::fleet::read_replicas;
 use super::model::ReplicaConfig;
+use crate::tls::ClientTls;
 use crate::toml_reader::{Format, Mistake, Mistakes, Place, Reader, Source};
 use core::num::NonZeroU16;
 use std::path::Path;
@@ -21,6 +22,7 @@ const FILE_MIB_MAX: u32 = 16;
 pub(crate) fn read_fleet_file(
     file: &Path,
     probe_port: Option<NonZeroU16>,
+    tls: Option<&ClientTls>,
 ) -> Result<Vec<ReplicaConfig>, Mistakes> {
     let whole = |message: &str| {
         Mistakes::new(vec![Mistake {
@@ -39,7 +41,7 @@ pub(crate) fn read_fleet_file(
             "has no key replicas, expected a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]",
         ));
     }
-    let replicas = read_replicas(&mut reader, "", probe_port);
+    let replicas = read_replicas(&mut reader, "", probe_port, tls);
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes));

@@ -1,6 +1,7 @@
 //! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
+use super::ListenerTls;
 use super::agent::AgentConfig;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
@@ -8,6 +9,7 @@ use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig
 use super::policies::write_sections;
 use super::routes::write_routes;
 use crate::discovery::{DnsName, DnsServers};
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
@@ -36,6 +38,9 @@ impl Config {
                 writeln!(to, "proxy_protocol_trust = [{}]", networks.join(", "))?;
             }
             writeln!(to)?;
+            if let Some(tls) = &listener.tls {
+                tls.write_toml(to, "listeners.tls")?;
+            }
         }
         for service in &self.services {
             service.write_toml(to)?;
@@ -56,12 +61,7 @@ impl ServiceConfig {
         writeln!(to, "[services.{}]", self.name)?;
         writeln!(to, "policy = {}", quoted(self.policy.name))?;
         if self.discovery.source == FleetSource::List {
-            writeln!(to, "replicas = [")?;
-            for replica in &self.replicas {
-                let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
-                writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
-            }
-            writeln!(to, "]")?;
+            self.write_replicas(to)?;
         }
         writeln!(to)?;
         write_discovery(to, prefix, &self.discovery)?;
@@ -80,6 +80,20 @@ impl ServiceConfig {
         self.sticky.write(to, prefix)
     }
 
+    fn write_replicas(&self, to: &mut String) -> fmt::Result {
+        writeln!(to, "replicas = [")?;
+        for replica in &self.replicas {
+            let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
+            write!(to, "  {{ address = {address}, probe = {probe}")?;
+            if self.replica.tls.is_some() {
+                let name = quoted(replica.server_name.to_str());
+                write!(to, ", server_name = {name}")?;
+            }
+            writeln!(to, " }},")?;
+        }
+        writeln!(to, "]")
+    }
+
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
         let transport = quoted(self.probe.transport.as_str());
         writeln!(to, "[{prefix}probe]\ntransport = {transport}")?;
@@ -87,8 +101,11 @@ impl ServiceConfig {
             writeln!(to, "port = {port}")?;
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
+        if self.replica.tls.is_some() {
+            writeln!(to, "tls = {}", self.probe.tls)?;
+        }
         if let Some(file) = &self.probe.key_file {
-            writeln!(to, "key_file = {}", absolute(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)
     }
@@ -112,6 +129,9 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        if let Some(tls) = &self.tls {
+            tls.write_toml(to, "tls")?;
+        }
         write_replica(to, "", &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
@@ -119,7 +139,7 @@ impl AgentConfig {
         }
         writeln!(to, "path = {}", quoted(&self.probe_path))?;
         if let Some(file) = &self.probe_key_file {
-            writeln!(to, "key_file = {}", absolute(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
@@ -136,7 +156,7 @@ fn write_discovery(to: &mut String, prefix: &str, discovery: &DiscoverySettings)
         FleetSource::List => (),
         FleetSource::Dns(name @ DnsName::Host(..)) => writeln!(to, "dns = {}", quoted(name))?,
         FleetSource::Dns(name @ DnsName::Service(_)) => writeln!(to, "srv = {}", quoted(name))?,
-        FleetSource::File(file) => writeln!(to, "file = {}", absolute(file))?,
+        FleetSource::File(file) => writeln!(to, "file = {}", file_name(file))?,
     }
     if let FleetSource::Dns(_) = discovery.source {
         writeln!(to, "ttl_min = {}", span(discovery.ttl.min))?;
@@ -157,17 +177,70 @@ fn write_dns(to: &mut String, dns: &DnsServers) -> fmt::Result {
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn absolute(file: &Path) -> String {
+fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }
 
 fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
+    let protocol = replica.protocol.as_str(replica.tls.is_some());
     let fields: [(&str, &dyn Display); 2] = [
-        ("protocol", &quoted(replica.protocol.as_str())),
+        ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, &format!("{prefix}replica"), &fields)
+    write_section(to, &format!("{prefix}replica"), &fields)?;
+    let section = format!("{prefix}replica.tls");
+    (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))
+}
+
+impl ListenerTls {
+    fn write_toml(&self, to: &mut String, section: &str) -> fmt::Result {
+        let Self {
+            server,
+            pass_client_certificate,
+            handshakes_max,
+        } = self;
+        let protocols = server.protocols.iter();
+        let protocols: Vec<_> = protocols
+            .map(|protocol| quoted(protocol.as_str()))
+            .collect();
+        writeln!(to, "[{section}]\ncertificates = [")?;
+        for files in &server.certificates {
+            let (certificate, key) = (file_name(&files.certificate), file_name(&files.key));
+            writeln!(to, "  {{ certificate = {certificate}, key = {key} }},")?;
+        }
+        writeln!(to, "]")?;
+        if let Some((clients, required)) = server.clients.as_ref().zip(self.client_certificates()) {
+            writeln!(to, "client_ca = {}", file_name(&clients.ca))?;
+            writeln!(to, "client_certificates = {}", quoted(required))?;
+            writeln!(to, "pass_client_certificate = {pass_client_certificate}")?;
+        }
+        writeln!(to, "version_min = {}", quoted(server.version_min.as_str()))?;
+        writeln!(to, "protocols = [{}]", protocols.join(", "))?;
+        writeln!(to, "tickets = {}", server.resumption.tickets)?;
+        writeln!(to, "sessions_max = {}", server.resumption.sessions_max)?;
+        writeln!(to, "handshakes_max = {handshakes_max}\n")
+    }
+}
+
+fn write_replica_tls(to: &mut String, section: &str, tls: &ClientTls) -> fmt::Result {
+    writeln!(to, "[{section}]")?;
+    if let Some(ca) = &tls.ca {
+        writeln!(to, "ca = {}", file_name(ca))?;
+    }
+    if let Some(name) = &tls.server_name {
+        writeln!(to, "server_name = {}", quoted(name.to_str()))?;
+    }
+    if let Some(files) = &tls.identity {
+        writeln!(to, "certificate = {}", file_name(&files.certificate))?;
+        writeln!(to, "key = {}", file_name(&files.key))?;
+    }
+    let verify = if tls.verify {
+        "true".to_owned()
+    } else {
+        quoted("insecure")
+    };
+    writeln!(to, "verify = {verify}\n")
 }
 
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
@@ -178,8 +251,9 @@ fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
     let span = |span| quoted(show_duration(span));
-    let timeouts: [(&str, &dyn Display); 5] = [
+    let timeouts: [(&str, &dyn Display); 6] = [
         ("connect", &span(t.connect)),
+        ("handshake", &span(t.handshake)),
         ("head", &span(t.head)),
         ("first_byte", &span(t.first_byte)),
         ("idle", &span(t.idle)),

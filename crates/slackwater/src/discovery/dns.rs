@@ -20,6 +20,7 @@ use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
+use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 
 /// Targets of one service that are looked up at once.
@@ -159,17 +160,21 @@ pub(crate) struct DnsSource {
     resolver: Resolver,
     name: DnsName,
     probe_port: Option<NonZeroU16>,
+    /// In place of the host's own.
+    server_name: Option<ServerName<'static>>,
     schedule: Schedule,
     /// Before the next question.
     wait: Duration,
 }
 
 impl DnsSource {
-    /// `probe_port` is where probes go; otherwise they go to the replica's own port. `seed` is for when to ask.
+    /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name` is what certificates must
+    /// be for, where it is not the host that the address was found for. `seed` is for when to ask.
     pub(crate) fn new(
         resolver: Resolver,
         name: DnsName,
         probe_port: Option<NonZeroU16>,
+        server_name: Option<ServerName<'static>>,
         ttl: TtlBounds,
         seed: u64,
     ) -> Self {
@@ -177,6 +182,7 @@ impl DnsSource {
             resolver,
             name,
             probe_port,
+            server_name,
             schedule: Schedule::new(ttl, seed),
             wait: Duration::ZERO,
         }
@@ -187,7 +193,7 @@ impl DnsSource {
         let found = match &self.name {
             DnsName::Host(host, port) => {
                 let found = self.resolver.addresses(host).await;
-                found.map(|(addresses, ttl)| (at_port(&addresses, *port), ttl))
+                found.map(|(addresses, ttl)| (found_at(host, &addresses, *port), ttl))
             }
             DnsName::Service(service) => service_addresses(&self.resolver, service).await,
         };
@@ -197,7 +203,7 @@ impl DnsSource {
                 if addresses.is_empty() {
                     return Err(format!("{} has no addresses", self.name));
                 }
-                let replicas = addresses.into_iter().map(|at| self.replica(at));
+                let replicas = addresses.into_iter().map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
             Err(Unknown(why)) => {
@@ -207,12 +213,17 @@ impl DnsSource {
         }
     }
 
-    fn replica(&self, address: SocketAddr) -> ReplicaConfig {
+    fn replica(&self, (address, host): Found) -> ReplicaConfig {
+        let own = || {
+            let host = ServerName::try_from(host.trim_end_matches('.').to_owned());
+            host.unwrap_or_else(|_| address.ip().into())
+        };
         let port = self.probe_port.map_or(address.port(), NonZeroU16::get);
         ReplicaConfig {
             name: address.to_string(),
             address,
             probe_address: SocketAddr::new(address.ip(), port),
+            server_name: self.server_name.clone().unwrap_or_else(own),
         }
     }
 }
@@ -227,13 +238,17 @@ impl Source for DnsSource {
     }
 }
 
-fn at_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
+/// An address, and the host that it was found for.
+type Found = (SocketAddr, String);
+
+fn found_at(host: &str, addresses: &[IpAddr], port: u16) -> Vec<Found> {
     let mut addresses = addresses.to_vec();
     // Servers shuffle their answers.
     addresses.sort_unstable();
     addresses.dedup();
     let addresses = addresses.into_iter();
-    addresses.map(|ip| SocketAddr::new(ip, port)).collect()
+    let found = |ip| (SocketAddr::new(ip, port), host.to_owned());
+    addresses.map(found).collect()
 }
 
 /// Where a service says that it is.
@@ -256,12 +271,13 @@ impl Target {
         }
     }
 
-    async fn look_up(
-        self,
-        resolver: Resolver,
-    ) -> Result<(u16, Vec<SocketAddr>, Duration), Unknown> {
+    async fn look_up(self, resolver: Resolver) -> Result<(u16, Vec<Found>, Duration), Unknown> {
         let (addresses, ttl) = resolver.addresses(&self.host).await?;
-        Ok((self.priority, at_port(&addresses, self.port), ttl))
+        Ok((
+            self.priority,
+            found_at(&self.host, &addresses, self.port),
+            ttl,
+        ))
     }
 }
 
@@ -269,7 +285,7 @@ impl Target {
 async fn service_addresses(
     resolver: &Resolver,
     service: &str,
-) -> Result<(Vec<SocketAddr>, Duration), Unknown> {
+) -> Result<(Vec<Found>, Duration), Unknown> {
     let (records, mut ttl) = resolver.records(service, RecordType::SRV).await?;
     let targets = records.iter().filter_map(Target::of).take(TARGETS_MAX);
     let lookups: Vec<_> = targets
@@ -279,7 +295,7 @@ async fn service_addresses(
         .buffered(LOOKUPS_AT_ONCE)
         .collect()
         .await;
-    let mut by_priority: BTreeMap<u16, Vec<SocketAddr>> = BTreeMap::new();
+    let mut by_priority: BTreeMap<u16, Vec<Found>> = BTreeMap::new();
     for found in looked_up {
         let (priority, addresses, target_ttl) = found?;
         ttl = ttl.min(target_ttl);
@@ -356,7 +372,7 @@ mod tests {
                 timeout: Duration::from_secs(5),
             })
             .expect("usable");
-            let source = DnsSource::new(resolver, name, None, ttl, 1);
+            let source = DnsSource::new(resolver, name, None, None, ttl, 1);
             Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
         }
     }

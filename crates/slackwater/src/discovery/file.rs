@@ -5,6 +5,7 @@
 use super::{Fleet, Source};
 use crate::config::read_fleet_file;
 use crate::file_watch::FileWatch;
+use crate::tls::ClientTls;
 use crate::toml_reader::Mistakes;
 use core::num::NonZeroU16;
 use futures_util::FutureExt;
@@ -16,11 +17,13 @@ use std::path::PathBuf;
 pub(crate) struct FileSource {
     file: PathBuf,
     probe_port: Option<NonZeroU16>,
+    tls: Option<ClientTls>,
     watch: FileWatch,
 }
 
 impl FileSource {
-    /// Reads the file for the first time; `probe_port` is for replicas that name no place for probes. May block.
+    /// Reads the file for the first time; `probe_port` is for replicas that name no place for probes, `tls` what is spoken
+    /// to them. May block.
     ///
     /// # Errors
     ///
@@ -28,13 +31,15 @@ impl FileSource {
     pub(crate) fn open(
         file: PathBuf,
         probe_port: Option<NonZeroU16>,
+        tls: Option<ClientTls>,
     ) -> Result<(Self, Fleet), Mistakes> {
         // First, so that nothing that happens while it is read is missed.
         let watch = FileWatch::new(vec![file.clone()]);
-        let fleet = Fleet::new(read_fleet_file(&file, probe_port)?);
+        let fleet = Fleet::new(read_fleet_file(&file, probe_port, tls.as_ref())?);
         let source = Self {
             file,
             probe_port,
+            tls,
             watch,
         };
         Ok((source, fleet))
@@ -42,8 +47,9 @@ impl FileSource {
 
     async fn read(&mut self) -> Result<Fleet, String> {
         self.watch.changed().await;
-        let (file, probe_port) = (self.file.clone(), self.probe_port);
-        let reading = tokio::task::spawn_blocking(move || read_fleet_file(&file, probe_port));
+        let (file, probe_port, tls) = (self.file.clone(), self.probe_port, self.tls.clone());
+        let reading =
+            tokio::task::spawn_blocking(move || read_fleet_file(&file, probe_port, tls.as_ref()));
         match reading.await {
             Ok(Ok(replicas)) => Ok(Fleet::new(replicas)),
             Ok(Err(mistakes)) => Err(mistakes.in_a_line()),
@@ -81,7 +87,7 @@ mod tests {
     fn rig(name: &str, text: &str) -> Rig {
         let folder = Folder::new("fleet");
         let file = folder.write(name, text);
-        let (source, first) = FileSource::open(file, NonZeroU16::new(9000)).expect("valid");
+        let (source, first) = FileSource::open(file, NonZeroU16::new(9000), None).expect("valid");
         let first = watch::Sender::new(Arc::new(first));
         let discovery = Discovery::follow("web", source, GuardSettings::default(), first);
         let fleets = discovery.fleets().subscribe();
@@ -202,12 +208,12 @@ mod tests {
             ),
         ] {
             let file = folder.write(name, text);
-            let mistakes = FileSource::open(file, None)
+            let mistakes = FileSource::open(file, None, None)
                 .expect_err("mistaken")
                 .to_string();
             assert!(mistakes.contains(expected), "{mistakes}");
         }
-        let missing = FileSource::open(folder.path("none.json"), None).expect_err("missing");
+        let missing = FileSource::open(folder.path("none.json"), None, None).expect_err("missing");
         assert!(missing.to_string().contains("there is no such file"));
     }
 }

@@ -179,6 +179,10 @@ impl Follower {
 
     fn fail(&self, why: String) {
         let is_new = self.states.borrow().failure.as_ref() != Some(&why);
+        self.states.send_modify(|state| {
+            state.failures += 1;
+            state.failure = Some(why.clone());
+        });
         if is_new {
             tracing::warn!(
                 service = self.service,
@@ -187,10 +191,6 @@ impl Follower {
                 "the fleet stays as it is: {why}"
             );
         }
-        self.states.send_modify(|state| {
-            state.failures += 1;
-            state.failure = Some(why);
-        });
     }
 
     fn source(&self) -> String {

@@ -17,6 +17,7 @@ pub(crate) fn replica(n: u8) -> ReplicaConfig {
         name: format!("{address}"),
         address,
         probe_address: address,
+        server_name: address.ip().into(),
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use standing::{Thresholds, Verdict};
 
 use crate::config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
 use crate::discovery::Fleet;
+use crate::tls::Client;
 use checker::{CHECKS_MAX, Checked, Checker};
 use std::io;
 use std::rc::Rc;
@@ -32,6 +33,8 @@ pub(crate) struct ServiceChecks {
     pub(crate) settings: HealthSettings,
     /// What the replicas speak.
     pub(crate) protocol: ReplicaProtocol,
+    /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
+    pub(crate) tls: Option<watch::Receiver<Client>>,
     /// Whom to check, whenever that changes.
     pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
 }
@@ -87,6 +90,7 @@ async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
             service: service.name,
             settings: service.settings,
             protocol: service.protocol,
+            tls: service.tls,
             places: Rc::clone(&places),
             verdicts,
         };
@@ -113,6 +117,7 @@ fn members(fleet: &Fleet) -> Vec<Checked> {
     let checked = |replica: &ReplicaConfig| Checked {
         name: replica.name.clone(),
         address: replica.address,
+        server_name: replica.server_name.clone(),
     };
     fleet.replicas().iter().map(checked).collect()
 }

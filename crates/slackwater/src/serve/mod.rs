@@ -11,6 +11,7 @@ mod service;
 mod silence;
 mod sources;
 mod status;
+mod tls;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};
@@ -168,7 +169,8 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     };
     if succeeded {
         // Its successor answers at the same address; what waits there is its.
-        admin = None;
+        let admin = admin.take();
+        tokio::task::spawn_blocking(move || drop(admin));
     } else {
         let drain = running.config.timeouts.drain;
         tracing::info!(?drain, "stopping; once more to stop at once");

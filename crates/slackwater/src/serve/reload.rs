@@ -9,7 +9,8 @@ use super::running::{Listener, Running, ServiceSource, numbered, parts};
 use super::service::ServiceView;
 use super::sources::{Opened, Sources, hear};
 use super::status::ServiceParts;
-use super::worker::{Command, DoorPlan, Plan, ServicePlan};
+use super::tls::Tls;
+use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
@@ -29,6 +30,13 @@ pub(super) struct Reloaded {
     pub(super) services_ended: Vec<String>,
     pub(super) listeners_opened: Vec<String>,
     pub(super) listeners_closed: Vec<String>,
+}
+
+/// What TLS is spoken by in the new configuration.
+struct NextTls {
+    tls: Tls,
+    /// It is that of before. Else whoever speaks it begins anew.
+    is_kept: bool,
 }
 
 /// Where a service of the new configuration has its fleets from.
@@ -79,10 +87,11 @@ impl Running {
             ..Reloaded::default()
         };
         let next = Arc::new(next);
+        let tls = self.next_tls(&next)?;
         let before = self.status.services();
-        let services = self.new_services(&next, &before).await?;
-        let listeners = self.new_listeners(&next)?;
-        let views = self.prepare(&next, &services, &listeners).await?;
+        let services = self.new_services(&next, &before, &tls).await?;
+        let listeners = self.new_listeners(&next, &tls)?;
+        let views = self.prepare(&next, &tls, &services, &listeners).await?;
 
         // From here on nothing fails and nothing is waited for.
         for commands in &self.commands {
@@ -109,8 +118,27 @@ impl Running {
         reloaded.services_ended = ended.cloned().collect();
         self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
+        self.status.set_tls(&tls.tls, &next);
+        self.tls = tls.tls;
         self.config = next;
         Ok(reloaded)
+    }
+
+    /// Files are read in any case: where they have changed and cannot be used, the old ones stay in force.
+    fn next_tls(&self, next: &Config) -> Result<NextTls, Fault> {
+        if Tls::is_alike(&self.config, next) {
+            for wrong in self.tls.look_now() {
+                tracing::warn!("{wrong}");
+            }
+            return Ok(NextTls {
+                tls: self.tls.clone(),
+                is_kept: true,
+            });
+        }
+        Ok(NextTls {
+            tls: Tls::read(next)?,
+            is_kept: false,
+        })
     }
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
@@ -118,11 +146,12 @@ impl Running {
         &mut self,
         next: &Config,
         before: &[ServiceParts],
+        tls: &NextTls,
     ) -> Result<Vec<NewService>, Fault> {
         let mut sources = Sources::new(&next.dns);
         let mut services = Vec::with_capacity(next.services.len());
         let mut to_hear = Vec::new();
-        for service in &next.services {
+        for (at, service) in next.services.iter().enumerate() {
             let old = before
                 .iter()
                 .position(|old| old.config.name == service.name);
@@ -131,7 +160,7 @@ impl Running {
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
-                    health: self.check(service, &discovery)?,
+                    health: self.check(service, &discovery, tls.tls.client(at))?,
                     feed: Feed::Same(discovery),
                     kept: None,
                 });
@@ -142,11 +171,13 @@ impl Running {
             } else {
                 Feed::Changed(sources.open(service)?, old.discovery.fleets().clone())
             };
-            let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
+            let stays = works_alike(&old.config, service)
+                && self.config.limits == next.limits
+                && (tls.is_kept || service.replica.tls.is_none());
             let health = if stays {
                 old.health.clone()
             } else {
-                self.check(service, &old.discovery)?
+                self.check(service, &old.discovery, tls.tls.client(at))?
             };
             services.push(NewService {
                 feed,
@@ -158,16 +189,17 @@ impl Running {
         Ok(services)
     }
 
-    fn new_listeners(&mut self, next: &Config) -> Result<Vec<NewListener>, Fault> {
+    fn new_listeners(&mut self, next: &Config, tls: &NextTls) -> Result<Vec<NewListener>, Fault> {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
-            && self.config.timeouts == next.timeouts;
+            && self.config.timeouts == next.timeouts
+            && tells_certificates(&self.config) == tells_certificates(next);
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {
                 name: new.name.clone(),
                 ..old.clone()
             };
-            takes_alike && renamed == *new
+            takes_alike && renamed == *new && (tls.is_kept || new.tls.is_none())
         };
         let mut listeners = Vec::with_capacity(next.listeners.len());
         for listener in &next.listeners {
@@ -196,6 +228,7 @@ impl Running {
     async fn prepare(
         &self,
         next: &Arc<Config>,
+        tls: &NextTls,
         services: &[NewService],
         listeners: &[NewListener],
     ) -> Result<Vec<Vec<ServiceView>>, Fault> {
@@ -212,10 +245,10 @@ impl Running {
         let mut answers = Vec::with_capacity(self.commands.len());
         let abandon = Abandon(self);
         for (worker, commands) in self.commands.iter().enumerate() {
-            let door = |(listener, plan): (&&Listener, &NewListener)| match plan {
+            let door = |(place, (listener, plan)): (usize, (&&Listener, &NewListener))| match plan {
                 NewListener::Kept(_) => Ok(DoorPlan::Keep(listener.number)),
                 NewListener::Anew(..) | NewListener::Opened(_) => {
-                    listener.door(worker).map(DoorPlan::Open)
+                    listener.door(worker, place).map(DoorPlan::Open)
                 }
             };
             let service = |service: &NewService| match service.kept {
@@ -224,11 +257,13 @@ impl Running {
             };
             let plan = Plan {
                 config: Arc::clone(next),
+                tls: tls.tls.clone(),
                 routes: routes.clone(),
                 services: services.iter().map(service).collect(),
                 doors: in_order
                     .iter()
                     .zip(listeners)
+                    .enumerate()
                     .map(door)
                     .collect::<Result<_, _>>()?,
             };
@@ -330,6 +365,7 @@ fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     new.discovery.source != FleetSource::List
         && rules(&old.discovery) == rules(&new.discovery)
         && old.probe.port == new.probe.port
+        && old.replica.tls == new.replica.tls
 }
 
 /// Whether a service is, but for its fleet, what it was.

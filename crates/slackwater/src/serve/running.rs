@@ -5,6 +5,7 @@
 
 use super::service::{ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
+use super::tls::Tls;
 use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
 use crate::access_log::Switch;
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
@@ -16,6 +17,7 @@ use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
+use crate::tls::Client;
 use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -34,6 +36,7 @@ pub(crate) struct Running {
     pub(super) commands: Vec<mpsc::UnboundedSender<Command>>,
     pub(super) lifecycle: Lifecycle,
     pub(super) status: Arc<Workers>,
+    pub(super) tls: Tls,
     /// The checks of replicas.
     pub(super) checks: HealthThread,
     /// The admin server's socket, and where it was to be, for a successor.
@@ -79,31 +82,37 @@ pub(crate) fn start(
         let opened = listeners.open(listener, &mut outside.inherited)?;
         listeners.open.push(opened);
     }
+    let tls = Tls::read(&config)?;
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut running = Running {
         listeners,
         commands: Vec::new(),
         lifecycle: Lifecycle::default(),
         status: Arc::default(),
+        tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
     let mut sources = Vec::with_capacity(fleets.len());
-    for (service, discovery) in config.services.iter().zip(fleets) {
-        let health = running.check(service, &discovery)?;
+    for ((place, service), discovery) in config.services.iter().enumerate().zip(fleets) {
+        let health = running.check(service, &discovery, tls.client(place))?;
         sources.push(ServiceSource { discovery, health });
     }
     let mut views = Vec::with_capacity(usize::from(workers));
     let mut refused = Vec::with_capacity(usize::from(workers));
     for index in 0..workers {
         let doors = running.listeners.open.iter();
-        let doors = doors.map(|listener| listener.door(usize::from(index)).map(DoorPlan::Open));
+        let doors = doors.enumerate().map(|(place, listener)| {
+            let door = listener.door(usize::from(index), place);
+            door.map(DoorPlan::Open)
+        });
         let subscribe = |source: &ServiceSource| {
             ServicePlan::Start(source.discovery.fleets().subscribe(), source.health.clone())
         };
         let plan = Plan {
+            tls: tls.clone(),
             routes: running.listeners.routes(&config.routes),
             services: sources.iter().map(subscribe).collect(),
             doors: doors.collect::<Result<_, _>>()?,
@@ -124,6 +133,7 @@ pub(crate) fn start(
         })?);
     }
     running.status = Arc::new(Workers::new(refused, outside.access_log.clone()));
+    running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
     Ok(running)
@@ -173,11 +183,13 @@ impl Running {
         &mut self,
         service: &ServiceConfig,
         discovery: &Discovery,
+        tls: Option<watch::Receiver<Client>>,
     ) -> Result<watch::Receiver<Health>, Fault> {
         let checks = ServiceChecks {
             name: service.name.clone(),
             settings: service.health.clone(),
             protocol: service.replica.protocol,
+            tls,
             fleets: discovery.fleets().subscribe(),
         };
         let health = self.checks.check(checks);
@@ -282,7 +294,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// A worker's part of it.
-    pub(super) fn door(&self, worker: usize) -> Result<Door, Fault> {
+    pub(super) fn door(&self, worker: usize, place: usize) -> Result<Door, Fault> {
         let sockets = self.sockets.get(worker);
         let sockets = sockets.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
         let sockets = clones(sockets).map_err(|error| {
@@ -291,6 +303,7 @@ impl Listener {
         Ok(Door {
             number: self.number,
             config: self.config.clone(),
+            place,
             sockets,
             phase: self.phase.subscribe(),
         })

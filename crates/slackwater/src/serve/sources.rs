@@ -44,7 +44,11 @@ impl<'c> Sources<'c> {
         match &service.discovery.source {
             FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
             FleetSource::File(file) => {
-                let opened = FileSource::open(file.clone(), service.probe.port);
+                let opened = FileSource::open(
+                    file.clone(),
+                    service.probe.port,
+                    service.replica.tls.clone(),
+                );
                 let (source, first) = opened.map_err(|mistakes| {
                     mistakes.fault_in(&format!("fleet of service {}", service.name))
                 })?;
@@ -57,8 +61,11 @@ impl<'c> Sources<'c> {
                 };
                 self.resolver = Some(resolver.clone());
                 let (probe_port, ttl) = (service.probe.port, service.discovery.ttl);
+                let tls = service.replica.tls.as_ref();
+                let server_name = tls.and_then(|tls| tls.server_name.clone());
                 let seed = RandomState::new().build_hasher().finish();
-                let source = DnsSource::new(resolver, name.clone(), probe_port, ttl, seed);
+                let source =
+                    DnsSource::new(resolver, name.clone(), probe_port, server_name, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
         }

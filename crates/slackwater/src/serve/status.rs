@@ -5,9 +5,10 @@
 
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
+use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
-use crate::config::{HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
+use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::forward::Count;
 use crate::health::{Health, ReplicaHealth};
@@ -33,6 +34,7 @@ pub(super) struct ServiceParts {
 pub(super) struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
     reloads: Mutex<ReloadFacts>,
+    tls: Mutex<Option<(Tls, Arc<Config>)>>,
     /// Of each worker.
     proxy_headers_refused: Vec<Arc<Count>>,
     /// `None`: there is none.
@@ -75,6 +77,13 @@ impl Workers {
         reloads.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is spoken by, with the configuration that says where.
+    pub(super) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
+        let place = self.tls.lock();
+        let now = (tls.clone(), Arc::clone(config));
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
     pub(super) fn set_services(&self, services: Vec<ServiceParts>) {
         let place = self.services.lock();
         *place.unwrap_or_else(PoisonError::into_inner) = services.into();
@@ -84,9 +93,20 @@ impl Workers {
 impl StatusSource for Workers {
     fn facts(&self) -> BoxFuture<'_, Facts> {
         let services = self.services();
+        let tls = self
+            .tls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         core::future::ready(Facts {
             role: "serve",
             services: services.iter().map(ServiceParts::facts).collect(),
+            certificates: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, _)| tls.certificates()),
+            handshakes: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
             proxy_headers_refused: self.proxy_headers_refused(),
             own_load: None,
             reloads: Some(self.reloads()),

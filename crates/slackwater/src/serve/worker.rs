@@ -6,14 +6,16 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use super::tls::Tls;
 use crate::access_log::{Recorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
+use crate::tls::Handshakes;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -55,6 +57,7 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Arc<Config>,
+    pub(super) tls: Tls,
     /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
     pub(super) routes: Vec<Route>,
     /// In the order of the configuration.
@@ -87,6 +90,8 @@ pub(super) struct Door {
     /// No other door of the process ever has it.
     pub(super) number: usize,
     pub(super) config: ListenerConfig,
+    /// In the configuration.
+    pub(super) place: usize,
     pub(super) sockets: Vec<std::net::TcpListener>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -135,7 +140,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
 
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
-    let own = config.timeouts.head.min(config.timeouts.idle);
+    let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
     let of_service = |service: &ServiceConfig| {
         let of_try = service.retries.attempt_timeout;
         let of_all = service.timeouts.first_byte;
@@ -143,6 +148,12 @@ fn shortest_timeout(config: &Config) -> Duration {
     };
     let of_services = config.services.iter().map(of_service);
     of_services.fold(own, Duration::min)
+}
+
+/// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
+pub(super) fn tells_certificates(config: &Config) -> bool {
+    let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
+    tls.any(|tls| tls.pass_client_certificate)
 }
 
 /// An intake until its end, when it gives its door's number.
@@ -174,6 +185,7 @@ struct Prepared {
 /// Sockets that this worker watches already.
 struct OpenDoor {
     number: usize,
+    handshakes: Option<Rc<Handshakes>>,
     config: ListenerConfig,
     sockets: Vec<TcpListener>,
     phase: watch::Receiver<Phase>,
@@ -191,13 +203,20 @@ impl Worker {
         let config = plan.config;
         let mut services = Vec::with_capacity(plan.services.len());
         let before = Rc::clone(&self.table.borrow());
-        for (service, from) in config.services.iter().zip(plan.services) {
+        for ((place, service), from) in config.services.iter().enumerate().zip(plan.services) {
             services.push(match from {
                 ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
                 ServicePlan::Start(fleets, health) => {
                     let (limits, deadlines) = (&config.limits, &self.deadlines);
-                    let started =
-                        Service::start(service, limits, deadlines, self.place, fleets, health)?;
+                    let started = Service::start(
+                        service,
+                        limits,
+                        deadlines,
+                        plan.tls.client(place),
+                        self.place,
+                        fleets,
+                        health,
+                    )?;
                     Some(Rc::new(started))
                 }
             });
@@ -216,6 +235,7 @@ impl Worker {
                     })?;
                     new_doors.push(OpenDoor {
                         number: door.number,
+                        handshakes: plan.tls.listener_handshakes(&door.config, door.place),
                         config: door.config,
                         sockets,
                         phase: door.phase,
@@ -261,9 +281,10 @@ impl Worker {
         for door in new_doors {
             let OpenDoor {
                 number,
+                handshakes,
+                config: listener,
                 sockets,
                 phase,
-                ..
             } = door;
             let routing = Rc::new(Routing::new(
                 Rc::clone(&table),
@@ -271,20 +292,25 @@ impl Worker {
                 self.recorder.clone(),
             ));
             self.doors.push((number, Rc::clone(&routing)));
+            let settings = ClientSettings {
+                tells_certificates: tells_certificates(&config),
+                ..ClientSettings::new(&config.timeouts, &config.limits)
+            };
             let intake = Intake {
-                clients: Clients::new(
-                    &ClientSettings::new(&config.timeouts, &config.limits),
-                    &self.deadlines,
-                ),
+                clients: Clients::new(&settings, &self.deadlines),
                 handler: routing,
-                rules: Rules::of_listener(&config, &door.config, &self.proxy_headers_refused),
+                rules: Rules::of_listener(&config, &listener, &self.proxy_headers_refused),
                 connections: Arc::clone(&self.connections),
                 phase,
                 drain: config.timeouts.drain,
             };
             let serving = async move {
-                let sockets = sockets.into_iter().map(|socket| (number, socket));
-                intake.serve(sockets.collect()).await;
+                let listening = sockets.into_iter().map(|listener| Listening {
+                    index: number,
+                    listener,
+                    handshakes: handshakes.clone(),
+                });
+                intake.serve(listening.collect()).await;
                 number
             };
             self.intakes.push(Box::pin(serving));

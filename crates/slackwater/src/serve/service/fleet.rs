@@ -8,10 +8,12 @@
 use super::flight::Member;
 use crate::config::ReplicaConfig;
 use crate::discovery::Fleet;
-use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::forward::{Deadlines, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
+use crate::tls::{Client, Connector};
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use slackwater_core::ReplicaId;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
@@ -46,6 +48,8 @@ pub(super) struct Members {
     by_index: RefCell<Vec<Option<Rc<Member>>>>,
     roster: Roster,
     health: watch::Receiver<Health>,
+    /// `None`: replicas are spoken to in the clear.
+    tls: Option<watch::Receiver<Client>>,
     /// Those that left a moment ago, and when.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
 }
@@ -57,6 +61,7 @@ impl Members {
         options: ReplicaOptions,
         deadlines: &Rc<Deadlines>,
         health: watch::Receiver<Health>,
+        tls: Option<watch::Receiver<Client>>,
     ) -> Self {
         Self {
             balancer,
@@ -67,6 +72,7 @@ impl Members {
             by_index: RefCell::default(),
             roster: Roster::default(),
             health,
+            tls,
             left: RefCell::default(),
         }
     }
@@ -151,7 +157,7 @@ impl Members {
             .iter()
             .filter_map(|&place| replicas.get(place))
         {
-            let target = Target::Tcp(replica.address);
+            let target = self.target(replica);
             let connections = Rc::new(Replica::new(target, &self.options, &self.deadlines));
             let (warm_up, counts) = match left.remove(&replica.address) {
                 Some((_, counts)) => (Duration::ZERO, counts),
@@ -159,6 +165,15 @@ impl Members {
             };
             self.add(replica, warm_up, (connections, counts));
         }
+    }
+
+    /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
+    fn target(&self, replica: &ReplicaConfig) -> Target {
+        let connector = self.tls.as_ref().map(|client| {
+            let alpn = self.options.protocol.alpn();
+            Connector::new(client.clone(), replica.server_name.clone(), alpn)
+        });
+        Target::new(ReplicaAddress::Tcp(replica.address), connector)
     }
 
     fn add(
@@ -171,8 +186,12 @@ impl Members {
             query: replica.address,
             probe: replica.probe_address,
         };
-        let id = match self.balancer.insert_warming(addrs, warm_up) {
-            Ok(id) => id,
+        let added = self
+            .balancer
+            .insert_warming(addrs, NonZeroU32::MIN, warm_up);
+        let id = match added.map(|parts| parts.first().copied()) {
+            Ok(Some(id)) => id,
+            Ok(None) => return,
             // A fleet has no address twice, and is smaller than what a balancer takes.
             Err(error) => return tracing::error!(%error, "a replica is left out"),
         };

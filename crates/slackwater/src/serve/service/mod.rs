@@ -20,6 +20,7 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
 use crate::health::Health;
+use crate::tls::Client;
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -112,14 +113,15 @@ impl Service {
         config: &ServiceConfig,
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
+        tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
         mut fleets: watch::Receiver<Arc<Fleet>>,
         health: watch::Receiver<Health>,
     ) -> Result<Self, Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
-        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
-        let members = Members::new(balancer.clone(), options, deadlines, health.clone());
+        let members = Members::new(balancer.clone(), options, deadlines, health.clone(), tls);
         let members = Rc::new(members);
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
