@@ -2,7 +2,7 @@
 //!
 //! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
-//! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
+//! comes back as a [`Remark`] beside the configuration.
 
 mod address;
 mod agent;
