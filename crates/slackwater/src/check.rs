@@ -5,7 +5,8 @@
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
 use crate::config::{
-    AdminSettings, AgentConfig, Config, LoadedFile, ProbeTransport, ReplicaConfig, ServiceConfig,
+    AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
+    ServiceConfig, read_fleet_file,
 };
 use crate::fault::Fault;
 use crate::output::print;
@@ -23,8 +24,8 @@ Examples:
   slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
 
 A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
-scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files and traces are read,
-as at a start; no socket is opened.
+scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
+are read, as at a start; names in the DNS whose answers may change are not asked for, and no socket is opened.
 Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
 
 /// How many replicas a summary names.
@@ -85,13 +86,14 @@ fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
         };
     }
     let loaded = LoadedFile::of(&source)?;
+    let fleets = read_fleets(&loaded)?;
     for remark in loaded.remarks() {
         tell(&format!("{remark:#}\n"));
     }
     Ok(if show {
         loaded.to_toml()
     } else {
-        summed_up(summary(&loaded))
+        summed_up(summary(&loaded, &fleets))
     })
 }
 
@@ -103,10 +105,25 @@ fn tell(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// How many replicas each service has in its file, where it has one.
+fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
+    let LoadedFile::Serve(loaded) = loaded else {
+        return Ok(Vec::new());
+    };
+    let read = |service: &ServiceConfig| match &service.discovery.source {
+        FleetSource::File(file) => {
+            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref())
+                .map(|it| Some(it.len()))
+        }
+        FleetSource::List | FleetSource::Dns(_) => Ok(None),
+    };
+    loaded.config.services.iter().map(read).collect()
+}
+
 /// A few lines on what the configuration amounts to.
-fn summary(loaded: &LoadedFile) -> String {
+fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
     match loaded {
-        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config),
+        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
         LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
     }
 }
@@ -135,7 +152,7 @@ fn admin(settings: &AdminSettings) -> String {
     )
 }
 
-fn summary_of_serve(config: &Config) -> String {
+fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
     let mut text = String::new();
     let listen: Vec<_> = (config.listeners.iter())
         .map(|listener| listener.address.to_string())
@@ -147,14 +164,37 @@ fn summary_of_serve(config: &Config) -> String {
         config.workers,
         listen.join(", ")
     );
-    for service in &config.services {
-        let _ = writeln!(text, "{}", summary_of_service(service));
+    for (service, in_file) in config.services.iter().zip(fleets) {
+        let _ = writeln!(text, "{}", summary_of_service(service, *in_file));
     }
     let _ = writeln!(text, "  {}", admin(&config.admin));
     text
 }
 
-fn summary_of_service(service: &ServiceConfig) -> String {
+fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
+    let protocol = (service.replica.protocol).as_str(service.replica.tls.is_some());
+    let fleet = match &service.discovery.source {
+        FleetSource::List => {
+            let count = service.replicas.len();
+            let names = named(service);
+            format!("{count} replica{} over {protocol}: {names}", plural(count))
+        }
+        FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::File(file) => {
+            let (count, file) = (in_file.unwrap_or_default(), file.display());
+            let plural = plural(count);
+            format!("{count} replica{plural} in a file over {protocol}: {file}")
+        }
+    };
+    format!(
+        "  service {}: policy {}, {fleet}\n    {}",
+        service.name,
+        service.policy.name,
+        where_probes_go(service),
+    )
+}
+
+fn named(service: &ServiceConfig) -> String {
     let names: Vec<_> = (service.replicas.iter().take(NAMED_MAX))
         .map(|replica| replica.name.as_str())
         .collect();
@@ -164,16 +204,7 @@ fn summary_of_service(service: &ServiceConfig) -> String {
     } else {
         String::new()
     };
-    format!(
-        "  service {}: policy {}, {} replica{} over {}: {}{more}\n    {}",
-        service.name,
-        service.policy.name,
-        service.replicas.len(),
-        plural(service.replicas.len()),
-        (service.replica.protocol).as_str(service.replica.tls.is_some()),
-        names.join(", "),
-        where_probes_go(service),
-    )
+    format!("{}{more}", names.join(", "))
 }
 
 fn where_probes_go(service: &ServiceConfig) -> String {

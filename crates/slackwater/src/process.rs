@@ -36,6 +36,8 @@ impl Signals {
 /// What else a process can be asked for by signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
+    /// SIGHUP: read the configuration again.
+    Reload,
     /// SIGUSR1: open the files of logs anew.
     Reopen,
     /// SIGUSR2: put a new process in the place of this one.
@@ -45,6 +47,7 @@ pub(crate) enum Wish {
 /// The signals that ask for it.
 #[derive(Debug)]
 pub(crate) struct Wishes {
+    reload: Signal,
     reopen: Signal,
     upgrade: Signal,
 }
@@ -53,6 +56,7 @@ impl Wishes {
     /// Catches them from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
+            reload: catch(SignalKind::hangup())?,
             reopen: catch(SignalKind::user_defined1())?,
             upgrade: catch(SignalKind::user_defined2())?,
         })
@@ -61,6 +65,7 @@ impl Wishes {
     /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
+            _ = self.reload.recv() => Wish::Reload,
             _ = self.reopen.recv() => Wish::Reopen,
             _ = self.upgrade.recv() => Wish::Upgrade,
         }
@@ -80,7 +85,7 @@ fn allow_connections(connections_max: u32) {
 }
 
 /// Logs what was remarked on the configuration.
-fn log_remark(remark: &Remark) {
+pub(crate) fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
         Severity::Warning => tracing::warn!("{}", remark.about),

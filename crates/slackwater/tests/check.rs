@@ -311,3 +311,28 @@ fn an_agents_file_is_known_by_its_server_and_shown_in_full() {
     );
     fs::remove_dir_all(&directory).expect("the test's own directory");
 }
+
+#[test]
+fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
+    let output = check(&["fleets/mistaken.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    let found: Vec<_> = (told.lines())
+        .filter(|line| line.starts_with("fleets/fleet.yaml:"))
+        .collect();
+    let expected = [
+        "fleets/fleet.yaml:3:14: replicas[1].address: found \"127.0.0.1\", expected a port, as in \"10.0.0.1:8080\"",
+        "fleets/fleet.yaml:4:12: replicas[1].probe: found 70000, expected \"host:port\", or a port from 1 to 65535 of the replica's own host",
+        "fleets/fleet.yaml:5:5: replicas[2]: 127.0.0.1:9001 is replicas[0] again, expected each replica once",
+        "fleets/fleet.yaml:6:5: replicas[3]: found 5, expected \"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }",
+    ];
+    assert_eq!(found, expected, "{told}");
+    assert!(
+        told.contains("\n 3 |   - address: 127.0.0.1\n   |              ^^^^^^^^^\n"),
+        "{told}"
+    );
+
+    let output = check(&["good/fleet_by_file.toml"]);
+    let summary = "policy prequal, 2 replicas in a file over http1: good/fleet.json\n";
+    assert!(stdout(&output).contains(summary), "{}", stdout(&output));
+}

@@ -12,7 +12,7 @@ use crate::policy::{
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicySettings {
     /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`, probes for `rif_then_latency`.
@@ -45,6 +45,15 @@ pub struct PolicyEntry {
     /// Makes one with an empty fleet.
     pub build: fn(&PolicySettings) -> Box<dyn Policy>,
 }
+
+/// By name, of which there is one each.
+impl PartialEq for PolicyEntry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for PolicyEntry {}
 
 /// Every policy.
 pub const POLICIES: &[PolicyEntry] = &[

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
     Counters, Decision, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
@@ -104,10 +105,25 @@ impl Balancer {
         addrs: impl Into<ReplicaAddrs>,
         weight: NonZeroU32,
     ) -> Result<Vec<ReplicaId>, InsertError> {
+        self.insert_warming(addrs, weight, Duration::ZERO)
+    }
+
+    /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the part of the queries that may
+    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of the fleet is warming
+    /// up, or more than 64 names are, none is spared.
+    pub fn insert_warming(
+        &self,
+        addrs: impl Into<ReplicaAddrs>,
+        weight: NonZeroU32,
+        warm_up: Duration,
+    ) -> Result<Vec<ReplicaId>, InsertError> {
         let mut driver = self.lock();
         let parts = driver.replicas.insert(addrs.into(), weight)?;
         let now = self.now();
         for &part in &parts {
+            if !warm_up.is_zero() {
+                driver.warm_ups.add(now, part, warm_up);
+            }
             driver.policy.add_replica(now, part);
         }
         self.rearm(driver);
@@ -121,6 +137,7 @@ impl Balancer {
         let Some(addrs) = driver.replicas.remove(replica) else {
             return false;
         };
+        driver.warm_ups.remove(replica);
         driver.policy.remove_replica(self.now(), replica);
         let forget = !driver.replicas.probes_at(addrs.probe);
         drop(driver);
@@ -146,7 +163,7 @@ impl Balancer {
         let now = self.now();
         let mut guard = self.lock();
         let driver = &mut *guard;
-        let picked = match driver.policy.handle_query(now, query, &mut driver.draw) {
+        let picked = match driver.decide(now, query) {
             Decision::Pick(pick) => self.lease(driver, pick),
             Decision::Probe(round) => self.begin_round(now, driver, round, query),
             Decision::NoReplica => Picked::NoReplica,

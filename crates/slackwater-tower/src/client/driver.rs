@@ -6,9 +6,10 @@
 use super::probe::ProbeToken;
 use super::replicas::Replicas;
 use super::rounds::{RoundId, Rounds};
+use super::warm_up::WarmUps;
 use core::net::SocketAddr;
 use core::task::Waker;
-use slackwater_core::policy::{Policy, Probe};
+use slackwater_core::policy::{Decision, Policy, Probe, Query};
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
 /// A probe that the policy wants, with the address that the lock guards.
@@ -59,6 +60,7 @@ pub(super) struct Driver {
     pub(super) draw: SplitMix64,
     pub(super) replicas: Replicas,
     pub(super) rounds: Rounds,
+    pub(super) warm_ups: WarmUps,
     /// Queries out.
     pub(super) in_flight: u64,
     /// When [`Drive`](super::Drive) wakes by itself; nobody need wake it for anything later.
@@ -72,9 +74,25 @@ impl Driver {
             draw: SplitMix64::new(seed),
             replicas: Replicas::default(),
             rounds: Rounds::default(),
+            warm_ups: WarmUps::default(),
             in_flight: 0,
             armed: None,
         }
+    }
+
+    /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
+    #[inline]
+    pub(super) fn decide(&mut self, now: Instant, query: Query<'_>) -> Decision {
+        let (fleet, draw) = (self.replicas.len(), &mut self.draw);
+        if let Some(avoid) = self.warm_ups.avoid(now, fleet, query.avoid, draw) {
+            let kept_away = Query { avoid, ..query };
+            match self.policy.handle_query(now, kept_away, draw) {
+                // A new replica is better than none.
+                Decision::NoReplica => (),
+                decision => return decision,
+            }
+        }
+        self.policy.handle_query(now, query, draw)
     }
 
     /// The next probe that is due.

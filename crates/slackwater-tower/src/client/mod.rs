@@ -8,6 +8,7 @@
 //! |---|---|
 //! | the handle that everyone shares | `balancer` |
 //! | what the lock guards | `driver`, `replicas`, `rounds` |
+//! | new replicas, which get less at first | `warm_up` |
 //! | a query that is out | `lease` |
 //! | a query that waits for its probes (synchronous mode) | `round` |
 //! | timeouts | `drive` |
@@ -28,6 +29,7 @@ pub mod probe;
 mod replicas;
 mod round;
 mod rounds;
+mod warm_up;
 
 pub use balance::Balance;
 pub use balancer::{Balancer, Picked};

@@ -2,6 +2,7 @@
 
 use crate::common::{EchoProber, HandProber, Recording, addr, pick_ready, prequal};
 use core::future::{Future, poll_fn};
+use core::num::NonZeroU32;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::time::Duration;
@@ -312,4 +313,69 @@ fn a_panic_in_the_policy_does_not_end_the_balancer() {
     assert!(panicked.is_err());
     assert_eq!(balancer.in_flight(), 0);
     assert_eq!(balancer.snapshot().replicas.len(), 1);
+}
+
+/// How many of `count` queries went to each replica.
+fn shares(balancer: &Balancer, count: u32) -> [u32; 5] {
+    let mut shares = [0; 5];
+    for _ in 0..count {
+        let lease = pick_ready(balancer);
+        shares[usize::from(lease.addr().port()) - 1] += 1;
+        lease.finish(Outcome::Success);
+    }
+    shares
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_replica_gets_more_and_more_until_it_gets_its_share() {
+    let policies: [Box<dyn Policy>; 3] = [
+        Box::new(Recording::default()),
+        Box::new(LeastLoaded::new()),
+        prequal(),
+    ];
+    for policy in policies {
+        let name = policy.name();
+        let balancer = Balancer::with_seed(policy, NoProber, 1);
+        for port in 1..=4 {
+            balancer.insert(addr(port)).expect("new");
+        }
+        let warm_up = Duration::from_secs(100);
+        balancer
+            .insert_warming(addr(5), NonZeroU32::MIN, warm_up)
+            .expect("new");
+        let mut last = 0;
+        // A fifth of 2,000 is 400, with a standard deviation of 18.
+        for (seconds, most) in [(0, 130), (50, 290), (90, 490)] {
+            tokio::time::advance(Duration::from_secs(seconds) - Duration::from_secs(last)).await;
+            last = seconds;
+            let share = shares(&balancer, 2000)[4];
+            assert!(share < most, "{name}: {share} after {seconds} s");
+            assert!(share > 0, "{name}: never none at all");
+        }
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let share = shares(&balancer, 2000)[4];
+        assert!((300..500).contains(&share), "{name}: {share} in the end");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
+    let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
+    let old = balancer.insert(addr(1)).expect("new");
+    let new = balancer
+        .insert_warming(addr(2), NonZeroU32::MIN, Duration::from_hours(1))
+        .expect("new")[0];
+    for _ in 0..100 {
+        let Picked::Ready(lease) = balancer.pick(Query::retry(&[old])) else {
+            panic!("the new one is left");
+        };
+        assert_eq!(lease.replica(), new);
+    }
+    assert!(matches!(
+        balancer.pick(Query::retry(&[old, new])),
+        Picked::NoReplica
+    ));
+    assert!(balancer.remove(old));
+    let alone = pick_ready(&balancer);
+    assert_eq!(alone.replica(), new);
 }

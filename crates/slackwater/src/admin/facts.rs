@@ -3,12 +3,14 @@
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
+use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Somebody who carries requests and can say how that goes.
 pub(crate) trait StatusSource: Send + Sync + 'static {
@@ -32,8 +34,23 @@ pub(crate) struct Facts {
     pub(crate) proxy_headers_refused: u64,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
+    /// How often the configuration was read again; `None` where it never is.
+    pub(crate) reloads: Option<ReloadFacts>,
     /// Lines that the access log has lost; `None` if there is none.
     pub(crate) access_log_lost: Option<u64>,
+}
+
+/// What became of the configuration when it was read again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReloadFacts {
+    /// How often it was taken.
+    pub(crate) taken: u64,
+    /// How often it was not, so that the one before stayed.
+    pub(crate) refused: u64,
+    /// When it was last read again.
+    pub(crate) last_at: Option<SystemTime>,
+    /// Why it was not taken then; `None` if it was.
+    pub(crate) failure: Option<String>,
 }
 
 /// A certificate in force.
@@ -73,6 +90,8 @@ pub(crate) struct ServiceFacts {
     pub(crate) name: String,
     /// The policy's name; `none` where there is nothing to choose.
     pub(crate) policy: &'static str,
+    /// Where the fleet comes from, and what became of the last list; `None` where it never changes.
+    pub(crate) discovery: Option<SourceState>,
     /// The fleet, in the order of the configuration.
     pub(crate) replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
@@ -108,8 +127,8 @@ pub(crate) struct HealthFacts {
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
-    /// What its policy calls each replica.
-    pub(crate) ids: Vec<ReplicaId>,
+    /// What its policy calls each replica; `None` for one that it does not know yet.
+    pub(crate) ids: Vec<Option<ReplicaId>>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
     /// What became of its requests before a replica had them.

@@ -5,7 +5,9 @@
 //! lists of reasons.
 
 use super::facts::{AdmissionCounts, Phase};
-use super::status::{PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus};
+use super::status::{
+    DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
+};
 use core::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -161,6 +163,16 @@ impl Families<'_> {
             (labels, 1)
         });
         self.gauges("service_info", "Who chooses; always 1.", services)?;
+        self.fleets(status)?;
+        if let Some(reloads) = &status.reloads {
+            let results = [("taken", reloads.taken), ("refused", reloads.refused)];
+            let results = results.map(|(result, count)| (label("result", result), count));
+            let help = "How often the configuration was read again.";
+            self.counters("reloads", help, results)?;
+            let failing = u64::from(reloads.failure.is_some());
+            let help = "1 while the configuration as it stands in its file is not in force.";
+            self.gauges("reload_failing", help, [(Labels::new(), failing)])?;
+        }
         let uptime = status.uptime_ms as f64 / 1e3;
         self.seconds("uptime", "Time since the admin server was started.", uptime)?;
         let help = "Connections closed for want of the PROXY header that they had to begin with.";
@@ -181,6 +193,36 @@ impl Families<'_> {
             "access_log_lost_lines",
             "Lines of the access log that were not written.",
             lost,
+        )
+    }
+
+    /// What became of lists of replicas that change.
+    fn fleets(&mut self, status: &Status) -> fmt::Result {
+        let each = |value: fn(&DiscoveryStatus) -> u64| {
+            let sample = move |service: &ServiceStatus| {
+                let discovery = service.discovery.as_ref()?;
+                let labels = vec![
+                    ("service", service.name.clone()),
+                    ("source", discovery.source.clone()),
+                ];
+                Some((labels, value(discovery)))
+            };
+            status.services.iter().filter_map(sample)
+        };
+        self.gauges(
+            "fleet_failing",
+            "1 while the source's last list could not be had or was not believed.",
+            each(|discovery| u64::from(discovery.failure.is_some())),
+        )?;
+        self.counters(
+            "fleet_failures",
+            "Lists that could not be had or were not believed.",
+            each(|discovery| discovery.failures),
+        )?;
+        self.counters(
+            "fleet_changes",
+            "Lists that changed the fleet.",
+            each(|discovery| discovery.changes),
         )
     }
 

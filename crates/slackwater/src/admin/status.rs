@@ -2,15 +2,17 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, RequestCounts,
-    ServiceFacts, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
+    RequestCounts, ServiceFacts, WorkerFacts,
 };
+use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// The whole status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,7 @@ pub(crate) struct Status {
     pub(crate) uptime_ms: u64,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) access_log_lost: Option<u64>,
@@ -31,13 +34,33 @@ pub(crate) struct Status {
     pub(crate) workers: Vec<WorkerStatus>,
 }
 
+/// What became of the configuration when it was read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReloadStatus {
+    pub(crate) taken: u64,
+    pub(crate) refused: u64,
+    pub(crate) last_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
+}
+
 /// One service, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServiceStatus {
     pub(crate) name: String,
     pub(crate) policy: String,
+    pub(crate) discovery: Option<DiscoveryStatus>,
     pub(crate) admission: AdmissionCounts,
     pub(crate) counts: PolicyCounts,
+}
+
+/// Where a service's fleet comes from, and what became of the last list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DiscoveryStatus {
+    pub(crate) source: String,
+    pub(crate) answered_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
+    pub(crate) changes: u64,
+    pub(crate) failures: u64,
 }
 
 /// One replica, over all workers.
@@ -117,6 +140,7 @@ impl Status {
             uptime_ms: whole(uptime.as_millis()),
             proxy_headers_refused: facts.proxy_headers_refused,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
             access_log_lost: facts.access_log_lost,
@@ -139,6 +163,7 @@ impl ServiceStatus {
         Self {
             name: service.name.clone(),
             policy: service.policy.to_owned(),
+            discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             admission,
             counts,
         }
@@ -166,7 +191,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
     for worker in &service.workers {
         let views = by_id(&worker.snapshot.replicas);
         for (replica, id) in replicas.iter_mut().zip(&worker.ids) {
-            if let Some(view) = views.get(id) {
+            if let Some(view) = id.and_then(|id| views.get(&id)) {
                 replica.available &= view.available;
                 replica.draining |= view.draining;
                 replica.silent |= view.silent;
@@ -200,8 +225,9 @@ fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
 
 impl WorkerStatus {
     fn new(index: usize, worker: &WorkerFacts, service: &ServiceFacts) -> Self {
-        let names: BTreeMap<_, _> = (worker.ids.iter())
+        let names: BTreeMap<_, _> = (worker.ids.iter().copied())
             .zip(service.replicas.iter().map(|replica| replica.name.as_str()))
+            .filter_map(|(id, name)| Some((id?, name)))
             .collect();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names
@@ -220,6 +246,34 @@ impl WorkerStatus {
             rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
             pool: worker.snapshot.pool.iter().map(pooled).collect(),
             counts: PolicyCounts::from(&worker.counters),
+        }
+    }
+}
+
+impl From<&ReloadFacts> for ReloadStatus {
+    fn from(reloads: &ReloadFacts) -> Self {
+        Self {
+            taken: reloads.taken,
+            refused: reloads.refused,
+            last_at_ms: reloads.last_at.map(since_epoch_ms),
+            failure: reloads.failure.clone(),
+        }
+    }
+}
+
+fn since_epoch_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    whole(since.unwrap_or_default().as_millis())
+}
+
+impl From<&SourceState> for DiscoveryStatus {
+    fn from(state: &SourceState) -> Self {
+        Self {
+            source: state.source.clone(),
+            answered_at_ms: state.answered_at.map(since_epoch_ms),
+            failure: state.failure.clone(),
+            changes: state.changes,
+            failures: state.failures,
         }
     }
 }

@@ -5,6 +5,7 @@ mod exposition;
 
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
+use crate::discovery::SourceState;
 use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
@@ -16,6 +17,7 @@ use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix6
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 /// Facts that the test sets.
 #[derive(Clone, Default)]
@@ -37,6 +39,15 @@ fn facts() -> Facts {
         services: vec![ServiceFacts {
             name: "web".to_owned(),
             policy: "prequal",
+            discovery: Some(SourceState {
+                source: "file fleet.json".to_owned(),
+                answered_at: Some(
+                    SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+                ),
+                failure: Some("fleet.json:1:2: syntax: expected value".to_owned()),
+                changes: 2,
+                failures: 1,
+            }),
             replicas: (1..=5)
                 .map(|number| ReplicaFacts {
                     name: format!("127.0.0.1:900{number}"),
@@ -68,6 +79,12 @@ fn facts() -> Facts {
             Rif::new(3),
             Some(Duration::from_micros(1500)),
         )),
+        reloads: Some(ReloadFacts {
+            taken: 3,
+            refused: 1,
+            last_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            failure: Some("web.toml:1:1: polcy: unknown key".to_owned()),
+        }),
     }
 }
 
@@ -100,7 +117,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     }
     policy.set_available(now, ids[4], false);
     WorkerFacts {
-        ids: ids.to_vec(),
+        ids: ids.iter().copied().map(Some).collect(),
         requests,
         admission: AdmissionCounts {
             queued: seed,

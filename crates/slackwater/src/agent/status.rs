@@ -30,6 +30,7 @@ impl StatusSource for AgentStatus {
             services: vec![ServiceFacts {
                 name: "default".to_owned(),
                 policy: "none",
+                discovery: None,
                 replicas: vec![ReplicaFacts {
                     name: self.server.clone(),
                     address: self.server.clone(),
@@ -42,6 +43,7 @@ impl StatusSource for AgentStatus {
             handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
+            reloads: None,
             access_log_lost: None,
         })
         .boxed()

@@ -117,7 +117,7 @@ fn parse_port(text: &str) -> Result<u16, String> {
         .ok_or_else(|| "expected a port from 0 to 65535 after the last colon".to_owned())
 }
 
-fn is_host_name(host: &str) -> bool {
+pub(super) fn is_host_name(host: &str) -> bool {
     let label_fits = |label: &str| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')

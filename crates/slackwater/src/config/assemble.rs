@@ -1,5 +1,6 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
+use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
@@ -39,6 +40,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
     let services = read_services(reader_ref, own, &timeouts, &mut remarks);
+    let dns = read_dns(reader_ref);
     let named = Named {
         listeners: &listeners,
         services: &services,
@@ -58,6 +60,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         workers,
         services,
         routes,
+        dns,
         forwarded,
         timeouts,
         limits,

@@ -2,12 +2,14 @@
 //!
 //! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
-//! comes back as a [`Remark`] beside the configuration. Nothing is read again later: a change takes a restart.
+//! comes back as a [`Remark`] beside the configuration.
 
 mod address;
 mod agent;
 mod assemble;
+mod discovery;
 mod fleet;
+mod fleet_file;
 mod forwarded;
 mod health;
 mod listeners;
@@ -30,6 +32,8 @@ mod tests;
 mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use discovery::{DiscoverySettings, FleetSource};
+pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};

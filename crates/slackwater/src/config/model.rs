@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::ListenerTls;
+use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::log::{AccessLogSettings, LogSettings};
@@ -12,6 +13,7 @@ use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use crate::discovery::DnsServers;
 use crate::routes::Route;
 use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
@@ -32,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) workers: NonZeroU16,
     /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
     pub(crate) services: Vec<ServiceConfig>,
+    /// Whom services ask whose fleet is in the DNS.
+    pub(crate) dns: DnsServers,
     /// What becomes of a request: the first that matches decides. At least one; their services and listeners are places
     /// in the lists above.
     pub(crate) routes: Vec<Route>,
@@ -64,7 +68,7 @@ pub(crate) struct ListenerConfig {
 }
 
 /// A fleet, and who chooses from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceConfig {
     /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
     pub(crate) name: String,
@@ -72,7 +76,9 @@ pub(crate) struct ServiceConfig {
     pub(crate) policy: &'static PolicyEntry,
     /// What [`PolicyEntry::build`] takes.
     pub(crate) policy_settings: PolicySettings,
-    /// Whom to choose from: 1 to 65,536, no address twice.
+    /// Where the fleet comes from.
+    pub(crate) discovery: DiscoverySettings,
+    /// Whom to choose from, where the fleet is a list: 1 to 65,536, no address twice. Else none.
     pub(crate) replicas: Vec<ReplicaConfig>,
     /// How to speak to replicas.
     pub(crate) replica: ReplicaSettings,
@@ -160,7 +166,7 @@ impl ReplicaProtocol {
 }
 
 /// How to ask replicas for their load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeSettings {
     /// What carries probes; default UDP.
     pub(crate) transport: ProbeTransport,

@@ -4,6 +4,7 @@
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
 use super::assemble::{read_replica_settings, read_service_timeouts};
+use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
@@ -86,8 +87,15 @@ impl Section<'_> {
         let policy = read_policy(reader, prefix);
         let probe = ProbeSection::read(reader, prefix);
         let mut policies = PolicySections::read(reader, prefix);
+        let (discovery, idle) = DiscoverySettings::read(reader, prefix);
+        remarks.extend(idle);
         let replica = read_replica_settings(reader, prefix, remarks);
-        let replicas = read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref());
+        let replicas = match discovery.source {
+            FleetSource::List => {
+                read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())
+            }
+            FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
+        };
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
@@ -116,7 +124,7 @@ impl Section<'_> {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
         if policy.value.name == "prequal"
-            && let Ok(fleet) = u32::try_from(replicas.len())
+            && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
             let config = &policy_settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
@@ -125,6 +133,7 @@ impl Section<'_> {
             name: name.to_owned(),
             policy: policy.value,
             policy_settings,
+            discovery,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             probe: probe.into_settings(replica.tls.is_some()),
             replica,

@@ -3,10 +3,12 @@
 
 use super::ListenerTls;
 use super::agent::AgentConfig;
+use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use super::routes::write_routes;
+use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
@@ -44,6 +46,7 @@ impl Config {
             service.write_toml(to)?;
         }
         write_routes(to, self)?;
+        write_dns(to, &self.dns)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)?;
@@ -57,20 +60,11 @@ impl ServiceConfig {
         let prefix = &format!("services.{}.", self.name);
         writeln!(to, "[services.{}]", self.name)?;
         writeln!(to, "policy = {}", quoted(self.policy.name))?;
-        writeln!(to, "replicas = [")?;
-        for replica in &self.replicas {
-            let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
-            write!(to, "  {{ address = {address}, probe = {probe}")?;
-            if self.replica.tls.is_some() {
-                write!(
-                    to,
-                    ", server_name = {}",
-                    quoted(replica.server_name.to_str())
-                )?;
-            }
-            writeln!(to, " }},")?;
+        if self.discovery.source == FleetSource::List {
+            self.write_replicas(to)?;
         }
-        writeln!(to, "]\n")?;
+        writeln!(to)?;
+        write_discovery(to, prefix, &self.discovery)?;
         write_replica(to, prefix, &self.replica)?;
         self.write_probe(to, prefix)?;
         write_sections(to, prefix, &self.policy_settings)?;
@@ -84,6 +78,20 @@ impl ServiceConfig {
         self.queue.write(to, prefix)?;
         self.health.write(to, prefix)?;
         self.sticky.write(to, prefix)
+    }
+
+    fn write_replicas(&self, to: &mut String) -> fmt::Result {
+        writeln!(to, "replicas = [")?;
+        for replica in &self.replicas {
+            let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
+            write!(to, "  {{ address = {address}, probe = {probe}")?;
+            if self.replica.tls.is_some() {
+                let name = quoted(replica.server_name.to_str());
+                write!(to, ", server_name = {name}")?;
+            }
+            writeln!(to, " }},")?;
+        }
+        writeln!(to, "]")
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
@@ -138,6 +146,34 @@ impl AgentConfig {
         write_admin(to, &self.admin)?;
         write_log(to, &self.log)
     }
+}
+
+/// Those keys that do something.
+fn write_discovery(to: &mut String, prefix: &str, discovery: &DiscoverySettings) -> fmt::Result {
+    let span = |span| quoted(show_duration(span));
+    writeln!(to, "[{prefix}discovery]")?;
+    match &discovery.source {
+        FleetSource::List => (),
+        FleetSource::Dns(name @ DnsName::Host(..)) => writeln!(to, "dns = {}", quoted(name))?,
+        FleetSource::Dns(name @ DnsName::Service(_)) => writeln!(to, "srv = {}", quoted(name))?,
+        FleetSource::File(file) => writeln!(to, "file = {}", file_name(file))?,
+    }
+    if let FleetSource::Dns(_) = discovery.source {
+        writeln!(to, "ttl_min = {}", span(discovery.ttl.min))?;
+        writeln!(to, "ttl_max = {}", span(discovery.ttl.max))?;
+    }
+    if discovery.source != FleetSource::List {
+        writeln!(to, "keep_share = {}", discovery.guard.keep_share)?;
+        writeln!(to, "keep_time = {}", span(discovery.guard.keep_time))?;
+    }
+    writeln!(to, "warm_up = {}\n", span(discovery.warm_up))
+}
+
+fn write_dns(to: &mut String, dns: &DnsServers) -> fmt::Result {
+    let servers: Vec<_> = dns.servers.iter().map(quoted).collect();
+    writeln!(to, "[dns]\nservers = [{}]", servers.join(", "))?;
+    let timeout = quoted(show_duration(dns.timeout));
+    writeln!(to, "timeout = {timeout}\n")
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.

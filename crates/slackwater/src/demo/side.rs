@@ -8,11 +8,12 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AccessLogSettings, AdminSettings, Config, ForwardedSettings, HealthSettings, Limits,
-    ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, StickySettings,
-    Timeouts,
+    AccessLogSettings, AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings,
+    Limits, ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig,
+    StickySettings, Timeouts,
 };
+use crate::discovery::DnsServers;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::routes::Route;
@@ -73,14 +74,16 @@ impl Side {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
+        let config = config(policy, fleet.addresses());
         let proxy = serve::start(
-            &config(policy, fleet.addresses()),
+            &config,
+            serve::lists(&config),
             &mut serve::Outside::default(),
         )?;
-        let Some(address) = proxy.addresses().first() else {
+        let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
-        let run = prepare(*address, load).await;
+        let run = prepare(address, load).await;
         let run = run.map_err(|error| {
             Fault::runtime(format!("cannot prepare the load for {address}: {error}"))
         })?;
@@ -148,6 +151,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         name: "default".to_owned(),
         policy,
         policy_settings: PolicySettings::default(),
+        discovery: DiscoverySettings::list(),
         replicas: replicas.enumerate().map(replica).collect(),
         replica: ReplicaSettings {
             protocol: ReplicaProtocol::Http1,
@@ -182,6 +186,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         workers: NonZeroU16::MIN,
         services: vec![service],
         routes: vec![Route::to(0)],
+        dns: DnsServers::default(),
         forwarded: ForwardedSettings::default(),
         timeouts,
         limits: Limits::default(),

@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A listener, and what it does with connections before they carry requests.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    /// Its place in the configuration.
+    /// Its number, for routes.
     pub(crate) index: usize,
     pub(crate) listener: TcpListener,
     /// TLS; `None`: connections are plain.
@@ -53,7 +53,7 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves sockets, each with its listener's place in the configuration, until the phase, and then the last connection,
+    /// Serves sockets, each with the number of its listener, until the phase, and then the last connection,
     /// ends.
     pub(crate) async fn serve(self, listeners: Vec<Listening>) {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;

@@ -189,6 +189,13 @@ impl Replica {
         self.options.protocol
     }
 
+    /// It gets no more requests: idle connections are closed, and the others when they have carried what they carry.
+    pub(crate) fn retire(&self) {
+        if let Connections::Http1(pool) = &self.connections {
+            pool.retire();
+        }
+    }
+
     /// Closes connections that have been idle for too long. To be called now and then.
     pub(crate) fn sweep(&self) {
         match &self.connections {

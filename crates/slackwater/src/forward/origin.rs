@@ -2,22 +2,21 @@
 
 use super::counts::Count;
 use super::forwarded;
-use crate::config::{Config, ForwardedSettings, Limits, Network};
+use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What holds for all clients of a worker.
+/// What holds for all clients of a worker's listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(super) forwarded: ForwardedSettings,
     /// Fields of a request's head, at most.
     pub(super) head_fields_max: usize,
-    /// For each listener, in the order of the configuration, from where connections with a PROXY header may come. `None`,
-    /// and beyond the end: they have none.
-    proxied: Vec<Option<Vec<Network>>>,
+    /// From where connections with a PROXY header may come. `None`: they have none.
+    proxied: Option<Vec<Network>>,
     /// Connections closed for want of such a header.
     pub(super) proxy_headers_refused: Arc<Count>,
 }
@@ -28,18 +27,21 @@ impl Rules {
         Rc::new(Self {
             forwarded: forwarded.clone(),
             head_fields_max: limits.head_fields_max as usize,
-            proxied: Vec::new(),
+            proxied: None,
             proxy_headers_refused: Arc::default(),
         })
     }
 
-    /// As configured for `serve`; `refused` counts connections closed for want of a PROXY header.
-    pub(crate) fn of_config(config: &Config, refused: &Arc<Count>) -> Rc<Self> {
-        let listeners = config.listeners.iter();
+    /// As configured for a listener of `serve`; `refused` counts connections closed for want of a PROXY header.
+    pub(crate) fn of_listener(
+        config: &Config,
+        listener: &ListenerConfig,
+        refused: &Arc<Count>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             forwarded: config.forwarded.clone(),
             head_fields_max: config.limits.head_fields_max as usize,
-            proxied: listeners.map(|it| it.proxy_protocol.clone()).collect(),
+            proxied: listener.proxy_protocol.clone(),
             proxy_headers_refused: Arc::clone(refused),
         })
     }
@@ -66,7 +68,7 @@ pub(crate) struct Origin {
     pub(super) certificate: Option<HeaderValue>,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
-    /// Which listener it came in by, in the order of the configuration.
+    /// Which listener it came in by: its number, for routes.
     pub(crate) listener: usize,
 }
 
@@ -108,7 +110,7 @@ impl Origin {
 
     /// From where connections may come that have to begin with a PROXY header; `None` if this one has none.
     pub(super) fn proxied(&self) -> Option<&[Network]> {
-        self.rules.proxied.get(self.listener)?.as_deref()
+        self.rules.proxied.as_deref()
     }
 
     /// The same, for the client that a PROXY header told.

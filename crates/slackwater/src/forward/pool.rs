@@ -8,7 +8,7 @@ use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use super::replica_http1::Connection;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(super) struct Pool {
     idle: RefCell<Vec<Idle>>,
-    idle_max: usize,
+    idle_max: Cell<usize>,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
 }
@@ -31,7 +31,7 @@ impl Pool {
     pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
         Self {
             idle: RefCell::new(Vec::new()),
-            idle_max: options.idle_connections_max,
+            idle_max: Cell::new(options.idle_connections_max),
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
         }
@@ -51,10 +51,16 @@ impl Pool {
     /// Keeps a connection that has carried a whole exchange; closes it if enough are kept.
     pub(super) fn give_back(&self, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < self.idle_max {
+        if idle.len() < self.idle_max.get() {
             let since = self.deadlines.now();
             idle.push(Idle { connection, since });
         }
+    }
+
+    /// Closes what is idle, and keeps nothing from now on.
+    pub(super) fn retire(&self) {
+        self.idle_max.set(0);
+        self.idle.borrow_mut().clear();
     }
 
     /// Closes what has been idle for too long, or has been closed by the replica.

@@ -10,17 +10,19 @@ mod checker;
 mod grpc;
 mod standing;
 
-pub(crate) use checker::{Checked, Health, ReplicaHealth};
+pub(crate) use checker::{Health, ReplicaHealth};
 pub(crate) use standing::{Thresholds, Verdict};
 
-use crate::config::{HealthCheck, HealthSettings, ReplicaProtocol};
+use crate::config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
+use crate::discovery::Fleet;
 use crate::tls::Client;
-use checker::{CHECKS_MAX, Checker};
+use checker::{CHECKS_MAX, Checked, Checker};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::LocalSet;
 
 /// What is to be checked of one service.
@@ -34,71 +36,95 @@ pub(crate) struct ServiceChecks {
     /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
     pub(crate) tls: Option<watch::Receiver<Client>>,
     /// Whom to check, whenever that changes.
-    pub(crate) fleet: watch::Receiver<Vec<Checked>>,
+    pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
 }
 
-/// The thread that checks; ends when dropped.
-#[derive(Debug)]
+/// The thread that checks, once there is something to check; ends when dropped.
+#[derive(Debug, Default)]
 pub(crate) struct HealthThread {
-    stop: Option<watch::Sender<()>>,
+    /// Gone when it is to end.
+    orders: Option<mpsc::UnboundedSender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What is to be checked, and where it is told what was found.
+type Order = (ServiceChecks, watch::Sender<Health>);
+
 impl HealthThread {
-    /// Starts the checks. What they find comes back in the order of `services`; of a service that is not to be checked
-    /// nothing is ever found.
+    /// Starts the checks of a service, for as long as anybody looks at what they find; of a service that is not to be
+    /// checked nothing is ever found.
     ///
     /// # Errors
     ///
     /// The system gives no thread, or nothing to wait with.
-    pub(crate) fn spawn(
-        services: Vec<ServiceChecks>,
-    ) -> io::Result<(Self, Vec<watch::Receiver<Health>>)> {
-        let mut found = Vec::new();
-        let mut checkers = Vec::new();
-        for service in services {
-            let (verdicts, receiver) = watch::channel(Health::new());
-            found.push(receiver);
-            if service.settings.check != HealthCheck::None {
-                checkers.push((service, verdicts));
-            }
+    pub(crate) fn check(&mut self, service: ServiceChecks) -> io::Result<watch::Receiver<Health>> {
+        let (verdicts, found) = watch::channel(Health::new());
+        if service.settings.check == HealthCheck::None {
+            return Ok(found);
         }
-        let mut this = Self {
-            stop: None,
-            thread: None,
+        let orders = match &self.orders {
+            Some(orders) => orders.clone(),
+            None => self.start()?,
         };
-        if checkers.is_empty() {
-            return Ok((this, found));
-        }
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (stop, mut stopped) = watch::channel(());
-        let check = async move || {
-            let places = Rc::new(Semaphore::new(CHECKS_MAX));
-            for (service, verdicts) in checkers {
-                let checker = Checker {
-                    service: service.name,
-                    settings: service.settings,
-                    protocol: service.protocol,
-                    tls: service.tls,
-                    places: Rc::clone(&places),
-                    verdicts,
-                };
-                tokio::task::spawn_local(checker.run(service.fleet));
-            }
-            // Ends with an error when the sender is dropped; nothing is ever sent.
-            let _ = stopped.changed().await;
-        };
-        let run = move || LocalSet::new().block_on(&runtime, check());
-        let thread = std::thread::Builder::new().name("health".to_owned());
-        this.thread = Some(thread.spawn(run)?);
-        this.stop = Some(stop);
-        Ok((this, found))
+        let _ = orders.send((service, verdicts));
+        Ok(found)
     }
+
+    fn start(&mut self) -> io::Result<mpsc::UnboundedSender<Order>> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (orders, taken) = mpsc::unbounded_channel();
+        let run = move || LocalSet::new().block_on(&runtime, take(taken));
+        let thread = std::thread::Builder::new().name("health".to_owned());
+        self.thread = Some(thread.spawn(run)?);
+        self.orders = Some(orders.clone());
+        Ok(orders)
+    }
+}
+
+/// Begins what is ordered, until nobody orders any more.
+async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
+    let places = Rc::new(Semaphore::new(CHECKS_MAX));
+    while let Some((service, verdicts)) = orders.recv().await {
+        let wanted = verdicts.clone();
+        let checker = Checker {
+            service: service.name,
+            settings: service.settings,
+            protocol: service.protocol,
+            tls: service.tls,
+            places: Rc::clone(&places),
+            verdicts,
+        };
+        tokio::task::spawn_local(async move {
+            let (fleet, told) = watch::channel(members(&service.fleets.borrow()));
+            tokio::select! {
+                () = checker.run(told) => (),
+                () = pass_on(service.fleets.clone(), fleet) => (),
+                () = wanted.closed() => (),
+            }
+        });
+    }
+}
+
+/// Tells the checker of each fleet, until there will be no more.
+async fn pass_on(mut fleets: watch::Receiver<Arc<Fleet>>, checked: watch::Sender<Vec<Checked>>) {
+    fleets.mark_changed();
+    while fleets.changed().await.is_ok() {
+        checked.send_replace(members(&fleets.borrow_and_update()));
+    }
+}
+
+fn members(fleet: &Fleet) -> Vec<Checked> {
+    let checked = |replica: &ReplicaConfig| Checked {
+        name: replica.name.clone(),
+        address: replica.address,
+        server_name: replica.server_name.clone(),
+    };
+    fleet.replicas().iter().map(checked).collect()
 }
 
 impl Drop for HealthThread {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
             // It panics never; and if it did, there would be nobody to tell.
             let _ = thread.join();

@@ -5,53 +5,56 @@
 
 use super::status::Workers;
 use crate::admin::silent_note;
-use crate::config::ServiceConfig;
+use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Weak;
 
 /// How often is looked. A replica is called silent only after several lost probes, so nothing is missed in between.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// A replica: its service's name and its address.
+pub(super) type Key = (String, SocketAddr);
+
+/// Silent replicas, in the order of the configuration; what they are called.
+pub(super) type Silent = Vec<(Key, SilentReplica)>;
+
+/// What the log says of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SilentReplica {
+    pub(super) name: String,
+    pub(super) probe_address: SocketAddr,
+    pub(super) policy: &'static str,
+}
+
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut silent: Vec<Vec<bool>> = Vec::new();
+    let mut before: BTreeMap<Key, SilentReplica> = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
             return;
         };
-        let services = &workers.config.services;
-        let now: Vec<_> = (0..services.len())
-            .map(|index| workers.silent(index))
-            .collect();
-        for (index, service) in services.iter().enumerate() {
-            let before = silent.get(index).map_or(&[][..], Vec::as_slice);
-            tell(service, before, &now[index]);
-        }
-        silent = now;
-    }
-}
-
-fn tell(service: &ServiceConfig, before: &[bool], now: &[bool]) {
-    for (index, replica) in service.replicas.iter().enumerate() {
-        let was_silent = before.get(index).copied().unwrap_or(false);
-        let is_silent = now.get(index).copied().unwrap_or(false);
-        match (was_silent, is_silent) {
-            (false, true) => tracing::warn!(
-                service = service.name,
-                replica = replica.name,
-                probes_to = %replica.probe_address,
-                "{}",
-                silent_note(service.policy.name)
-            ),
-            (true, false) => {
-                tracing::info!(
-                    service = service.name,
+        let (now, known) = workers.silent();
+        for (key @ (service, _), replica) in &now {
+            if !before.contains_key(key) {
+                tracing::warn!(
+                    service,
                     replica = replica.name,
-                    "answers probes"
+                    probes_to = %replica.probe_address,
+                    "{}",
+                    silent_note(replica.policy)
                 );
             }
-            _ => (),
         }
+        let now: BTreeMap<_, _> = now.into_iter().collect();
+        // Whoever has left answers nothing either.
+        let heard = before
+            .iter()
+            .filter(|(key, _)| known.contains(*key) && !now.contains_key(*key));
+        for ((service, _), replica) in heard {
+            tracing::info!(service, replica = replica.name, "answers probes");
+        }
+        before = now;
     }
 }

@@ -4,74 +4,148 @@
 //! answer anything, so the status comes also when workers are busy.
 
 use super::service::ServiceView;
+use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
-use super::worker::WorkerView;
 use crate::access_log::Switch;
-use crate::admin::{Facts, HealthFacts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
+use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
-use crate::forward::ReplicaCounts;
+use crate::discovery::{Discovery, Fleet};
+use crate::forward::Count;
 use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use std::sync::Arc;
+use slackwater_core::policy::ReplicaView;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// All workers of one `serve`.
-#[derive(Debug)]
+/// One service of the process, and each worker's part of it.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceParts {
+    pub(super) config: Arc<ServiceConfig>,
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) health: watch::Receiver<Health>,
+    pub(super) views: Vec<ServiceView>,
+}
+
+/// All services of one `serve`, as they are now.
+#[derive(Debug, Default)]
 pub(super) struct Workers {
-    pub(super) config: Arc<Config>,
-    pub(super) tls: Tls,
-    pub(super) views: Vec<WorkerView>,
+    services: Mutex<Arc<[ServiceParts]>>,
+    reloads: Mutex<ReloadFacts>,
+    tls: Mutex<Option<(Tls, Arc<Config>)>>,
+    /// Of each worker.
+    proxy_headers_refused: Vec<Arc<Count>>,
     /// `None`: there is none.
-    pub(super) access_log: Option<Switch>,
-    /// Of each service.
-    pub(super) health: Vec<watch::Receiver<Health>>,
+    access_log: Option<Switch>,
+}
+
+impl Workers {
+    /// The services of now, in the order of the configuration.
+    pub(super) fn services(&self) -> Arc<[ServiceParts]> {
+        let services = self.services.lock();
+        Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn new(proxy_headers_refused: Vec<Arc<Count>>, access_log: Option<Switch>) -> Self {
+        Self {
+            proxy_headers_refused,
+            access_log,
+            ..Self::default()
+        }
+    }
+
+    fn proxy_headers_refused(&self) -> u64 {
+        let counts = self.proxy_headers_refused.iter();
+        counts.map(|count| count.read()).sum()
+    }
+
+    /// The configuration has been read again; why it was not taken, if it was not.
+    pub(super) fn count_reload(&self, failure: Option<String>) {
+        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            None => reloads.taken += 1,
+            Some(_) => reloads.refused += 1,
+        }
+        reloads.last_at = Some(SystemTime::now());
+        reloads.failure = failure;
+    }
+
+    fn reloads(&self) -> ReloadFacts {
+        let reloads = self.reloads.lock();
+        reloads.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is spoken by, with the configuration that says where.
+    pub(super) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
+        let place = self.tls.lock();
+        let now = (tls.clone(), Arc::clone(config));
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    pub(super) fn set_services(&self, services: Vec<ServiceParts>) {
+        let place = self.services.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = services.into();
+    }
 }
 
 impl StatusSource for Workers {
     fn facts(&self) -> BoxFuture<'_, Facts> {
-        let services = self.config.services.iter().enumerate();
-        let facts = |(index, service): (usize, &ServiceConfig)| ServiceFacts {
-            name: service.name.clone(),
-            policy: service.policy.name,
-            replicas: replicas(service, self.health.get(index)),
-            workers: self.views_of(index).map(ServiceView::facts).collect(),
-        };
+        let services = self.services();
+        let tls = self
+            .tls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         core::future::ready(Facts {
             role: "serve",
-            services: services.map(facts).collect(),
-            certificates: self.tls.certificates(),
-            handshakes: self.tls.handshakes(&self.config),
-            proxy_headers_refused: (self.views.iter())
-                .map(|view| view.proxy_headers_refused.read())
-                .sum(),
+            services: services.iter().map(ServiceParts::facts).collect(),
+            certificates: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, _)| tls.certificates()),
+            handshakes: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
+            proxy_headers_refused: self.proxy_headers_refused(),
             own_load: None,
+            reloads: Some(self.reloads()),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
         })
         .boxed()
     }
 }
 
-fn replicas(
-    service: &ServiceConfig,
-    health: Option<&watch::Receiver<Health>>,
-) -> Vec<ReplicaFacts> {
-    let is_checked = service.health.check != HealthCheck::None;
-    let health = health.filter(|_| is_checked).map(|health| health.borrow());
-    let found = |replica: &ReplicaConfig| {
-        let found = health.as_ref()?.get(&replica.address);
-        Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
-    };
-    let are_probed = service.probe.transport != ProbeTransport::None;
-    let replicas = service.replicas.iter();
-    replicas
-        .map(|replica| ReplicaFacts {
-            name: replica.name.clone(),
-            address: replica.address.to_string(),
-            probe_address: are_probed.then(|| replica.probe_address.to_string()),
-            health: found(replica),
-        })
-        .collect()
+impl ServiceParts {
+    fn facts(&self) -> ServiceFacts {
+        let fleet = self.discovery.fleet();
+        ServiceFacts {
+            name: self.config.name.clone(),
+            policy: self.config.policy.name,
+            discovery: Some(self.discovery.state()),
+            replicas: self.replicas(&fleet),
+            workers: self.views.iter().map(|view| view.facts(&fleet)).collect(),
+        }
+    }
+
+    fn replicas(&self, fleet: &Fleet) -> Vec<ReplicaFacts> {
+        let is_checked = self.config.health.check != HealthCheck::None;
+        let health = is_checked.then(|| self.health.borrow());
+        let found = |replica: &ReplicaConfig| {
+            let found = health.as_ref()?.get(&replica.address);
+            Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
+        };
+        let are_probed = self.config.probe.transport != ProbeTransport::None;
+        let replicas = fleet.replicas().iter();
+        replicas
+            .map(|replica| ReplicaFacts {
+                name: replica.name.clone(),
+                address: replica.address.to_string(),
+                probe_address: are_probed.then(|| replica.probe_address.to_string()),
+                health: found(replica),
+            })
+            .collect()
+    }
 }
 
 fn facts(health: &ReplicaHealth) -> HealthFacts {
@@ -84,38 +158,36 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
 }
 
 impl Workers {
-    /// Each worker's part of a service.
-    fn views_of(&self, service: usize) -> impl Iterator<Item = &ServiceView> {
-        let views = self.views.iter();
-        views.filter_map(move |view| view.services.get(service))
-    }
-
-    /// For each replica of a service, in the order of the configuration, whether a worker that probes it gets no answers.
-    pub(super) fn silent(&self, service: usize) -> Vec<bool> {
-        let replicas = self.config.services.get(service);
-        let mut silent = vec![false; replicas.map_or(0, |service| service.replicas.len())];
-        let probing = |view: &&ServiceView| view.balancer.counters().probes_sent > 0;
-        for view in self.views_of(service).filter(probing) {
-            for replica in view.balancer.snapshot().replicas {
-                // Names were handed out in the order of the configuration, so they are sorted.
-                let index = view.ids.binary_search(&replica.replica).ok();
-                if let Some(known) = index.and_then(|index| silent.get_mut(index)) {
-                    *known |= replica.silent;
+    /// The replicas of which a worker that probes them gets no answers, and all that are known.
+    pub(super) fn silent(&self) -> (Silent, BTreeSet<Key>) {
+        let (mut silent, mut known) = (Silent::new(), BTreeSet::new());
+        for service in self.services().iter() {
+            let fleet = service.discovery.fleet();
+            let key = |address| (service.config.name.clone(), address);
+            known.extend(fleet.replicas().iter().map(|replica| key(replica.address)));
+            for view in &service.views {
+                let facts = view.facts(&fleet);
+                if facts.counters.probes_sent == 0 {
+                    continue;
+                }
+                let is_silent = |view: &&ReplicaView| view.silent;
+                let ids: BTreeSet<_> = (facts.snapshot.replicas.iter())
+                    .filter(is_silent)
+                    .map(|view| view.replica)
+                    .collect();
+                let of_fleet = fleet.replicas().iter().zip(&facts.ids);
+                for (replica, _) in
+                    of_fleet.filter(|(_, id)| id.is_some_and(|id| ids.contains(&id)))
+                {
+                    let said = SilentReplica {
+                        name: replica.name.clone(),
+                        probe_address: replica.probe_address,
+                        policy: service.config.policy.name,
+                    };
+                    silent.push((key(replica.address), said));
                 }
             }
         }
-        silent
-    }
-}
-
-impl ServiceView {
-    fn facts(&self) -> WorkerFacts {
-        WorkerFacts {
-            ids: self.ids.clone(),
-            requests: self.counts.iter().map(ReplicaCounts::read).collect(),
-            admission: self.admission.read(),
-            counters: self.balancer.counters(),
-            snapshot: self.balancer.snapshot(),
-        }
+        (silent, known)
     }
 }

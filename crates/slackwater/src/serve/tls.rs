@@ -3,11 +3,9 @@
 use crate::admin::{CertificateFacts, HandshakeFacts};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::Listening;
 use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Watcher};
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// In the order of the configuration; `None` where TLS is not spoken. The same for all workers.
@@ -60,8 +58,24 @@ impl Tls {
         })
     }
 
+    /// Whether a configuration speaks TLS just where, and by just what, the other one does.
+    pub(super) fn is_alike(one: &Config, other: &Config) -> bool {
+        let listeners = |config: &Config| -> Vec<_> {
+            let listeners = config.listeners.iter();
+            listeners
+                .map(|it| (it.name.clone(), it.tls.clone()))
+                .collect()
+        };
+        let services = |config: &Config| -> Vec<_> {
+            let services = config.services.iter();
+            services
+                .map(|it| (it.name.clone(), it.replica.tls.clone()))
+                .collect()
+        };
+        listeners(one) == listeners(other) && services(one) == services(other)
+    }
+
     /// Looks at all files now. Says what is wrong with those that changed and cannot be used; the old ones stay in force.
-    #[expect(dead_code, reason = "for a reload on demand")]
     pub(super) fn look_now(&self) -> Vec<String> {
         let watcher = self.watcher.as_ref();
         watcher.map_or_else(Vec::new, |watcher| watcher.look_now())
@@ -81,22 +95,13 @@ impl Tls {
             .collect()
     }
 
-    /// A worker's sockets, each with its listener's place in the configuration.
-    pub(super) fn listening(
+    /// A worker's handshakes at the listener at `place`; `None`: connections are plain.
+    pub(super) fn listener_handshakes(
         &self,
-        config: &Config,
-        sockets: Vec<(usize, TcpListener)>,
-    ) -> Vec<Listening> {
-        let listening = |(index, listener): (usize, TcpListener)| {
-            let tls = self.listeners.get(index).and_then(Option::as_ref);
-            Listening {
-                index,
-                listener,
-                handshakes: (config.listeners.get(index))
-                    .and_then(|listener| handshakes(listener, tls)),
-            }
-        };
-        sockets.into_iter().map(listening).collect()
+        config: &ListenerConfig,
+        place: usize,
+    ) -> Option<Rc<Handshakes>> {
+        handshakes(config, self.listeners.get(place)?.as_ref())
     }
 
     /// What the service at `place` speaks to its replicas by.

@@ -1,63 +1,133 @@
 //! A worker: one thread with a runtime, listeners, services and connections of its own.
 //!
-//! Workers share nothing that a request touches; what the admin server wants to know it reads from each
-//! ([`WorkerView`]). How a worker ends is [`Intake`]'s.
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener is
+//! a door with an [`Intake`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
+//! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use super::tls::Tls;
-use crate::access_log;
-use crate::config::{Config, ServiceConfig};
+use crate::access_log::{Recorder, Switch};
+use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
+use crate::routes::Route;
 use crate::supervisor::Pulse;
+use crate::tls::Handshakes;
+use core::cell::RefCell;
+use core::pin::Pin;
 use core::time::Duration;
-use std::io;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Semaphore, watch};
-
-/// What the admin server may look at.
-#[derive(Debug)]
-pub(super) struct WorkerView {
-    /// In the order of the configuration.
-    pub(super) services: Vec<ServiceView>,
-    /// Connections closed for want of a PROXY header.
-    pub(super) proxy_headers_refused: Arc<Count>,
-}
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 /// What a worker is made of.
 #[derive(Debug)]
 pub(super) struct WorkerParts {
-    pub(super) config: Arc<Config>,
-    /// Each with its place in the configuration.
-    pub(super) listeners: Vec<(usize, std::net::TcpListener)>,
-    pub(super) tls: Tls,
-    /// `None`: there is none.
-    pub(super) access_log: Option<access_log::Switch>,
-    pub(super) pulse: Pulse,
-    /// Of each service, in the order of the configuration.
-    pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
+    /// `None`: there is none.
+    pub(super) access_log: Option<Switch>,
+    pub(super) pulse: Pulse,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    /// What it begins with.
+    pub(super) plan: Plan,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Makes ready for another configuration, and says whether it could.
+    Prepare(Box<Plan>, oneshot::Sender<Result<Vec<ServiceView>, Fault>>),
+    /// Takes the one that was prepared.
+    Commit,
+    /// Forgets the one that was prepared.
+    Abandon,
+}
+
+/// A configuration, and what of it is there already.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Arc<Config>,
+    pub(super) tls: Tls,
+    /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
+    pub(super) routes: Vec<Route>,
+    /// In the order of the configuration.
+    pub(super) services: Vec<ServicePlan>,
+    /// All of them.
+    pub(super) doors: Vec<DoorPlan>,
+}
+
+/// Where a service comes from.
+#[derive(Debug)]
+pub(super) enum ServicePlan {
+    /// It is the one at this place of the configuration before.
+    Keep(usize),
+    /// It begins, with these fleets and verdicts.
+    Start(watch::Receiver<Arc<Fleet>>, watch::Receiver<Health>),
+}
+
+/// A listener as a worker has it.
+#[derive(Debug)]
+pub(super) enum DoorPlan {
+    /// It stays open.
+    Keep(usize),
+    /// It is opened.
+    Open(Door),
+}
+
+/// Sockets to take connections from.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// No other door of the process ever has it.
+    pub(super) number: usize,
+    pub(super) config: ListenerConfig,
+    /// In the configuration.
+    pub(super) place: usize,
+    pub(super) sockets: Vec<std::net::TcpListener>,
     pub(super) phase: watch::Receiver<Phase>,
 }
 
 /// Runs a worker on this thread until it has stopped. `ready` hears once whether it could begin.
-pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Fault>)) {
+pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>, Fault>)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(async {
-            match begin(parts) {
-                Ok((worker, view)) => {
-                    ready(Ok(view));
-                    worker.serve().await;
+            let WorkerParts {
+                place,
+                connections,
+                proxy_headers_refused,
+                access_log,
+                pulse,
+                commands,
+                plan,
+            } = parts;
+            tokio::task::spawn_local(pulse.heart());
+            let mut worker = Worker {
+                place,
+                connections,
+                proxy_headers_refused,
+                recorder: access_log.as_ref().map(Switch::recorder),
+                deadlines: Deadlines::new(shortest_timeout(&plan.config)),
+                table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
+                doors: Vec::new(),
+                intakes: FuturesUnordered::new(),
+            };
+            match worker.prepare(plan) {
+                Ok(prepared) => {
+                    ready(Ok(prepared.views()));
+                    worker.take(prepared);
+                    worker.serve(commands).await;
                 }
                 Err(fault) => ready(Err(fault)),
             }
@@ -66,64 +136,6 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Faul
             "no runtime for a worker: {error}"
         )))),
     }
-}
-
-struct Worker {
-    parts: WorkerParts,
-    listeners: Vec<(usize, TcpListener)>,
-    routing: Rc<Routing>,
-    clients: Rc<Clients>,
-    rules: Rc<Rules>,
-    deadlines: Rc<Deadlines>,
-}
-
-fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
-    let config = Arc::clone(&parts.config);
-    let listeners = core::mem::take(&mut parts.listeners)
-        .into_iter()
-        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
-    let deadlines = Deadlines::new(shortest_timeout(&config));
-    let mut services = Vec::with_capacity(config.services.len());
-    let mut views = Vec::with_capacity(config.services.len());
-    let health = core::mem::take(&mut parts.health);
-    for (index, (service, health)) in config.services.iter().zip(health).enumerate() {
-        let tls = parts.tls.client(index);
-        let (service, view) = Service::start(
-            service,
-            &config.limits,
-            &deadlines,
-            tls.as_ref(),
-            parts.place,
-            health,
-        )?;
-        services.push(Rc::new(service));
-        views.push(view);
-    }
-    let settings = ClientSettings {
-        tells_certificates: (config.listeners.iter())
-            .filter_map(|listener| listener.tls.as_ref())
-            .any(|tls| tls.pass_client_certificate),
-        ..ClientSettings::new(&config.timeouts, &config.limits)
-    };
-    let recorder = parts.access_log.as_ref();
-    let recorder = recorder.map(access_log::Switch::recorder);
-    let table = Table::new(&config.routes, services);
-    let proxy_headers_refused = Arc::default();
-    let worker = Worker {
-        rules: Rules::of_config(&config, &proxy_headers_refused),
-        clients: Clients::new(&settings, &deadlines),
-        parts,
-        listeners,
-        routing: Rc::new(Routing::new(table, draw_seed(), recorder)),
-        deadlines,
-    };
-    let view = WorkerView {
-        services: views,
-        proxy_headers_refused,
-    };
-    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -138,22 +150,203 @@ fn shortest_timeout(config: &Config) -> Duration {
     of_services.fold(own, Duration::min)
 }
 
-impl Worker {
-    async fn serve(self) {
-        let (deadlines, routing) = (Rc::clone(&self.deadlines), Rc::clone(&self.routing));
-        tokio::task::spawn_local(self.parts.pulse.heart());
-        tokio::task::spawn_local(async move { deadlines.run(|| routing.sweep()).await });
+/// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
+pub(super) fn tells_certificates(config: &Config) -> bool {
+    let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
+    tls.any(|tls| tls.pass_client_certificate)
+}
 
-        let intake = Intake {
-            clients: self.clients,
-            handler: self.routing,
-            rules: self.rules,
-            connections: self.parts.connections,
-            phase: self.parts.phase,
-            drain: self.parts.config.timeouts.drain,
-            drain_idle: self.parts.config.timeouts.drain_idle,
+/// An intake until its end, when it gives its door's number.
+type Serving = Pin<Box<dyn Future<Output = usize>>>;
+
+struct Worker {
+    place: WorkerPlace,
+    connections: Arc<Semaphore>,
+    proxy_headers_refused: Arc<Count>,
+    /// `None`: there is no access log.
+    recorder: Option<Rc<Recorder>>,
+    deadlines: Rc<Deadlines>,
+    /// The one of now, for whoever sweeps.
+    table: Rc<RefCell<Rc<Table>>>,
+    /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
+    /// still said on its connections.
+    doors: Vec<(usize, Rc<Routing>)>,
+    intakes: FuturesUnordered<Serving>,
+}
+
+/// What a configuration needs, ready to be taken.
+struct Prepared {
+    config: Arc<Config>,
+    table: Rc<Table>,
+    kept_doors: Vec<usize>,
+    new_doors: Vec<OpenDoor>,
+}
+
+/// Sockets that this worker watches already.
+struct OpenDoor {
+    number: usize,
+    handshakes: Option<Rc<Handshakes>>,
+    config: ListenerConfig,
+    sockets: Vec<TcpListener>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Prepared {
+    fn views(&self) -> Vec<ServiceView> {
+        let services = self.table.services().iter();
+        services.map(|service| service.view()).collect()
+    }
+}
+
+impl Worker {
+    fn prepare(&self, plan: Plan) -> Result<Prepared, Fault> {
+        let config = plan.config;
+        let mut services = Vec::with_capacity(plan.services.len());
+        let before = Rc::clone(&self.table.borrow());
+        for ((place, service), from) in config.services.iter().enumerate().zip(plan.services) {
+            services.push(match from {
+                ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
+                ServicePlan::Start(fleets, health) => {
+                    let (limits, deadlines) = (&config.limits, &self.deadlines);
+                    let started = Service::start(
+                        service,
+                        limits,
+                        deadlines,
+                        plan.tls.client(place),
+                        self.place,
+                        fleets,
+                        health,
+                    )?;
+                    Some(Rc::new(started))
+                }
+            });
+        }
+        let services: Option<Vec<_>> = services.into_iter().collect();
+        let services = services
+            .ok_or_else(|| Fault::runtime("a worker does not have a service that should stay"))?;
+        let (mut kept_doors, mut new_doors) = (Vec::new(), Vec::new());
+        for door in plan.doors {
+            match door {
+                DoorPlan::Keep(number) => kept_doors.push(number),
+                DoorPlan::Open(door) => {
+                    let sockets = door.sockets.into_iter().map(TcpListener::from_std);
+                    let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
+                        Fault::runtime(format!("cannot watch a listener: {error}"))
+                    })?;
+                    new_doors.push(OpenDoor {
+                        number: door.number,
+                        handshakes: plan.tls.listener_handshakes(&door.config, door.place),
+                        config: door.config,
+                        sockets,
+                        phase: door.phase,
+                    });
+                }
+            }
+        }
+        Ok(Prepared {
+            table: Rc::new(Table::new(&plan.routes, services)),
+            config,
+            kept_doors,
+            new_doors,
+        })
+    }
+
+    fn take(&mut self, prepared: Prepared) {
+        let Prepared {
+            config,
+            table,
+            kept_doors,
+            new_doors,
+        } = prepared;
+        for (service, settings) in table.services().iter().zip(&config.services) {
+            service.set_warm_up(settings.discovery.warm_up);
+        }
+        let before = self.table.replace(Rc::clone(&table));
+        let is_gone = |service: &&Rc<Service>| {
+            let mut staying = table.services().iter();
+            !staying.any(|other| Rc::ptr_eq(service, other))
         };
-        let listeners = (self.parts.tls).listening(&self.parts.config, self.listeners);
-        intake.serve(listeners).await;
+        before
+            .services()
+            .iter()
+            .filter(is_gone)
+            .for_each(|it| it.retire());
+        self.doors.retain(|(number, routing)| {
+            let stays = kept_doors.contains(number);
+            if stays {
+                routing.swap(&table);
+            }
+            stays
+        });
+        for door in new_doors {
+            let OpenDoor {
+                number,
+                handshakes,
+                config: listener,
+                sockets,
+                phase,
+            } = door;
+            let routing = Rc::new(Routing::new(
+                Rc::clone(&table),
+                draw_seed(),
+                self.recorder.clone(),
+            ));
+            self.doors.push((number, Rc::clone(&routing)));
+            let settings = ClientSettings {
+                tells_certificates: tells_certificates(&config),
+                ..ClientSettings::new(&config.timeouts, &config.limits)
+            };
+            let intake = Intake {
+                clients: Clients::new(&settings, &self.deadlines),
+                handler: routing,
+                rules: Rules::of_listener(&config, &listener, &self.proxy_headers_refused),
+                connections: Arc::clone(&self.connections),
+                phase,
+                drain: config.timeouts.drain,
+                drain_idle: config.timeouts.drain_idle,
+            };
+            let serving = async move {
+                let listening = sockets.into_iter().map(|listener| Listening {
+                    index: number,
+                    listener,
+                    handshakes: handshakes.clone(),
+                });
+                intake.serve(listening.collect()).await;
+                number
+            };
+            self.intakes.push(Box::pin(serving));
+        }
+    }
+
+    async fn serve(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (deadlines, table) = (Rc::clone(&self.deadlines), Rc::clone(&self.table));
+        let sweep = move || {
+            let table = Rc::clone(&table.borrow());
+            table.services().iter().for_each(|service| service.sweep());
+        };
+        tokio::task::spawn_local(async move { deadlines.run(sweep).await });
+
+        let mut prepared = None;
+        loop {
+            tokio::select! {
+                ended = self.intakes.next() => match ended {
+                    Some(number) => self.doors.retain(|(open, _)| *open != number),
+                    None => return,
+                },
+                Some(command) = commands.recv() => match command {
+                    Command::Prepare(plan, told) => {
+                        let result = self.prepare(*plan);
+                        let views = result.map(|ready| prepared.insert(ready).views());
+                        let _ = told.send(views);
+                    }
+                    Command::Commit => {
+                        if let Some(prepared) = prepared.take() {
+                            self.take(prepared);
+                        }
+                    }
+                    Command::Abandon => prepared = None,
+                },
+            }
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::client::Client;
 use super::server::HttpVersion;
+use crate::discovery::Fleet;
 use core::net::SocketAddr;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use slackwater_tower::client::probe::{Connect, Connecting, ProbeStream};
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 /// Opens connections to where replicas answer probes, as [`Connector`](super::Connector) does for requests.
 #[derive(Debug)]
 pub(crate) struct ProbeConnector {
-    names: BTreeMap<SocketAddr, ServerName<'static>>,
+    fleets: watch::Receiver<Arc<Fleet>>,
     current: Mutex<Current>,
 }
 
@@ -32,14 +32,14 @@ impl core::fmt::Debug for Current {
 }
 
 impl ProbeConnector {
-    /// `names` are what certificates must be for, by the addresses that probes go to.
+    /// The newest of `fleets` says what certificates must be for.
     pub(crate) fn new(
         mut client: watch::Receiver<Client>,
-        names: BTreeMap<SocketAddr, ServerName<'static>>,
+        fleets: watch::Receiver<Arc<Fleet>>,
     ) -> Self {
         let config = client.borrow_and_update().for_replica(HttpVersion::Http1);
         Self {
-            names,
+            fleets,
             current: Mutex::new(Current { client, config }),
         }
     }
@@ -53,11 +53,16 @@ impl ProbeConnector {
         Arc::clone(config)
     }
 
+    fn server_name(&self, addr: SocketAddr) -> ServerName<'static> {
+        let fleet = self.fleets.borrow();
+        let found = fleet.replicas().iter().find(|it| it.probe_address == addr);
+        found.map_or_else(|| addr.ip().into(), |replica| replica.server_name.clone())
+    }
+
     async fn open(&self, addr: SocketAddr) -> io::Result<Box<dyn ProbeStream>> {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
-        let name = self.names.get(&addr).cloned();
-        let name = name.unwrap_or_else(|| addr.ip().into());
+        let name = self.server_name(addr);
         let connecting = TlsConnector::from(self.config()).connect(name, stream);
         let connected = connecting.await.inspect_err(|error| {
             tracing::debug!(%addr, %error, "a probe found nobody to speak TLS with");

@@ -152,6 +152,16 @@ impl Mistakes {
         Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
     }
 
+    /// The first one and how many more there are, without the source lines: for the log.
+    pub(crate) fn in_a_line(&self) -> String {
+        let first = self.first.first();
+        let first = first.map_or_else(String::new, ToString::to_string);
+        match self.count() {
+            0 | 1 => first,
+            count => format!("{first} (and {} more)", count - 1),
+        }
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.first.len() + self.omitted

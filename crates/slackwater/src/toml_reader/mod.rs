@@ -1,9 +1,10 @@
-//! TOML documents of users, read key by key: every mistake is found, and each names file, line, column and field.
+//! TOML documents of users (and JSON and YAML, read alike), key by key: every mistake is found, and each names file, line, column and field.
 //!
 //! [`Reader`] walks a document; [`values`] makes values of what it finds; [`Mistake`] and [`Remark`] say what is wrong
 //! or strange, and where. What the keys are is their readers' business: `config` for `serve` and `agent`, `sim` for
 //! scenarios.
 
+mod foreign;
 mod mistake;
 mod path;
 mod reader;
@@ -11,6 +12,7 @@ mod source;
 mod suggest;
 pub(crate) mod values;
 
+pub(crate) use foreign::Format;
 pub(crate) use mistake::{Mistake, Mistakes, Place, Remark, Severity};
 pub(crate) use reader::{Flag, Item, Reader, Said, Setting};
 pub(crate) use source::{Source, read_bounded};

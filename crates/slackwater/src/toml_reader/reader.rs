@@ -4,6 +4,7 @@
 //! place once it is converted. What a [`Reader`] is asked for is what exists: a key that nobody asks for is unknown, and
 //! the list of all keys, which the documentation is tested against, is the list of questions.
 
+use super::foreign::{self, Format};
 use super::mistake::{Mistake, Mistakes, Place};
 use super::path::{find, find_key, join, parent, pattern};
 use super::source::Source;
@@ -106,13 +107,34 @@ impl<'s> Reader<'s> {
                 document.into_inner()
             }
         };
-        Ok(Self {
+        Ok(Self::of(source, document, flags))
+    }
+
+    /// A document in `format`; where it may be a mere list, that is the value of `list_key`.
+    ///
+    /// # Errors
+    ///
+    /// Mistakes in the syntax.
+    pub(crate) fn in_format(
+        source: &'s Source,
+        format: Format,
+        list_key: &'static str,
+    ) -> Result<Self, Mistakes> {
+        if format == Format::Toml {
+            return Self::new(Some(source), Vec::new());
+        }
+        let document = foreign::document(source, format == Format::Json, list_key)?;
+        Ok(Self::of(Some(source), document, Vec::new()))
+    }
+
+    fn of(source: Option<&'s Source>, document: DeTable<'s>, flags: Vec<Flag<'s>>) -> Self {
+        Self {
             source,
             document,
             flags,
             asked: Vec::new(),
             mistakes: Vec::new(),
-        })
+        }
     }
 
     pub(crate) fn source(&self) -> Option<&'s Source> {
@@ -221,6 +243,19 @@ impl<'s> Reader<'s> {
         find(&self.document, field)
             .and_then(|value| value.get_ref().as_array())
             .map_or(0, |tables| tables.len())
+    }
+
+    /// Where something was said of `field`, by a flag or else in the file, if it was.
+    pub(crate) fn said(&self, field: &str) -> Option<Said> {
+        let flag = self.flags.iter().find(|flag| flag.field == field);
+        let place = match flag.filter(|flag| !flag.values.is_empty()) {
+            Some(flag) => Place::Flag(flag.name),
+            None => self.place_of(find(&self.document, field)?.span()),
+        };
+        Some(Said {
+            field: field.to_owned(),
+            place,
+        })
     }
 
     /// The names of the tables that the section `field` has, in the order of the file: `[services.web]` is `web` of

@@ -20,6 +20,7 @@ mod memory;
 mod proxy;
 mod proxy_protocol;
 mod queue;
+mod reload;
 mod replicas;
 mod requests;
 mod retries;

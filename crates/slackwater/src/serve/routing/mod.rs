@@ -39,6 +39,11 @@ impl Table {
         }
     }
 
+    /// In the order of the configuration.
+    pub(super) fn services(&self) -> &[Rc<Service>] {
+        &self.services
+    }
+
     fn find(&self, request: &Request<RequestBody>, origin: &Origin) -> Found<'_> {
         self.router.find(&Head {
             listener: origin.listener,
@@ -53,7 +58,7 @@ impl Table {
 /// A worker's handler of requests.
 #[derive(Debug)]
 pub(super) struct Routing {
-    table: Rc<Table>,
+    table: RefCell<Rc<Table>>,
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
     /// `None`: there is no access log.
@@ -62,19 +67,17 @@ pub(super) struct Routing {
 
 impl Routing {
     /// `seed`: from somewhere that differs from worker to worker.
-    pub(super) fn new(table: Table, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
+    pub(super) const fn new(table: Rc<Table>, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
         Self {
-            table: Rc::new(table),
+            table: RefCell::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
             recorder,
         }
     }
 
-    /// Closes connections to replicas that have been idle for too long.
-    pub(super) fn sweep(&self) {
-        for service in &self.table.services {
-            service.sweep();
-        }
+    /// Requests that come from now on find their way by this one.
+    pub(super) fn swap(&self, table: &Rc<Table>) {
+        self.table.replace(Rc::clone(table));
     }
 
     async fn forward(
@@ -134,7 +137,7 @@ impl Routing {
         origin: &Origin,
         trace: &Trace,
     ) -> Answer {
-        let table = Rc::clone(&self.table);
+        let table = Rc::clone(&self.table.borrow());
         let route = match table.find(&request, origin) {
             Found::Route(route) => route,
             Found::Doubtful => {

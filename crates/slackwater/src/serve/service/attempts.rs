@@ -130,7 +130,7 @@ impl<'s> Attempts<'s> {
                 .unwrap_or(u32::MAX)
                 .saturating_add(1);
             // Without another replica there is nothing to wait for.
-            let has_other = tried.len() < self.service.members.len();
+            let has_other = tried.len() < self.service.members.count();
             let wait = has_other.then(|| self.wait(&setback, attempt, waits));
             let Some(wait) = wait.flatten() else {
                 return setback.into_response();

@@ -26,15 +26,13 @@ pub(super) struct Member {
     pub(super) name: String,
     /// Where its requests go.
     pub(super) address: SocketAddr,
-    pub(super) replica: Replica,
-    pub(super) counts: Arc<[ReplicaCounts]>,
-    /// Its place in `counts`.
-    pub(super) index: usize,
+    pub(super) replica: Rc<Replica>,
+    pub(super) counts: Arc<ReplicaCounts>,
 }
 
 impl Member {
     pub(super) fn counts(&self) -> &ReplicaCounts {
-        &self.counts[self.index]
+        &self.counts
     }
 }
 

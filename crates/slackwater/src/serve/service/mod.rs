@@ -7,49 +7,65 @@
 mod attempts;
 mod availability;
 mod counts;
+mod fleet;
 mod flight;
 mod gate;
 mod prober;
 mod retries;
 mod sticky;
 
-use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
+use crate::admin::WorkerFacts;
+use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
+use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{
-    Deadlines, Origin, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target,
-};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
 use crate::health::Health;
-use crate::tls::{Client, Connector};
+use crate::tls::Client;
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
-use flight::Member;
+use fleet::{Members, Roster};
 use gate::Gate;
 use http::HeaderMap;
 use retries::Retries;
-use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
-use slackwater_tower::client::{
-    Balancer, DriveGuard, InsertError, Lease, Picked, ReplicaAddrs, Round,
-};
+use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
 use std::sync::Arc;
 use sticky::Sticky;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 pub(super) use flight::Flight;
 
 /// What the admin server may look at of one worker's part of a service.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ServiceView {
     pub(super) balancer: Balancer,
-    /// What the policy calls each replica, in the order of the configuration.
-    pub(super) ids: Vec<ReplicaId>,
-    pub(super) counts: Arc<[ReplicaCounts]>,
-    pub(super) admission: Arc<ServiceCounts>,
+    roster: Roster,
+    admission: Arc<ServiceCounts>,
+}
+
+impl ServiceView {
+    /// What the worker knows, in the order of `fleet`. It may not have heard of all of them yet.
+    pub(super) fn facts(&self, fleet: &Fleet) -> WorkerFacts {
+        let roster = fleet::lock(&self.roster).clone();
+        let seats = fleet.replicas().iter();
+        let seats: Vec<_> = seats.map(|replica| roster.get(&replica.address)).collect();
+        let requests = |counts: &Arc<ReplicaCounts>| counts.read();
+        WorkerFacts {
+            ids: seats.iter().map(|seat| Some(seat.as_ref()?.id)).collect(),
+            requests: (seats.iter())
+                .map(|seat| seat.map_or_else(Default::default, |seat| requests(&seat.counts)))
+                .collect(),
+            admission: self.admission.read(),
+            counters: self.balancer.counters(),
+            snapshot: self.balancer.snapshot(),
+        }
+    }
 }
 
 /// Which of how many workers this is, counted from 0.
@@ -64,76 +80,78 @@ pub(super) struct WorkerPlace {
 pub(super) struct Service {
     name: Rc<str>,
     balancer: Balancer,
-    /// By `id`, lowest first, which is also the order of the configuration.
-    members: Vec<Rc<Member>>,
+    members: Rc<Members>,
     protocol: ReplicaProtocol,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
     /// Absent: each request stands for itself.
-    sticky: Option<Sticky>,
+    sticky: Option<Rc<Sticky>>,
+    admission: Arc<ServiceCounts>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
     _availability: Availability,
     /// Sends probes as long as it is there.
     _drive: DriveGuard,
+    following: JoinHandle<()>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
 }
 
 impl Service {
-    /// A service at work, on the current runtime.
+    /// A service at work, on the current runtime; its fleet is always the newest of `fleets`.
     ///
     /// # Errors
     ///
-    /// The system gives no socket for probes, the probes' key or a replica's address cannot be used.
+    /// The system gives no socket for probes, or the probes' key cannot be used.
     pub(super) fn start(
         config: &ServiceConfig,
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
-        tls: Option<&watch::Receiver<Client>>,
+        tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
+        mut fleets: watch::Receiver<Arc<Fleet>>,
         health: watch::Receiver<Health>,
-    ) -> Result<(Self, ServiceView), Fault> {
+    ) -> Result<Self, Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
-        let balancer = Balancer::new(policy, prober::new(config, tls)?);
-        let counts: Arc<[ReplicaCounts]> = (config.replicas.iter())
-            .map(|_| ReplicaCounts::default())
-            .collect();
+        let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
-        let members = members(
-            config,
-            &Rc::new(options),
-            &balancer,
-            deadlines,
-            &counts,
-            tls,
-        );
-        let members = members.map_err(|error| Fault::usage(error.to_string()))?;
-        let availability = Availability::follow(health, balancer.clone(), members.clone());
+        let members = Members::new(balancer.clone(), options, deadlines, health.clone(), tls);
+        let members = Rc::new(members);
+        // To begin with, all are equally new.
+        members.become_fleet(&fleets.borrow_and_update());
+        members.set_warm_up(config.discovery.warm_up);
         let admission = Arc::<ServiceCounts>::default();
-        let gate = Gate::new(&config.queue, worker, &admission);
-        let retries = Retries::new(&config.retries, draw_seed(), &admission);
-        let homes = members.iter().map(|member| (member.id, member.address));
-        let sticky = Sticky::new(&config.sticky, homes);
-        let view = ServiceView {
-            balancer: balancer.clone(),
-            ids: members.iter().map(|member| member.id).collect(),
-            counts,
-            admission,
-        };
-        let service = Self {
+        let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
+        let following = follow(fleets, Rc::clone(&members), sticky.clone());
+        Ok(Self {
             name: config.name.as_str().into(),
-            members,
-            protocol: config.replica.protocol,
-            gate,
-            retries,
             sticky,
+            protocol: config.replica.protocol,
+            gate: Gate::new(&config.queue, worker, &admission),
+            retries: Retries::new(&config.retries, draw_seed(), &admission),
+            admission,
             first_byte: config.timeouts.first_byte,
-            _availability: availability,
+            _availability: Availability::follow(health, Rc::clone(&members)),
             _drive: balancer.spawn_drive(),
+            following: tokio::task::spawn_local(following),
             balancer,
-        };
-        Ok((service, view))
+            members,
+        })
+    }
+
+    /// For the admin server.
+    pub(super) fn view(&self) -> ServiceView {
+        ServiceView {
+            balancer: self.balancer.clone(),
+            roster: self.members.roster(),
+            admission: Arc::clone(&self.admission),
+        }
     }
 
     /// What the configuration calls it.
@@ -148,15 +166,23 @@ impl Service {
 
     /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
     pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
-        let asks = self.sticky.as_ref().is_some_and(Sticky::is_by_address);
+        let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
+    }
+
+    /// Replicas that join from now on warm up for so long.
+    pub(super) fn set_warm_up(&self, span: Duration) {
+        self.members.set_warm_up(span);
+    }
+
+    /// Another one has taken its place: what still runs ends, and keeps no connection.
+    pub(super) fn retire(&self) {
+        self.members.retire();
     }
 
     /// Closes connections to replicas that have been idle for too long.
     pub(super) fn sweep(&self) {
-        for member in &self.members {
-            member.replica.sweep();
-        }
+        self.members.sweep();
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
@@ -166,55 +192,24 @@ impl Service {
             // In a box, so that the others do not carry its size around.
             Picked::Probing(round) => Box::pin(ask(round, query)).await?,
         };
-        let replica = lease.replica();
-        let place = self
-            .members
-            .binary_search_by_key(&replica, |member| member.id);
-        let member = Rc::clone(self.members.get(place.ok()?)?);
+        let member = self.members.find(lease.replica())?;
         Some(Box::new(Flight::new(lease, member)))
     }
 }
 
-/// Puts the configured replicas into the balancer, which names them in this order.
-fn members(
-    config: &ServiceConfig,
-    options: &Rc<ReplicaOptions>,
-    balancer: &Balancer,
-    deadlines: &Rc<Deadlines>,
-    counts: &Arc<[ReplicaCounts]>,
-    tls: Option<&watch::Receiver<Client>>,
-) -> Result<Vec<Rc<Member>>, InsertError> {
-    let member = |(index, replica): (usize, &ReplicaConfig)| {
-        let id = balancer.insert(ReplicaAddrs {
-            query: replica.address,
-            probe: replica.probe_address,
-        })?;
-        Ok(Rc::new(Member {
-            id,
-            name: replica.name.clone(),
-            address: replica.address,
-            replica: Replica::new(target(config, replica, tls), options, deadlines),
-            counts: Arc::clone(counts),
-            index,
-        }))
-    };
-    config.replicas.iter().enumerate().map(member).collect()
-}
-
-/// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
-fn target(
-    config: &ServiceConfig,
-    replica: &ReplicaConfig,
-    tls: Option<&watch::Receiver<Client>>,
-) -> Target {
-    let connector = tls.map(|client| {
-        Connector::new(
-            client.clone(),
-            replica.server_name.clone(),
-            config.replica.protocol.alpn(),
-        )
-    });
-    Target::new(ReplicaAddress::Tcp(replica.address), connector)
+/// Takes each fleet that comes, until there will be no more.
+async fn follow(
+    mut fleets: watch::Receiver<Arc<Fleet>>,
+    members: Rc<Members>,
+    sticky: Option<Rc<Sticky>>,
+) {
+    while fleets.changed().await.is_ok() {
+        let fleet = Arc::clone(&fleets.borrow_and_update());
+        members.become_fleet(&fleet);
+        if let Some(sticky) = &sticky {
+            sticky.set_homes(members.homes());
+        }
+    }
 }
 
 /// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.

@@ -1,12 +1,14 @@
 //! What carries a service's probes.
 
 use crate::config::{ProbeTransport, ServiceConfig};
+use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::tls::{Client, ProbeConnector};
 use slackwater_tower::client::{
     HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
 };
 use slackwater_tower::wire::ProbeKey;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A prober as configured.
@@ -17,6 +19,7 @@ use tokio::sync::watch;
 pub(super) fn new(
     config: &ServiceConfig,
     tls: Option<&watch::Receiver<Client>>,
+    fleets: &watch::Receiver<Arc<Fleet>>,
 ) -> Result<Box<dyn Prober>, Fault> {
     let settings = &config.probe;
     let key = settings.key.as_ref();
@@ -35,9 +38,7 @@ pub(super) fn new(
             let Some(client) = tls.filter(|_| settings.tls) else {
                 return Ok(Box::new(HttpProber::new(http)));
             };
-            let replicas = config.replicas.iter();
-            let names = replicas.map(|it| (it.probe_address, it.server_name.clone()));
-            let connector = ProbeConnector::new(client.clone(), names.collect());
+            let connector = ProbeConnector::new(client.clone(), fleets.clone());
             Ok(Box::new(HttpProber::with_connector(http, connector)))
         }
         ProbeTransport::Udp => {

@@ -7,6 +7,7 @@
 //! replica that is down loses its sessions to whoever has room, and not all to the same one.
 
 use crate::config::{StickyBy, StickySettings};
+use core::cell::RefCell;
 use core::fmt::Write;
 use core::net::IpAddr;
 use core::net::SocketAddr;
@@ -18,7 +19,7 @@ use slackwater_core::ReplicaId;
 #[derive(Debug)]
 pub(super) struct Sticky {
     by: By,
-    homes: Vec<Home>,
+    homes: RefCell<Vec<Home>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Sticky {
     /// The rule for these replicas; `None` if each request stands for itself.
     pub(super) fn new(
         settings: &StickySettings,
-        replicas: impl Iterator<Item = (ReplicaId, SocketAddr)>,
+        replicas: impl IntoIterator<Item = (ReplicaId, SocketAddr)>,
     ) -> Option<Self> {
         let by = match (settings.by, &settings.header) {
             (StickyBy::Cookie, _) => By::Cookie {
@@ -52,11 +53,19 @@ impl Sticky {
             (StickyBy::Address, _) => By::Address,
             (StickyBy::None, _) | (StickyBy::Header, None) => return None,
         };
-        let homes = replicas.map(|(replica, address)| Home::new(replica, address));
-        Some(Self {
+        let sticky = Self {
             by,
-            homes: homes.collect(),
-        })
+            homes: RefCell::default(),
+        };
+        sticky.set_homes(replicas);
+        Some(sticky)
+    }
+
+    /// These are the replicas from now on.
+    pub(super) fn set_homes(&self, replicas: impl IntoIterator<Item = (ReplicaId, SocketAddr)>) {
+        let replicas = replicas.into_iter();
+        let homes = replicas.map(|(replica, address)| Home::new(replica, address));
+        self.homes.replace(homes.collect());
     }
 
     /// Whether it asks for the client's address.
@@ -69,7 +78,8 @@ impl Sticky {
         match &self.by {
             By::Cookie { name, .. } => {
                 let token = cookie(headers, name)?;
-                let home = self.homes.iter().find(|home| home.token == token)?;
+                let homes = self.homes.borrow();
+                let home = homes.iter().find(|home| home.token == token)?;
                 Some(home.replica)
             }
             By::Header(name) => self.highest(headers.get(name)?.as_bytes()),
@@ -82,7 +92,8 @@ impl Sticky {
 
     fn highest(&self, key: &[u8]) -> Option<ReplicaId> {
         let key = first_eight(&Sha256::digest(key));
-        let highest = self.homes.iter().max_by_key(|home| mix(home.hash ^ key))?;
+        let homes = self.homes.borrow();
+        let highest = homes.iter().max_by_key(|home| mix(home.hash ^ key))?;
         Some(highest.replica)
     }
 
@@ -99,7 +110,8 @@ impl Sticky {
         if asked == Some(replica) {
             return;
         }
-        if let Some(home) = self.homes.iter().find(|home| home.replica == replica)
+        let homes = self.homes.borrow();
+        if let Some(home) = homes.iter().find(|home| home.replica == replica)
             && let Ok(cookie) = HeaderValue::from_maybe_shared(bytes::Bytes::from(format!(
                 "{name}={}{attributes}",
                 home.token

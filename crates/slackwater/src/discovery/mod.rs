@@ -1,0 +1,43 @@
+//! Where fleets come from: lists that change while requests run.
+//!
+//! A [`Source`] says, again and again, who is in a fleet: always the whole of it, or why it cannot say. [`Discovery`]
+//! follows one source for the whole process, believes what a `guard` believes, and passes fleets on as values; workers take
+//! them when they come, and never wait for one. A source that fails changes nothing: the last good fleet stays.
+//!
+//! | | file |
+//! |---|---|
+//! | a fleet as a value, and what changes from one to the next | `fleet` |
+//! | which lists are believed | `guard` |
+//! | from a source to whoever wants to know | `follow` |
+//! | names in the DNS: addresses and services | `dns`, `schedule` |
+//! | a file that somebody keeps up to date | `file` |
+//!
+//! Another kind of source (an orchestrator, a registry) is one file here, and one key in `config/discovery.rs`.
+
+mod dns;
+mod file;
+mod fleet;
+mod follow;
+mod guard;
+mod schedule;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use dns::{DnsName, DnsServers, DnsSource, Resolver};
+pub(crate) use file::FileSource;
+pub(crate) use fleet::{Fleet, REPLICAS_MAX};
+pub(crate) use follow::{Discovery, SourceState};
+pub(crate) use guard::GuardSettings;
+pub(crate) use schedule::TtlBounds;
+
+use futures_util::future::BoxFuture;
+
+/// Says who is in a fleet.
+pub(crate) trait Source: Send + 'static {
+    /// What it asks, for the log and the status: `dns web.internal:8080`.
+    fn name(&self) -> String;
+
+    /// Waits until there is something to say: the whole fleet, or why it is not known now. The first call looks at once.
+    /// It is always awaited to its end.
+    fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>>;
+}

@@ -1,0 +1,382 @@
+//! From one configuration to another while requests run, all of it or nothing.
+//!
+//! Whatever can fail comes first, and changes nothing: sockets are bound, sources of fleets are opened, workers make new
+//! services. Then every worker takes the new routes, services and doors between two requests. A service whose settings
+//! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
+//! began with.
+
+use super::running::{Listener, Running, ServiceSource, numbered, parts};
+use super::service::ServiceView;
+use super::sources::{Opened, Sources, hear};
+use super::status::ServiceParts;
+use super::tls::Tls;
+use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
+use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
+use crate::discovery::{Discovery, Fleet};
+use crate::fault::Fault;
+use crate::health::Health;
+use crate::upgrade::Inherited;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+/// What has changed, in words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Reloaded {
+    /// Settings that did not change because that takes a restart.
+    pub(super) need_restart: Vec<&'static str>,
+    /// Services that began anew, or for the first time.
+    pub(super) services_started: Vec<String>,
+    pub(super) services_kept: usize,
+    pub(super) services_ended: Vec<String>,
+    pub(super) listeners_opened: Vec<String>,
+    pub(super) listeners_closed: Vec<String>,
+}
+
+/// What TLS is spoken by in the new configuration.
+struct NextTls {
+    tls: Tls,
+    /// It is that of before. Else whoever speaks it begins anew.
+    is_kept: bool,
+}
+
+/// Where a service of the new configuration has its fleets from.
+enum Feed {
+    /// As before.
+    Same(Arc<Discovery>),
+    /// From somewhere else, or by other rules, from the moment on at which the configuration is taken. Until then they are
+    /// those of before.
+    Changed(Opened, watch::Sender<Arc<Fleet>>),
+}
+
+impl Feed {
+    fn fleets(&self) -> watch::Receiver<Arc<Fleet>> {
+        match self {
+            Self::Same(discovery) => discovery.fleets().subscribe(),
+            Self::Changed(_, fleets) => fleets.subscribe(),
+        }
+    }
+}
+
+/// A service of the new configuration.
+struct NewService {
+    feed: Feed,
+    health: watch::Receiver<Health>,
+    /// Its place in the configuration before, where it stays.
+    kept: Option<usize>,
+}
+
+/// A listener of the new configuration.
+enum NewListener {
+    /// Its place among the open ones.
+    Kept(usize),
+    /// In place of that one, with its sockets.
+    Anew(usize, Listener),
+    Opened(Listener),
+}
+
+impl Running {
+    /// Goes over to another configuration.
+    ///
+    /// # Errors
+    ///
+    /// Something that it needs cannot be had; then nothing has changed. Dropped before its end, it has changed nothing
+    /// either.
+    pub(super) async fn reload(&mut self, mut next: Config) -> Result<Reloaded, Fault> {
+        let mut reloaded = Reloaded {
+            need_restart: hold_fixed(&self.config, &mut next),
+            ..Reloaded::default()
+        };
+        let next = Arc::new(next);
+        let tls = self.next_tls(&next)?;
+        let before = self.status.services();
+        let services = self.new_services(&next, &before, &tls).await?;
+        let listeners = self.new_listeners(&next, &tls)?;
+        let views = self.prepare(&next, &tls, &services, &listeners).await?;
+
+        // From here on nothing fails and nothing is waited for.
+        for commands in &self.commands {
+            let _ = commands.send(Command::Commit);
+        }
+        let mut sources = Vec::with_capacity(services.len());
+        for (service, settings) in services.into_iter().zip(&next.services) {
+            if service.kept.is_some() {
+                reloaded.services_kept += 1;
+            } else {
+                reloaded.services_started.push(settings.name.clone());
+            }
+            let discovery = match service.feed {
+                Feed::Same(discovery) => discovery,
+                Feed::Changed(opened, fleets) => Arc::new(opened.follow(settings, fleets)),
+            };
+            sources.push(ServiceSource {
+                discovery,
+                health: service.health,
+            });
+        }
+        let ended = before.iter().map(|service| &service.config.name);
+        let ended = ended.filter(|name| next.services.iter().all(|service| service.name != **name));
+        reloaded.services_ended = ended.cloned().collect();
+        self.status.set_services(parts(&next, sources, &views));
+        self.change_listeners(listeners, &next, &mut reloaded);
+        self.status.set_tls(&tls.tls, &next);
+        self.tls = tls.tls;
+        self.config = next;
+        Ok(reloaded)
+    }
+
+    /// Files are read in any case: where they have changed and cannot be used, the old ones stay in force.
+    fn next_tls(&self, next: &Config) -> Result<NextTls, Fault> {
+        if Tls::is_alike(&self.config, next) {
+            for wrong in self.tls.look_now() {
+                tracing::warn!("{wrong}");
+            }
+            return Ok(NextTls {
+                tls: self.tls.clone(),
+                is_kept: true,
+            });
+        }
+        Ok(NextTls {
+            tls: Tls::read(next)?,
+            is_kept: false,
+        })
+    }
+
+    /// New services have heard of their fleets when this is over, or have waited for it in vain.
+    async fn new_services(
+        &mut self,
+        next: &Config,
+        before: &[ServiceParts],
+        tls: &NextTls,
+    ) -> Result<Vec<NewService>, Fault> {
+        let mut sources = Sources::new(&next.dns);
+        let mut services = Vec::with_capacity(next.services.len());
+        let mut to_hear = Vec::new();
+        for (at, service) in next.services.iter().enumerate() {
+            let old = before
+                .iter()
+                .position(|old| old.config.name == service.name);
+            let Some((place, old)) = old.and_then(|place| Some((place, before.get(place)?))) else {
+                let opened = sources.open(service)?;
+                let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
+                to_hear.push(Arc::clone(&discovery));
+                services.push(NewService {
+                    health: self.check(service, &discovery, tls.tls.client(at))?,
+                    feed: Feed::Same(discovery),
+                    kept: None,
+                });
+                continue;
+            };
+            let feed = if has_same_source(&old.config, service) && self.config.dns == next.dns {
+                Feed::Same(Arc::clone(&old.discovery))
+            } else {
+                Feed::Changed(sources.open(service)?, old.discovery.fleets().clone())
+            };
+            let stays = works_alike(&old.config, service)
+                && self.config.limits == next.limits
+                && (tls.is_kept || service.replica.tls.is_none());
+            let health = if stays {
+                old.health.clone()
+            } else {
+                self.check(service, &old.discovery, tls.tls.client(at))?
+            };
+            services.push(NewService {
+                feed,
+                health,
+                kept: stays.then_some(place),
+            });
+        }
+        hear(&to_hear).await;
+        Ok(services)
+    }
+
+    fn new_listeners(&mut self, next: &Config, tls: &NextTls) -> Result<Vec<NewListener>, Fault> {
+        let takes_alike = self.config.limits == next.limits
+            && self.config.forwarded == next.forwarded
+            && self.config.timeouts == next.timeouts
+            && tells_certificates(&self.config) == tells_certificates(next);
+        let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
+            let renamed = ListenerConfig {
+                name: new.name.clone(),
+                ..old.clone()
+            };
+            takes_alike && renamed == *new && (tls.is_kept || new.tls.is_none())
+        };
+        let mut listeners = Vec::with_capacity(next.listeners.len());
+        for listener in &next.listeners {
+            let open = &self.listeners.open;
+            let old = open
+                .iter()
+                .position(|old| old.config.address == listener.address);
+            listeners.push(
+                match old.and_then(|place| Some((place, open.get(place)?))) {
+                    None => NewListener::Opened(
+                        self.listeners.open(listener, &mut Inherited::default())?,
+                    ),
+                    Some((place, old)) if is_alike(&old.config, listener) => {
+                        NewListener::Kept(place)
+                    }
+                    Some((place, _)) => {
+                        NewListener::Anew(place, self.listeners.open_anew(place, listener)?)
+                    }
+                },
+            );
+        }
+        Ok(listeners)
+    }
+
+    /// Lets each worker make ready; what each has of every service then.
+    async fn prepare(
+        &self,
+        next: &Arc<Config>,
+        tls: &NextTls,
+        services: &[NewService],
+        listeners: &[NewListener],
+    ) -> Result<Vec<Vec<ServiceView>>, Fault> {
+        let open = &self.listeners.open;
+        let in_order: Option<Vec<_>> = listeners
+            .iter()
+            .map(|listener| match listener {
+                NewListener::Kept(place) => open.get(*place),
+                NewListener::Anew(_, listener) | NewListener::Opened(listener) => Some(listener),
+            })
+            .collect();
+        let in_order = in_order.ok_or_else(|| Fault::runtime("a listener is lost"))?;
+        let routes = numbered(&next.routes, in_order.iter().copied());
+        let mut answers = Vec::with_capacity(self.commands.len());
+        let abandon = Abandon(self);
+        for (worker, commands) in self.commands.iter().enumerate() {
+            let door = |(place, (listener, plan)): (usize, (&&Listener, &NewListener))| match plan {
+                NewListener::Kept(_) => Ok(DoorPlan::Keep(listener.number)),
+                NewListener::Anew(..) | NewListener::Opened(_) => {
+                    listener.door(worker, place).map(DoorPlan::Open)
+                }
+            };
+            let service = |service: &NewService| match service.kept {
+                Some(place) => ServicePlan::Keep(place),
+                None => ServicePlan::Start(service.feed.fleets(), service.health.clone()),
+            };
+            let plan = Plan {
+                config: Arc::clone(next),
+                tls: tls.tls.clone(),
+                routes: routes.clone(),
+                services: services.iter().map(service).collect(),
+                doors: in_order
+                    .iter()
+                    .zip(listeners)
+                    .enumerate()
+                    .map(door)
+                    .collect::<Result<_, _>>()?,
+            };
+            let (told, answer) = oneshot::channel();
+            let _ = commands.send(Command::Prepare(Box::new(plan), told));
+            answers.push(answer);
+        }
+        let mut views = Vec::with_capacity(answers.len());
+        for answer in answers {
+            views.push(
+                answer
+                    .await
+                    .map_err(|_| Fault::runtime("a worker has ended"))??,
+            );
+        }
+        core::mem::forget(abandon);
+        Ok(views)
+    }
+
+    fn change_listeners(
+        &mut self,
+        listeners: Vec<NewListener>,
+        next: &Config,
+        reloaded: &mut Reloaded,
+    ) {
+        let old = core::mem::take(&mut self.listeners.open);
+        let mut old: Vec<_> = old.into_iter().map(Some).collect();
+        for (listener, config) in listeners.into_iter().zip(&next.listeners) {
+            match listener {
+                NewListener::Kept(place) => {
+                    if let Some(mut kept) = old.get_mut(place).and_then(Option::take) {
+                        kept.config = config.clone();
+                        self.listeners.open.push(kept);
+                    }
+                }
+                NewListener::Anew(place, listener) => {
+                    if let Some(before) = old.get_mut(place).and_then(Option::take) {
+                        self.listeners.close(before);
+                    }
+                    self.listeners.open.push(listener);
+                }
+                NewListener::Opened(listener) => {
+                    reloaded.listeners_opened.push(listener.address.to_string());
+                    self.listeners.open.push(listener);
+                }
+            }
+        }
+        for gone in old.into_iter().flatten() {
+            reloaded.listeners_closed.push(gone.address.to_string());
+            self.listeners.close(gone);
+        }
+    }
+}
+
+/// Tells workers to forget what they have prepared, unless it is itself forgotten.
+struct Abandon<'r>(&'r Running);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        for commands in &self.0.commands {
+            let _ = commands.send(Command::Abandon);
+        }
+    }
+}
+
+/// Puts what cannot change while the process runs back to what it is; the names of what that is about.
+fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
+    let mut held = Vec::new();
+    if next.workers != now.workers {
+        next.workers = now.workers;
+        held.push("workers");
+    }
+    if next.limits.connections_max != now.limits.connections_max {
+        next.limits.connections_max = now.limits.connections_max;
+        held.push("limits.connections_max");
+    }
+    if next.admin != now.admin {
+        next.admin = now.admin.clone();
+        held.push("admin");
+    }
+    if next.log != now.log {
+        next.log = now.log.clone();
+        held.push("log");
+    }
+    if next.access_log != now.access_log {
+        next.access_log = now.access_log.clone();
+        held.push("access_log");
+    }
+    held
+}
+
+/// Whether a service's fleet comes from where it came from, and is believed as it was. A list is new each time: whether it is
+/// the same one its followers see.
+fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
+    let rules = |settings: &DiscoverySettings| DiscoverySettings {
+        warm_up: core::time::Duration::ZERO,
+        ..settings.clone()
+    };
+    new.discovery.source != FleetSource::List
+        && rules(&old.discovery) == rules(&new.discovery)
+        && old.probe.port == new.probe.port
+        && old.replica.tls == new.replica.tls
+}
+
+/// Whether a service is, but for its fleet, what it was.
+fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
+    let mut with_new_fleet = old.clone();
+    with_new_fleet.replicas.clone_from(&new.replicas);
+    with_new_fleet.discovery = new.discovery.clone();
+    // Part of the addresses that probes go to, which the fleet has.
+    with_new_fleet.probe.port = new.probe.port;
+    // Clients' own.
+    with_new_fleet.timeouts.head = new.timeouts.head;
+    with_new_fleet.timeouts.drain = new.timeouts.drain;
+    with_new_fleet == *new
+}

@@ -1,0 +1,357 @@
+//! Configurations and fleets that change while requests run.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, until};
+use crate::replicas::{Replica, nobody};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// A configuration of the test's own, which it rewrites; gone at its end.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("slackwater-{name}-{}.toml", std::process::id());
+        let written = Self(std::env::temp_dir().join(name));
+        written.become_text(text);
+        written
+    }
+
+    /// As careful programs do it: a file is never seen half written.
+    fn become_text(&self, text: &str) {
+        let new = self.0.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &self.0).unwrap();
+    }
+
+    fn serve(&self, more: &[&str]) -> Proxy {
+        let file = self.0.to_str().unwrap();
+        let args = ["serve", "--config", file, "--admin", "127.0.0.1:0"];
+        Proxy::spawn(&[&args, more].concat())
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn list(replicas: &[&Replica]) -> String {
+    let addresses = replicas.iter().map(|replica| replica.address.to_string());
+    format!("{:?}", addresses.collect::<Vec<_>>())
+}
+
+/// One service, by round robin, without probes, of two workers.
+fn config(replicas: &[&Replica], more: &str) -> String {
+    let list = list(replicas);
+    format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 2\npolicy = \"round_robin\"\nreplicas = {list}\n\
+         probe.transport = \"none\"\ndiscovery.warm_up = 0\n{more}"
+    )
+}
+
+/// Reads the configuration again, and waits until it is in force, or is said not to be.
+fn reload(proxy: &Proxy) {
+    proxy.signal("HUP");
+    proxy.log_line("the configuration ");
+    proxy.log_line("the configuration ");
+}
+
+async fn status(proxy: &Proxy) -> serde_json::Value {
+    serde_json::from_str(&proxy.admin_page("/status").await).unwrap()
+}
+
+/// Answers `/slow` only when told, everything else at once.
+async fn slow_replica(go_on: &Arc<Notify>) -> Replica {
+    let go_on = Arc::clone(go_on);
+    Replica::scripted(move |mut connection| {
+        let go_on = Arc::clone(&go_on);
+        async move {
+            while let Some(head) = connection.head().await {
+                if head.starts_with("GET /slow") {
+                    go_on.notified().await;
+                }
+                connection.answer("slow").await;
+            }
+        }
+    })
+    .await
+}
+
+async fn nothing_in_flight(proxy: &Proxy) {
+    until("nothing is in flight", async || {
+        (proxy.sum("/in_flight").await == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_fails_while_the_configuration_is_read_again_and_again() {
+    let replicas = [
+        Replica::echo("one").await,
+        Replica::echo("two").await,
+        Replica::echo("three").await,
+    ];
+    let [one, two, three] = &replicas;
+    let written = Written::new("again", &config(&[one, two], ""));
+    let proxy = written.serve(&[]);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for keeps_connection in [true, true, true, false, false] {
+        let (is_over, address) = (Arc::clone(&is_over), proxy.address);
+        clients.spawn(async move {
+            let mut client = Client::connect(address).await;
+            let mut count = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                if !keeps_connection {
+                    client = Client::connect(address).await;
+                }
+                assert_eq!(client.get("/").await.status, 200);
+                count += 1;
+            }
+            count
+        });
+    }
+    // Another fleet, another policy, other settings, and what makes no difference.
+    let texts = [
+        config(&[one, two, three], ""),
+        config(&[three], "[retries]\nattempts_max = 2\n"),
+        config(&[one, two], "").replace("round_robin", "least_loaded"),
+        config(&[one, two], "# the same\n").replace("round_robin", "least_loaded"),
+    ];
+    for round in 0..12 {
+        written.become_text(&texts[round % texts.len()]);
+        reload(&proxy);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let counts = clients.join_all().await;
+    assert!(counts.iter().all(|count| *count > 12), "{counts:?}");
+    nothing_in_flight(&proxy).await;
+    let status = status(&proxy).await;
+    assert_eq!(status["reloads"]["taken"], 12);
+    assert_eq!(status["reloads"]["refused"], 0);
+}
+
+#[tokio::test]
+async fn a_mistaken_configuration_changes_nothing_and_is_said_to_be_so() {
+    let replica = Replica::echo("one").await;
+    let good = config(&[&replica], "");
+    let written = Written::new("mistaken", &good);
+    let proxy = written.serve(&[]);
+    for (text, expected) in [
+        (
+            good.replace("round_robin", "round_robbing"),
+            ":3:10: policy: found \"round_robbing\"",
+        ),
+        (
+            good.replace("\"127.0.0.1:0\"", "[\"127.0.0.1:0\", \"192.0.2.1:80\"]"),
+            "cannot listen on 192.0.2.1:80",
+        ),
+        (
+            good.replace(
+                &format!("replicas = {}", list(&[&replica])),
+                "discovery.file = \"/nowhere/fleet.json\"",
+            ),
+            "/nowhere/fleet.json: there is no such file",
+        ),
+        (String::new(), "is empty"),
+    ] {
+        written.become_text(&text);
+        reload(&proxy);
+        let status = status(&proxy).await;
+        let failure = status["reloads"]["failure"].as_str().unwrap();
+        assert!(failure.contains(expected), "{failure}");
+        assert_eq!(status["services"][0]["policy"], "round_robin");
+        assert_eq!(
+            get(proxy.address, "/").await.text().lines().next(),
+            Some("one")
+        );
+    }
+    written.become_text(&good);
+    reload(&proxy);
+    let status = status(&proxy).await;
+    assert_eq!(status["reloads"]["refused"], 4);
+    assert_eq!(status["reloads"]["taken"], 1);
+    assert_eq!(status["reloads"]["failure"], serde_json::Value::Null);
+}
+
+#[tokio::test]
+async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
+    let replicas = [Replica::echo("one").await, Replica::echo("two").await];
+    let [one, two] = &replicas;
+    let written = Written::new("stays", &config(&[one], ""));
+    let proxy = written.serve(&[]);
+    for _ in 0..5 {
+        assert_eq!(get(proxy.address, "/").await.status, 200);
+    }
+    let picks = async || {
+        status(&proxy).await["counts"]["picks"]["turn"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(picks().await, 5);
+
+    written.become_text(&config(&[two, one], "").replace("workers = 2", "workers = 3"));
+    proxy.signal("HUP");
+    proxy.log_line("services_kept=1");
+    proxy.log_line("workers has changed, which takes a restart");
+    assert_eq!(picks().await, 5, "the same policies");
+    let after = status(&proxy).await;
+    let of_one = after["replicas"].as_array().unwrap().iter();
+    let sent: Vec<_> = of_one.map(|it| it["requests"]["sent"].as_u64()).collect();
+    assert_eq!(sent, [Some(0), Some(5)], "in the order of the file");
+
+    written.become_text(&config(&[two, one], "").replace("round_robin", "random"));
+    proxy.signal("HUP");
+    proxy.log_line("services_started=\"default\"");
+    assert_eq!(picks().await, 0, "begun anew");
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+}
+
+#[tokio::test]
+async fn listeners_come_and_go_and_requests_on_them_finish() {
+    let go_on = Arc::new(Notify::new());
+    let replica = slow_replica(&go_on).await;
+    let (first, second) = (nobody().await, nobody().await);
+    let at = |addresses: &[SocketAddr]| {
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        config(&[&replica], "").replace("\"127.0.0.1:0\"", &format!("{addresses:?}"))
+    };
+    let written = Written::new("listeners", &at(&[first]));
+    let proxy = written.serve(&[]);
+    let mut idle = Client::connect(first).await;
+    assert_eq!(idle.get("/").await.status, 200);
+    let mut busy = Client::connect(first).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+
+    written.become_text(&at(&[first, second]));
+    reload(&proxy);
+    assert_eq!(get(second, "/").await.status, 200);
+    assert_eq!(idle.get("/").await.status, 200, "as if nothing had been");
+
+    written.become_text(&at(&[second]));
+    reload(&proxy);
+    assert!(
+        idle.rest().await.is_empty(),
+        "an idle connection is just closed"
+    );
+    until("nobody is let in any more", async || {
+        TcpStream::connect(first).await.is_err().then_some(())
+    })
+    .await;
+    go_on.notify_one();
+    assert_eq!(busy.answer().await.text(), "slow");
+    assert_eq!(get(second, "/").await.status, 200);
+    nothing_in_flight(&proxy).await;
+}
+
+#[tokio::test]
+async fn other_settings_of_clients_take_the_same_socket() {
+    let replica = Replica::echo("one").await;
+    let text = config(&[&replica], "");
+    let written = Written::new("socket", &text);
+    let proxy = written.serve(&[]);
+    let mut old = Client::connect(proxy.address).await;
+    assert_eq!(old.get("/").await.status, 200);
+    written.become_text(&format!("{text}[limits]\nhead_bytes_max = \"8KiB\"\n"));
+    reload(&proxy);
+    assert!(
+        old.rest().await.is_empty(),
+        "what was begun by the old ones ends"
+    );
+    let long = format!("/{}", "x".repeat(9000));
+    let answer = get(proxy.address, &long).await;
+    assert!([414, 431].contains(&answer.status), "{}", answer.status);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
+    let go_on = Arc::new(Notify::new());
+    let replicas = [slow_replica(&go_on).await, Replica::echo("two").await];
+    let [slow, two] = &replicas;
+    let fleet = Written::new("fleet", &format!("replicas = {}\n", list(&[slow])));
+    let file = format!("discovery.file = {:?}\n", fleet.0);
+    let text = config(&[slow], "").replace(&format!("replicas = {}\n", list(&[slow])), &file);
+    let written = Written::new("leaves", &text);
+    let proxy = written.serve(&[]);
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+
+    fleet.become_text(&format!("replicas = {}\n", list(&[two])));
+    proxy.log_line("the fleet has 1 replica");
+    until("the new one is asked", async || {
+        let answer = get(proxy.address, "/").await;
+        answer.text().starts_with("two").then_some(())
+    })
+    .await;
+    let connections = slow.connections();
+    for _ in 0..20 {
+        assert!(get(proxy.address, "/").await.text().starts_with("two"));
+    }
+    assert_eq!(slow.connections(), connections);
+    go_on.notify_one();
+    assert_eq!(busy.answer().await.text(), "slow");
+    nothing_in_flight(&proxy).await;
+
+    // A mistake keeps the fleet, and is in the status.
+    fleet.become_text("replicas = []\n");
+    proxy.log_line("the fleet stays as it is");
+    let found = status(&proxy).await;
+    let failure = &found["services"][0]["discovery"]["failure"];
+    assert!(
+        failure.as_str().unwrap().contains("found no replica"),
+        "{failure}"
+    );
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_file_that_is_watched_needs_no_signal() {
+    let replicas = [Replica::echo("one").await, Replica::echo("two").await];
+    let [one, two] = &replicas;
+    let written = Written::new("watched", &config(&[one], ""));
+    let proxy = written.serve(&["--watch"]);
+    assert!(get(proxy.address, "/").await.text().starts_with("one"));
+    written.become_text(&config(&[two], ""));
+    proxy.log_line("the configuration has been read again");
+    until("the new one is asked", async || {
+        let answer = get(proxy.address, "/").await;
+        answer.text().starts_with("two").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_file_a_signal_to_read_it_again_is_survived() {
+    let replica = Replica::echo("one").await;
+    let address = replica.address.to_string();
+    let proxy = Proxy::spawn(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--replicas",
+        &address,
+        "--probe",
+        "none",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    proxy.signal("HUP");
+    proxy.log_line("there is no configuration file to read again");
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+}
