@@ -79,7 +79,12 @@ impl Tools {
                     return (*name).to_owned();
                 }
                 let line = first_line(file, &[argument]);
-                line.split(" (").next().unwrap_or_default().to_owned()
+                let version = line.split(" (").next().unwrap_or_default();
+                if version.to_lowercase().contains(name) {
+                    version.to_owned()
+                } else {
+                    format!("{name} {version}")
+                }
             })
             .collect();
         versions.join("; ")
