@@ -52,6 +52,9 @@ pub(super) struct ServiceView {
     pub(super) admission: Arc<ServiceCounts>,
 }
 
+/// The policy that learns from reports that come with responses; for others they are not even looked for.
+const READS_ORCA: &str = "weighted_round_robin";
+
 /// Which of how many workers this is, counted from 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerPlace {
@@ -70,6 +73,8 @@ pub(super) struct Service {
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
+    /// The policy learns from what responses say of their replicas' load.
+    reads_orca: bool,
     /// Absent: each request stands for itself.
     sticky: Option<Sticky>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -127,6 +132,7 @@ impl Service {
             protocol: config.replica.protocol,
             gate,
             retries,
+            reads_orca: config.policy.name == READS_ORCA,
             sticky,
             first_byte: config.timeouts.first_byte,
             _availability: availability,
@@ -171,7 +177,7 @@ impl Service {
             .members
             .binary_search_by_key(&replica, |member| member.id);
         let member = Rc::clone(self.members.get(place.ok()?)?);
-        Some(Box::new(Flight::new(lease, member)))
+        Some(Box::new(Flight::new(lease, member, self.reads_orca)))
     }
 }
 
