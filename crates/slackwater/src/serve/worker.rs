@@ -151,6 +151,7 @@ impl Worker {
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
+            drain_idle: self.parts.config.timeouts.drain_idle,
         };
         let listeners = (self.parts.tls).listening(&self.parts.config, self.listeners);
         intake.serve(listeners).await;
