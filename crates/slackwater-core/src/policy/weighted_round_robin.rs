@@ -140,9 +140,7 @@ impl Choose for WeightedTurn {
 }
 
 impl ChoosePolled for WeightedTurn {
-    /// As in gRPC (A58), where reports come with responses; what a query costs does not depend on who asks.
-    const LEARNS_UNASKED: bool = true;
-
+    const LEARNS_UNASKED: bool = true; // as in gRPC: what a query costs does not depend on who asks
     fn interval(&self) -> Duration {
         self.config.interval
     }
@@ -327,15 +325,13 @@ mod tests {
 
     #[test]
     fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
-        let mut trial = trial(2, at_once);
-        let replica = trial.replicas[0];
-        let policy = &mut trial.policy;
-        policy.handle_carried_report(trial.now, replica, &load(100, 50, 0));
+        let mut trial = trial(1, at_once);
+        let (now, replica, carried) = (trial.now, trial.replicas[0], load(100, 50, 0));
+        trial.policy.handle_carried_report(now, replica, &carried);
         assert_weight(&trial, 0, 200.0);
         trial.replace(0);
-        let policy = &mut trial.policy;
-        policy.handle_carried_report(trial.now, replica, &load(100, 50, 0));
-        assert_eq!(weight(&trial, 0), None, "who left is not who came");
+        trial.policy.handle_carried_report(now, replica, &carried);
+        assert_eq!(weight(&trial, 0), None, "it left");
     }
 
     #[test]
