@@ -17,6 +17,7 @@ mod http1;
 mod json_output;
 mod load;
 mod log;
+mod orca;
 mod output;
 mod process;
 mod proxy_protocol;

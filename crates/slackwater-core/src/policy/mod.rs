@@ -135,6 +135,13 @@ pub trait Policy: Debug + Send {
         let _ = (now, probe, report, draw);
     }
 
+    /// What a replica says of its load with a response, unasked. Such reports come from replicas that were chosen, so they
+    /// are no fair sample of the fleet, and a policy that compares what it is told at one moment ignores them; one that
+    /// only wants to know what a query costs there may learn from them. `[A6]`
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let _ = (now, replica, report);
+    }
+
     /// A probe is known to have failed before its deadline (refused, unreachable). The deadline itself needs no call:
     /// the policy watches it in [`Policy::handle_timeout`].
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {

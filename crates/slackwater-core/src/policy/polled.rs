@@ -23,6 +23,9 @@ pub trait ChoosePolled: Choose {
     /// How often each replica is asked.
     fn interval(&self) -> Duration;
 
+    /// Whether a report is of use that came with a response, unasked.
+    const LEARNS_UNASKED: bool = false;
+
     /// A replica of the fleet has answered.
     fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport);
 
@@ -125,6 +128,13 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         self.polling.answered(replica);
         self.choosing.fleet.set_draining(replica, report.draining);
         self.choosing.rule.handle_report(now, replica, report);
+    }
+
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let now = self.choosing.tick(now);
+        if C::LEARNS_UNASKED && self.choosing.fleet.knows(replica) {
+            self.choosing.rule.handle_report(now, replica, report);
+        }
     }
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {

@@ -140,6 +140,7 @@ impl Choose for WeightedTurn {
 }
 
 impl ChoosePolled for WeightedTurn {
+    const LEARNS_UNASKED: bool = true; // as in gRPC: what a query costs does not depend on who asks
     fn interval(&self) -> Duration {
         self.config.interval
     }
@@ -320,6 +321,17 @@ mod tests {
     fn at_once(settings: &mut WeightedRoundRobinSettings) {
         settings.blackout = Duration::ZERO;
         settings.smoothing = Duration::ZERO;
+    }
+
+    #[test]
+    fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
+        let mut trial = trial(1, at_once);
+        let (now, replica, carried) = (trial.now, trial.replicas[0], load(100, 50, 0));
+        trial.policy.handle_carried_report(now, replica, &carried);
+        assert_weight(&trial, 0, 200.0);
+        trial.replace(0);
+        trial.policy.handle_carried_report(now, replica, &carried);
+        assert_eq!(weight(&trial, 0), None, "it left");
     }
 
     #[test]

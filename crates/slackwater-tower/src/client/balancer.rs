@@ -246,6 +246,14 @@ impl Balancer {
         self.lock().policy.handle_head(now, ticket, outcome);
     }
 
+    pub(super) fn carried_report(&self, replica: ReplicaId, report: &LoadReport) {
+        let now = self.now();
+        let mut driver = self.lock();
+        let parts = driver.replicas.parts(replica);
+        let report = report.of_part(parts, &mut driver.draw);
+        driver.policy.handle_carried_report(now, replica, &report);
+    }
+
     pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) {
         let now = self.now();
         let mut driver = self.lock();

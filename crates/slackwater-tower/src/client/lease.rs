@@ -7,7 +7,7 @@ use super::balancer::Balancer;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::{Outcome, Pick, PickReason, PooledView, Ticket};
-use slackwater_core::{ReplicaId, Rif};
+use slackwater_core::{LoadReport, ReplicaId, Rif};
 
 /// Why a replica was picked: a [`Pick`] without its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,11 @@ impl Lease {
         if let Some(ticket) = &mut self.ticket {
             self.balancer.head_ready(ticket, outcome);
         }
+    }
+
+    /// What the replica says of its load with its response. Few policies learn from that; others ignore it.
+    pub fn handle_carried_report(&self, report: &LoadReport) {
+        self.balancer.carried_report(self.view.replica, report);
     }
 
     /// Ends the query.

@@ -8,15 +8,15 @@ use slackwater_core::{LoadReport, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber};
 use std::sync::Arc;
 
-fn weight(weight: u32) -> NonZeroU32 {
-    NonZeroU32::new(weight).expect("not 0")
-}
+const TWO: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
+const THREE: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
+const FOUR: NonZeroU32 = NonZeroU32::MIN.saturating_add(3);
 
 #[tokio::test(start_paused = true)]
 async fn queries_in_flight_are_as_the_weights() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
-    let heavy = balancer.insert_weighted(addr(2), weight(2)).expect("new");
+    let heavy = balancer.insert_weighted(addr(2), TWO).expect("new");
     assert_eq!(heavy.len(), 2);
     let held: Vec<_> = (0..30).map(|_| pick_ready(&balancer)).collect();
     let at = |port| {
@@ -30,7 +30,7 @@ async fn queries_in_flight_are_as_the_weights() {
 #[tokio::test(start_paused = true)]
 async fn an_address_is_free_when_its_last_part_has_left() {
     let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
-    let parts = balancer.insert_weighted(addr(1), weight(3)).expect("new");
+    let parts = balancer.insert_weighted(addr(1), THREE).expect("new");
     for (index, &part) in parts.iter().enumerate() {
         let error = balancer.insert(addr(1)).expect_err("a part is there");
         let InsertError::Duplicate {
@@ -54,7 +54,7 @@ async fn a_report_is_of_the_whole_and_counts_as_of_a_part() {
     let prober = Arc::new(HandProber::default());
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let _guard = balancer.spawn_drive();
-    balancer.insert_weighted(addr(1), weight(4)).expect("new");
+    balancer.insert_weighted(addr(1), FOUR).expect("new");
     balancer.insert(addr(2)).expect("new");
     let mut answered = 0;
     while answered < 8 {

@@ -24,7 +24,7 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use std::io;
 use std::rc::Rc;
@@ -129,6 +129,11 @@ impl Reply {
     /// The head of the response as the replica gave it.
     pub(crate) const fn response(&self) -> &Response<impl Sized> {
         &self.response
+    }
+
+    /// The fields of the response's head, for whoever takes some out.
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
     }
 
     /// Whether [`Self::take_request`] would give the request.

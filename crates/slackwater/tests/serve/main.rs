@@ -17,6 +17,7 @@ mod health;
 mod http1;
 mod lifecycle;
 mod memory;
+mod orca;
 mod proxy;
 mod proxy_protocol;
 mod queue;

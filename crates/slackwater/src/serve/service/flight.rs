@@ -7,6 +7,7 @@ use crate::access_log::{Ended, Trace};
 use crate::forward::{
     Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
+use crate::orca;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -45,6 +46,8 @@ pub(in crate::serve) struct Flight {
     is_server_error: bool,
     /// Another attempt has taken its place.
     is_discarded: bool,
+    /// The policy learns from what a response says of its replica's load.
+    is_learning: bool,
     /// The request's place in the service.
     permit: Option<Permit>,
     trace: Trace,
@@ -124,12 +127,13 @@ impl Unwanted {
 }
 
 impl Flight {
-    pub(super) fn new(lease: Lease, member: Rc<Member>) -> Self {
+    pub(super) fn new(lease: Lease, member: Rc<Member>, is_learning: bool) -> Self {
         Self {
             lease: Some(lease),
             member,
             is_server_error: false,
             is_discarded: false,
+            is_learning,
             permit: None,
             trace: Trace::default(),
         }
@@ -165,13 +169,19 @@ impl Flight {
             trace.attempt(&self.member.name, lease.reason().as_str(), upload);
         }
         match self.member.replica.exchange(request, first_byte).await {
-            Ok(reply) => {
+            Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
                     trace.connected(took);
                 }
                 trace.head(status);
                 self.is_server_error = status.is_server_error();
+                if self.is_learning
+                    && let Some(report) = orca::take(reply.headers_mut())
+                    && let Some(lease) = &self.lease
+                {
+                    lease.handle_carried_report(&report);
+                }
                 if let Some(lease) = &mut self.lease {
                     lease.head_ready(if self.is_server_error {
                         Outcome::Failed

@@ -68,6 +68,9 @@ impl ServiceView {
     }
 }
 
+/// The policy that learns from reports that come with responses; for others they are not even looked for.
+const READS_ORCA: &str = "weighted_round_robin";
+
 /// Which of how many workers this is, counted from 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerPlace {
@@ -85,6 +88,8 @@ pub(super) struct Service {
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
+    /// The policy learns from what responses say of their replicas' load.
+    reads_orca: bool,
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
@@ -131,6 +136,7 @@ impl Service {
         let following = follow(fleets, Rc::clone(&members), sticky.clone());
         Ok(Self {
             name: config.name.as_str().into(),
+            reads_orca: config.policy.name == READS_ORCA,
             sticky,
             protocol: config.replica.protocol,
             gate: Gate::new(&config.queue, worker, &admission),
@@ -193,7 +199,7 @@ impl Service {
             Picked::Probing(round) => Box::pin(ask(round, query)).await?,
         };
         let member = self.members.find(lease.replica())?;
-        Some(Box::new(Flight::new(lease, member)))
+        Some(Box::new(Flight::new(lease, member, self.reads_orca)))
     }
 }
 
