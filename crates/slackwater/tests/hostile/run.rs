@@ -70,7 +70,9 @@ fn start_tls(replica: SocketAddr, settings: &str) -> (Proxy, SocketAddr) {
         "{settings}[services.web]\npolicy = \"round_robin\"\nreplicas = [\"{replica}\"]\n\
          [services.web.probe]\ntransport = \"none\"\n[[routes]]\nservice = \"web\"\n\
          {listener}\nname = \"plain\"\n{listener}\nname = \"tls\"\n\
-         [listeners.tls]\ncertificates = [{{ certificate = {certificate:?}, key = {key:?} }}]\n"
+         [listeners.tls]\ncertificates = [{{ certificate = \"{}\", key = \"{}\" }}]\n",
+        certificate.display(),
+        key.display()
     )
     .replace("[timeouts]", "[timeouts]\nhandshake = \"1s\"");
     let proxy = Proxy::of_file(&config);

@@ -259,7 +259,7 @@ fn http2_names_one_host_and_no_user() {
         let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
         let mut request = request(target, Version::HTTP_2, &fields);
         let prepared = prepare_request(&mut request, Http1, &origin());
-        prepared.map_or_else(|refusal| refusal.status.as_u16(), |_| 200)
+        prepared.map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
     };
     assert_eq!(status("http://a.example/", None), 200);
     assert_eq!(status("http://a.example/", Some("A.example")), 200);
