@@ -134,9 +134,10 @@ impl Session {
             loop {
                 let phase = self.clients.phase.get();
                 // HTTP/2 can say which requests it still takes; of other connections an end may cross a request.
-                let end = match self.http2.get() {
-                    true => Phase::Leaving,
-                    false => Phase::Draining,
+                let end = if self.http2.get() {
+                    Phase::Leaving
+                } else {
+                    Phase::Draining
                 };
                 if phase >= end && !asked_to_end {
                     asked_to_end = true;
