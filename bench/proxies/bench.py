@@ -508,6 +508,9 @@ def main():
                      "reps": a.reps, "secs": secs, "conns": CONNS, "workers": WORKERS, "versions": {}}, "runs": []}
     try:
         wait_port(BACKENDS[0], back)
+        time.sleep(0.2)
+        if back.poll() is not None:
+            raise RuntimeError(f"the backend ended: are ports {BACKENDS[0]} to {BACKENDS[-1]} in use? Set BASE_PORT or NETNS=1")
         if grpc_ok:
             gback = pinned(LOAD_CPU, [f"{TOOLS}/h2backend", "--ports", ",".join(map(str, GRPC_BACKENDS))])
             wait_port(GRPC_BACKENDS[0], gback)

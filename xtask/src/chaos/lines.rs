@@ -16,6 +16,8 @@ pub(super) struct Line {
     pub(super) status: u64,
     pub(super) end: String,
     pub(super) attempts: u64,
+    pub(super) method: String,
+    pub(super) error: Option<String>,
     /// As it stands in the log.
     pub(super) text: String,
 }
@@ -31,6 +33,8 @@ impl Line {
             status: read["status"].as_u64()?,
             end: read["end"].as_str()?.to_owned(),
             attempts: read["attempts"].as_u64()?,
+            method: read["method"].as_str()?.to_owned(),
+            error: read["error"].as_str().map(str::to_owned),
             text: text.to_owned(),
         })
     }
@@ -96,7 +100,7 @@ mod tests {
     fn what_a_client_did_not_get_is_a_failure() {
         let line = |status: u16, end: &str| {
             let text = format!(
-                "{{\"time\":\"2026-12-31T23:59:59.000042Z\",\"total_us\":8,\"status\":{status},\"end\":\"{end}\",\"attempts\":1}}"
+                "{{\"time\":\"2026-12-31T23:59:59.000042Z\",\"total_us\":8,\"status\":{status},\"end\":\"{end}\",\"method\":\"GET\",\"attempts\":1}}"
             );
             Line::parse(&text).unwrap()
         };

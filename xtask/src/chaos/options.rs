@@ -11,7 +11,7 @@ pub(super) struct Options {
     pub(super) keep: bool,
     /// Length of the load: 20 to 86,400 s, default 600.
     pub(super) seconds: u64,
-    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve.
+    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve; 100 in the short form.
     pub(super) rate: u64,
     /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
     pub(super) profile: &'static str,
@@ -21,6 +21,9 @@ pub(super) struct Options {
 
 /// Of the short form: with its start and its end it stays under 40 s.
 const SHORT_SECONDS: u64 = 24;
+
+/// Of the short form: what a build without optimization carries also on a busy machine.
+const SHORT_RATE: u64 = 100;
 
 impl Options {
     pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
@@ -38,6 +41,7 @@ impl Options {
                 "--short" => {
                     options.seconds = SHORT_SECONDS;
                     options.profile = "dev";
+                    options.rate = SHORT_RATE;
                 }
                 "--seconds" => options.seconds = number(argument, rest.next(), 20..=86_400)?,
                 "--rate" => options.rate = number(argument, rest.next(), 10..=10_000)?,

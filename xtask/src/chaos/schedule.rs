@@ -59,13 +59,23 @@ pub(super) struct Happened {
     pub(super) pair: usize,
     /// From 1970 on.
     pub(super) from: Duration,
+    /// When whatever was in flight there had been hit.
     pub(super) to: Duration,
+    /// When the pair was well again.
+    pub(super) until: Duration,
 }
 
 impl Happened {
     /// Whether a request that was on this pair in that time may have been lost by it.
     pub(super) fn excuses(&self, pair: usize, began: Duration, ended: Duration) -> bool {
         self.fault.excuses() && self.pair == pair && began <= self.to && ended >= self.from
+    }
+
+    /// Whether the pair's agent may have turned a request away in that time, because its replica was dead. Such a request
+    /// goes elsewhere, unless its body had already been sent.
+    pub(super) fn turns_away(&self, pair: usize, began: Duration, ended: Duration) -> bool {
+        let is_dead = self.fault == Fault::KillReplica && self.pair == pair;
+        is_dead && began <= self.until && ended >= self.from
     }
 }
 
@@ -175,11 +185,13 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
                 Fault::KillAgent => fleet.kill_agent(pair),
                 Fault::RestartAgent => fleet.stop_agent(pair)?,
             }
+            let to = now();
             played.faults.push(Happened {
                 fault,
                 pair,
                 from,
-                to: now(),
+                to,
+                until: to,
             });
         }
         Step::End(fault, pair) => {
@@ -189,11 +201,12 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
                 Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR2)?,
                 Fault::KillAgent | Fault::RestartAgent => fleet.start_agent(pair)?,
             }
-            // What is killed is lost at once; what is stopped, as long as it is.
-            if let Some(happened) = played.faults.last_mut()
-                && fault == Fault::StopReplica
-            {
-                happened.to = now();
+            if let Some(happened) = played.faults.last_mut() {
+                happened.until = now();
+                // What is killed is lost at once; what is stopped, as long as it is.
+                if fault == Fault::StopReplica {
+                    happened.to = happened.until;
+                }
             }
         }
         Step::Upgrade => {
@@ -255,6 +268,7 @@ mod tests {
             pair: 1,
             from: at(10),
             to: at(12),
+            until: at(15),
         };
         let killed = happened(Fault::KillReplica);
         assert!(killed.excuses(1, at(9), at(10)) && killed.excuses(1, at(12), at(20)));
@@ -264,5 +278,8 @@ mod tests {
         for fault in [Fault::SlowReplica, Fault::RestartAgent] {
             assert!(!happened(fault).excuses(1, at(9), at(20)));
         }
+        assert!(killed.turns_away(1, at(14), at(14)));
+        assert!(!killed.turns_away(1, at(16), at(16)) && !killed.turns_away(0, at(14), at(14)));
+        assert!(!happened(Fault::KillAgent).turns_away(1, at(14), at(14)));
     }
 }

@@ -14,8 +14,8 @@ use std::process::Command;
 /// From a signal until it has had its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(40);
 
-/// For a request's way through `serve`, longer than a stop of a replica is bearable.
-const FIRST_BYTE: &str = "2s";
+/// For a response's head: longer than a replica is ever stopped, so only what a fault takes with it is lost.
+const FIRST_BYTE: &str = "15s";
 
 /// `serve` in all its generations.
 #[derive(Debug)]

@@ -59,6 +59,8 @@ impl<H: Handler> Intake<H> {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         let began = Instant::now();
         self.clients.enter(Phase::Leaving);
+        // By then whoever was accepted last is counted among the connections.
+        tokio::time::sleep(LAST_LOOK).await;
         let idle = self.drain_idle.min(self.drain).max(LAST_LOOK);
         let _ = tokio::time::timeout(idle, self.ended()).await;
         self.clients.enter(Phase::Draining);
