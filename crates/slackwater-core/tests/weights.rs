@@ -53,6 +53,15 @@ fn exponential(draw: &mut SplitMix64, mean: Duration) -> Duration {
     mean.mul_f64(-(1.0 - uniform).ln())
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what this simulation counts is small and not negative"
+)]
+fn whole(number: f64) -> u32 {
+    number as u32
+}
+
 impl World {
     fn new(policy: Box<dyn Policy>) -> Self {
         let machine = |weight| Machine {
@@ -94,8 +103,8 @@ impl World {
             .max(1e-3);
         let rate = machine.finished as f64 / seconds;
         let busy = rate * WORK_MEAN.as_secs_f64() / f64::from(machine.weight);
-        report.cpu_millionths = Some((busy * 1e6) as u32);
-        report.query_rate_millis = Some((rate * 1e3) as u32);
+        report.cpu_millionths = Some(whole(busy * 1e6));
+        report.query_rate_millis = Some(whole(rate * 1e3));
         report.of_part(NonZeroU32::new(machine.weight).unwrap(), &mut self.draw)
     }
 

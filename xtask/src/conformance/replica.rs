@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 pub(super) const TEXT: &str = "0123456789";
 
 /// For a browser: asks for several things, and says what it got.
-const PAGE: &str = r#"<!doctype html><title>conformance</title><body>waiting<script>
+const PAGE: &str = r#"<!doctype html><title>conformance</title><script>
 async function run() {
   const seen = [];
   const observed = new Promise(done => new PerformanceObserver(list => {
@@ -43,12 +43,16 @@ async function run() {
   seen.push("websocket " + message.data);
   return seen.join("; ");
 }
-run().then(text => document.body.textContent = "done: " + text, e => document.body.textContent = "failed: " + e);
+const report = text => fetch("/report?" + text.replaceAll(" ", "_"));
+run().then(text => report("done: " + text), error => report("failed: " + error));
 </script>"#;
 
-/// Lets `/events` go on.
+/// What requests know of each other.
 #[derive(Debug, Default)]
 struct Gate {
+    /// What the page has said of itself.
+    report: Mutex<String>,
+    /// Lets `/events` go on.
     is_open: Mutex<bool>,
     opened: Condvar,
 }
@@ -183,6 +187,12 @@ fn answer(request: &Request, write: &mut impl Write, gate: &Gate) -> io::Result<
         "/stream" => "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                       connection: close\r\ncontent-length: 41\r\n\r\ndata: first\n\nevent: last\ndata: the last\n\n"
             .to_owned(),
+        "/reported" => plain(&gate.report.lock().unwrap_or_else(PoisonError::into_inner)),
+        path if path.starts_with("/report?") => {
+            let said = path["/report?".len()..].replace("%20", " ").replace('_', " ");
+            *gate.report.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            plain("noted\n")
+        }
         "/open" => {
             *gate.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
             gate.opened.notify_all();

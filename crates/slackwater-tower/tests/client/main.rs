@@ -14,3 +14,4 @@ mod http;
 mod sync;
 #[cfg(test)]
 mod udp;
+mod weights;

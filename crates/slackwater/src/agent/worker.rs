@@ -92,6 +92,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         connections: parts.connections,
         phase: parts.phase,
         drain: timeouts.drain,
+        drain_idle: timeouts.drain_idle,
     };
     let listeners = listeners.into_iter().map(|(index, listener)| Listening {
         index,

@@ -138,6 +138,11 @@ pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
         head: span("timeouts.head", whole.head, MS..=Duration::from_hours(1)),
         idle: span("timeouts.idle", whole.idle, MS..=DAY),
         drain: span("timeouts.drain", whole.drain, Duration::ZERO..=DAY),
+        drain_idle: span(
+            "timeouts.drain_idle",
+            whole.drain_idle,
+            Duration::ZERO..=MS * 60_000,
+        ),
         ..whole
     }
 }

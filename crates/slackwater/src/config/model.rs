@@ -254,6 +254,9 @@ pub(crate) struct Timeouts {
     /// From the signal to stop until requests that are still running are cut off: 0 to 24 hours, default 30 s; 0 cuts
     /// them off at once.
     pub(crate) drain: Duration,
+    /// From the signal to stop until connections that carry no request are closed: 0 to 1 minute, default 1 s, never longer
+    /// than [`Self::drain`]. A request that comes by then is the last of its connection.
+    pub(crate) drain_idle: Duration,
 }
 
 impl Default for Timeouts {
@@ -265,6 +268,7 @@ impl Default for Timeouts {
             first_byte: Duration::from_mins(1),
             idle: Duration::from_mins(1),
             drain: Duration::from_secs(30),
+            drain_idle: Duration::from_secs(1),
         }
     }
 }

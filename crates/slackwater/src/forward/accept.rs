@@ -1,7 +1,8 @@
 //! From listeners to clients: accepting connections, and a worker's orderly end.
 //!
-//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, lets requests finish until
-//! the drain is over, and cuts off the rest.
+//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, and ends each connection with
+//! its next response; then it closes those that had none, lets requests finish until the drain is over, and cuts off the
+//! rest.
 
 use super::client::{Clients, Handler, Phase};
 use super::origin::{Origin, Rules};
@@ -17,8 +18,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
-/// Between the last accept and the close of idle connections: what has arrived by then is a request, and is served.
+/// Between the last accept and the close of idle connections, at least: what has arrived by then is a request, and is served.
 const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// After an accept failed for lack of something, mostly file descriptors.
@@ -44,8 +46,10 @@ pub(crate) struct Intake<H> {
     /// As many as there may be connections at once, over all workers; the others wait to be accepted.
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) phase: watch::Receiver<Phase>,
-    /// For requests that run when listeners have closed.
+    /// From the moment when listeners close: for requests that run,
     pub(crate) drain: Duration,
+    /// and for connections that carry none.
+    pub(crate) drain_idle: Duration,
 }
 
 impl<H: Handler> Intake<H> {
@@ -53,15 +57,12 @@ impl<H: Handler> Intake<H> {
     /// ends.
     pub(crate) async fn serve(self, listeners: Vec<Listening>) {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
-        tokio::time::sleep(LAST_LOOK).await;
+        let began = Instant::now();
+        self.clients.enter(Phase::Leaving);
+        let idle = self.drain_idle.min(self.drain).max(LAST_LOOK);
+        let _ = tokio::time::timeout(idle, self.ended()).await;
         self.clients.enter(Phase::Draining);
-        let drained = async {
-            tokio::select! {
-                () = self.clients.gone() => (),
-                () = self.reached(Phase::Stopped) => (),
-            }
-        };
-        let _ = tokio::time::timeout(self.drain, drained).await;
+        let _ = tokio::time::timeout_at(began + self.drain, self.ended()).await;
         let left = self.clients.open();
         if left > 0 {
             tracing::warn!(
@@ -71,6 +72,14 @@ impl<H: Handler> Intake<H> {
         }
         self.clients.enter(Phase::Stopped);
         self.clients.gone().await;
+    }
+
+    /// Waits until no connection is left, or none is to be.
+    async fn ended(&self) {
+        tokio::select! {
+            () = self.clients.gone() => (),
+            () = self.reached(Phase::Stopped) => (),
+        }
     }
 
     /// Takes connections from one listener until the drain begins.

@@ -97,6 +97,9 @@ impl ClientSettings {
 pub(crate) enum Phase {
     /// It takes requests.
     Serving,
+    /// It takes no connections, and each that is open ends with its next response. Those that carry nothing are kept: a
+    /// request may be on its way to them.
+    Leaving,
     /// It finishes what it has; idle connections are closed.
     Draining,
     /// Whatever is left is cut off.

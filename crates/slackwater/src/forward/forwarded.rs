@@ -11,6 +11,7 @@ use http::uri::Authority;
 use http::{HeaderMap, Request};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_REAL_IP: &str = "x-real-ip";
 const X_FORWARDED_PREFIX: &str = "x-forwarded-";
@@ -134,6 +135,18 @@ pub(super) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     }
     if let Some(Some(element)) = element {
         append(headers, header::FORWARDED, &element);
+    }
+}
+
+/// Puts the host that was asked for into `X-Forwarded-Host`, unless a trusted proxy has told one. `Forwarded` has it
+/// already.
+pub(super) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
+    if !origin.rules.forwarded.send.x_forwarded || request.headers().contains_key(&X_FORWARDED_HOST)
+    {
+        return;
+    }
+    if let Ok(host) = HeaderValue::from_str(host(request)) {
+        request.headers_mut().insert(X_FORWARDED_HOST, host);
     }
 }
 

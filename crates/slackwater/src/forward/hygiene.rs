@@ -9,7 +9,6 @@
 use super::origin::Origin;
 use super::{forwarded, max_forwards, target, via};
 use crate::config::ReplicaProtocol;
-use core::net::IpAddr;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -41,12 +40,12 @@ pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
     }
 }
 
-/// Makes a client's request fit for a replica, and says who the client is, as far as trusted proxies vouch for it.
+/// Makes a client's request fit for a replica.
 pub(crate) fn prepare_request<B: Body>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
     origin: &Origin,
-) -> Result<IpAddr, Refusal> {
+) -> Result<(), Refusal> {
     if *request.method() == Method::CONNECT {
         return Err(not_implemented("tunnels (CONNECT) are not offered here"));
     }
@@ -88,7 +87,6 @@ pub(crate) fn prepare_request<B: Body>(
     if seen.max_forwards {
         max_forwards::count_down(request)?;
     }
-    let client = forwarded::client(request.headers(), origin);
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
     if seen.expect {
@@ -119,7 +117,7 @@ pub(crate) fn prepare_request<B: Body>(
         }
     }
     forwarded::rewrite(request, origin, seen.origin);
-    Ok(client)
+    Ok(())
 }
 
 /// Says that a body of unknown length follows. hyper says it by itself, except for the methods that seldom have a body

@@ -5,7 +5,7 @@ use super::forwarded;
 use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Request};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -96,6 +96,11 @@ impl Origin {
     /// Whom a request comes from, as far as proxies before us are trusted to say.
     pub(crate) fn client(&self, headers: &HeaderMap) -> IpAddr {
         forwarded::client(headers, self)
+    }
+
+    /// Tells the replica which host was asked for, before another one is put in its place.
+    pub(crate) fn keep_host<B>(&self, request: &mut Request<B>) {
+        forwarded::keep_host(request, self);
     }
 
     /// The address that it came in at.

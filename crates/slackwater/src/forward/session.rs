@@ -133,7 +133,12 @@ impl Session {
         poll_fn(|cx| {
             loop {
                 let phase = self.clients.phase.get();
-                if phase >= Phase::Draining && !asked_to_end {
+                // HTTP/2 can say which requests it still takes; of other connections an end may cross a request.
+                let end = match self.http2.get() {
+                    true => Phase::Leaving,
+                    false => Phase::Draining,
+                };
+                if phase >= end && !asked_to_end {
                     asked_to_end = true;
                     ask_to_end(connection.as_mut());
                 }

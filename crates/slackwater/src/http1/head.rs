@@ -3,8 +3,6 @@
 //! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a line's end; two
 //! recipients that differ in this see two different messages, so here it is refused.
 
-use memchr::memmem;
-
 const END: &[u8] = b"\r\n\r\n";
 
 /// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete. The first `searched`
@@ -12,7 +10,10 @@ const END: &[u8] = b"\r\n\r\n";
 pub(crate) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // The end may have been cut.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
-    memmem::find(&bytes[from..], END).map(|at| from + at + END.len())
+    // Line by line: a search for the four octets costs more to set up than a usual head is long.
+    memchr::memchr_iter(b'\n', &bytes[from..])
+        .map(|at| from + at + 1)
+        .find(|end| bytes[..*end].ends_with(END))
 }
 
 /// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not HTTP at all.

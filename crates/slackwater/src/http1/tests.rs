@@ -278,6 +278,9 @@ proptest! {
         let Ok(read) = request(&head) else {
             return Ok(());
         };
+        let bytes = head.as_bytes();
+        prop_assert_eq!(end_of_head(bytes, 0), Some(bytes.len()));
+        prop_assert!((0..bytes.len()).all(|cut| is_head_so_far(&bytes[..cut])));
         let mut again = http::Request::new(());
         *again.method_mut() = read.method.clone();
         *again.uri_mut() = read.target.clone();

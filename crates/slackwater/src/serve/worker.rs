@@ -303,6 +303,7 @@ impl Worker {
                 connections: Arc::clone(&self.connections),
                 phase,
                 drain: config.timeouts.drain,
+                drain_idle: config.timeouts.drain_idle,
             };
             let serving = async move {
                 let listening = sockets.into_iter().map(|listener| Listening {

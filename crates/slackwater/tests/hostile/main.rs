@@ -53,6 +53,7 @@ group_tests! {
     targets: "Request lines, targets and hosts",
     sizes: "Too much of anything",
     slowness: "Too slow",
+    tls: "TLS",
     http2_heads: "HTTP/2: heads that HTTP/1.1 would read otherwise",
     http2_frames: "HTTP/2: frames against the rules",
     http2_floods: "HTTP/2: floods",

@@ -2,7 +2,7 @@
 
 use crate::proxy::{Proxy, resident_bytes};
 use crate::recorder::Recorder;
-use crate::rows::{Does, Group, Row};
+use crate::rows::{self, Does, Group, Row};
 use crate::talk;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -32,13 +32,19 @@ pub(crate) async fn run(group: &Group) {
     let replica = Recorder::start().await;
     let idle = if group.title == SLOW { "2s" } else { "5s" };
     let settings = format!("[timeouts]\nidle = \"{idle}\"\n{SETTINGS}");
-    let proxy = Proxy::start(&[replica.address], &settings);
+    let (proxy, target) = if group.title == rows::tls::TITLE {
+        start_tls(replica.address, &settings)
+    } else {
+        let proxy = Proxy::start(&[replica.address], &settings);
+        let target = proxy.address;
+        (proxy, target)
+    };
     // What everything needs once, such as buffers and tables, is there before anything is measured.
     let mut other = Other::connect(proxy.address).await;
     other.ask(0).await.unwrap();
     let mut failed = Vec::new();
     for (index, row) in group.rows.iter().enumerate() {
-        if let Err(why) = run_row(row, index, &proxy, &replica).await {
+        if let Err(why) = run_row(row, index, &proxy, target, &replica).await {
             failed.push(format!("{}\n{why}", row.name));
         }
     }
@@ -51,13 +57,43 @@ pub(crate) async fn run(group: &Group) {
     );
 }
 
-async fn run_row(row: &Row, index: usize, proxy: &Proxy, replica: &Recorder) -> Result<(), String> {
+/// A process with two listeners, and where the one with TLS is.
+fn start_tls(replica: SocketAddr, settings: &str) -> (Proxy, SocketAddr) {
+    let folder = std::env::temp_dir();
+    let name = |kind| folder.join(format!("slackwater-hostile-{}.{kind}", std::process::id()));
+    let (certificate, key) = (name("pem"), name("key"));
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&certificate, issued.cert.pem()).unwrap();
+    std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+    let listener = "[[listeners]]\naddress = \"127.0.0.1:0\"";
+    let config = format!(
+        "{settings}[services.web]\npolicy = \"round_robin\"\nreplicas = [\"{replica}\"]\n\
+         [services.web.probe]\ntransport = \"none\"\n[[routes]]\nservice = \"web\"\n\
+         {listener}\nname = \"plain\"\n{listener}\nname = \"tls\"\n\
+         [listeners.tls]\ncertificates = [{{ certificate = {certificate:?}, key = {key:?} }}]\n"
+    )
+    .replace("[timeouts]", "[timeouts]\nhandshake = \"1s\"");
+    let proxy = Proxy::of_file(&config);
+    let target = proxy.next_address();
+    for file in [certificate, key] {
+        std::fs::remove_file(file).unwrap();
+    }
+    (proxy, target)
+}
+
+async fn run_row(
+    row: &Row,
+    index: usize,
+    proxy: &Proxy,
+    target: SocketAddr,
+    replica: &Recorder,
+) -> Result<(), String> {
     let others = Others::start(proxy.address).await;
     replica.take();
     let memory = Memory::watch(proxy);
     let heard = match &row.does {
-        Does::Http1(bytes) => talk::http1(proxy.address, bytes.clone()).await,
-        Does::Slowly(start, rest) => talk::http1_slowly(proxy.address, start, rest.clone()).await,
+        Does::Http1(bytes) => talk::http1(target, bytes.clone()).await,
+        Does::Slowly(start, rest) => talk::http1_slowly(target, start, rest.clone()).await,
         Does::Http2(frames) => talk::http2(proxy.address, frames.clone()).await,
         Does::Bytes(bytes) => talk::raw_http2(proxy.address, bytes.clone()).await,
         Does::Act(act) => act(proxy.address, replica.address).await,

@@ -42,19 +42,7 @@ impl Proxy {
             }
         }
         let config = format!("{lines}replicas = {list:?}\n{toml}\n");
-        let probe = if toml.contains("[probe]") {
-            &[][..]
-        } else {
-            &["--probe", "none"]
-        };
-        Self::start_as_written(replicas[0], &config, probe)
-    }
-
-    /// A proxy with nothing in its configuration but what is written there. A replica makes the file's name its own.
-    pub(crate) fn start_as_written(replica: SocketAddr, config: &str, flags: &[&str]) -> Self {
-        let name = format!("slackwater-{}-{}.toml", std::process::id(), replica.port());
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, config).unwrap();
+        let file = tempfile(&config);
         let mut args = vec![
             "serve",
             "--admin",
@@ -62,7 +50,9 @@ impl Proxy {
             "--config",
             file.to_str().unwrap(),
         ];
-        args.extend(flags);
+        if !toml.contains("[probe]") {
+            args.extend(["--probe", "none"]);
+        }
         let proxy = Self::spawn(&args);
         std::fs::remove_file(&file).unwrap();
         proxy

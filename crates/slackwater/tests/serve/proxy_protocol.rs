@@ -8,18 +8,13 @@ use tokio::io::AsyncWriteExt;
 /// A proxy whose only listener takes connections from `trust`.
 fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
     let address = replica.address;
-    Proxy::start_as_written(
-        address,
-        &format!(
-            "workers = 1\n\
-             [[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = \"required\"\n\
-             proxy_protocol_trust = [\"{trust}\"]\n\
-             [services.web]\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
-             [services.web.probe]\ntransport = \"none\"\n\
-             [[routes]]\nservice = \"web\"\n{rest}"
-        ),
-        &[],
-    )
+    Proxy::of_file(&format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = \"required\"\n\
+         proxy_protocol_trust = [\"{trust}\"]\n\
+         [services.web]\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
+         [services.web.probe]\ntransport = \"none\"\n\
+         [[routes]]\nservice = \"web\"\n{rest}"
+    ))
 }
 
 /// Version 2, from 192.0.2.7.

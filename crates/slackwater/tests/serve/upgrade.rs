@@ -83,7 +83,7 @@ async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
     )
 }
 
-/// Clients that ask all the time, each on a connection of its own for each request or for three.
+/// Clients that ask all the time: two on a connection of its own for each request, two on one that is kept.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -97,15 +97,29 @@ impl Load {
             answered: Arc::default(),
             tasks: Vec::new(),
         };
-        for _ in 0..4 {
+        for number in 0..4 {
             let (stop, answered) = (Arc::clone(&load.stop), Arc::clone(&load.answered));
+            let field = if number % 2 == 0 {
+                "close"
+            } else {
+                "keep-alive"
+            };
+            let ask = format!("GET / HTTP/1.1\r\nhost: x\r\nconnection: {field}\r\n\r\n");
             load.tasks.push(tokio::spawn(async move {
+                let mut kept = None;
                 while !stop.load(Relaxed) {
-                    let mut client = Client::connect(address).await;
-                    let ask = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-                    client.send(ask).await;
-                    assert_eq!(client.answer().await.status, 200);
+                    let mut client = match kept.take() {
+                        Some(client) => client,
+                        None => Client::connect(address).await,
+                    };
+                    client.send(&ask).await;
+                    let answer = client.answer().await;
+                    assert_eq!(answer.status, 200);
                     answered.fetch_add(1, Relaxed);
+                    // Whoever is not told otherwise may go on.
+                    if answer.field("connection") != Some("close") {
+                        kept = Some(client);
+                    }
                 }
             }));
         }

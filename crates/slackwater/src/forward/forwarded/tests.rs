@@ -198,3 +198,27 @@ fn the_client_in_forwarded_is_found_between_quotes_and_other_pairs() {
         assert_eq!(client_of(value), expected, "{value}");
     }
 }
+
+#[test]
+fn a_host_that_is_replaced_is_told_once() {
+    let stranger = origin("192.0.2.7", "");
+    let mut changed = request(&[]);
+    stranger.keep_host(&mut changed);
+    assert_eq!(changed.headers()["x-forwarded-host"], "shop.example:81");
+    let mut over_http2 = Request::new(());
+    *over_http2.uri_mut() = "http://shop.example/".parse().expect("a target");
+    stranger.keep_host(&mut over_http2);
+    assert_eq!(over_http2.headers()["x-forwarded-host"], "shop.example");
+
+    let mut told = request(&[("x-forwarded-host", "outer.example")]);
+    stranger.keep_host(&mut told);
+    let values: Vec<_> = told.headers().get_all("x-forwarded-host").iter().collect();
+    assert_eq!(values, ["outer.example"]);
+
+    for send in ["none", "forwarded"] {
+        let silent = origin("192.0.2.7", &format!("send = \"{send}\""));
+        let mut untold = request(&[]);
+        silent.keep_host(&mut untold);
+        assert!(!untold.headers().contains_key("x-forwarded-host"), "{send}");
+    }
+}

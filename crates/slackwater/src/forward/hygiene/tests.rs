@@ -277,10 +277,8 @@ fn http2_heads_have_as_many_fields_as_http1_ones() {
         let mut crowded = request("http://x/", Version::HTTP_2, &many);
         let prepared = prepare_request(&mut crowded, Http1, &origin());
         let expected = Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-        let status = prepared.map(|client| client.to_string());
-        let status = status.map_err(|refusal| refusal.status);
-        let fit = Ok("192.0.2.7".to_owned());
-        assert_eq!(status, if is_fit { fit } else { expected }, "{fields}");
+        let status = prepared.map_err(|refusal| refusal.status);
+        assert_eq!(status, if is_fit { Ok(()) } else { expected }, "{fields}");
     }
 }
 

@@ -97,6 +97,9 @@ impl Routing {
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
+        if forward.rewrite.host.is_some() {
+            origin.keep_host(&mut request);
+        }
         if !forward.rewrite.apply(&mut request) {
             return refuse(Refusal {
                 status: StatusCode::BAD_REQUEST,
@@ -157,7 +160,7 @@ impl Routing {
 
 /// Makes sure that what would be refused on its way to a replica is refused here, too.
 fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
-    prepare_request(request, ReplicaProtocol::Http1, origin).map(|_| ())
+    prepare_request(request, ReplicaProtocol::Http1, origin)
 }
 
 fn redirected(

@@ -14,6 +14,7 @@ mod lines;
 mod sizes;
 mod slow;
 mod targets;
+pub(crate) mod tls;
 
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -56,6 +57,7 @@ pub(crate) fn groups() -> Vec<Group> {
         targets::group(),
         sizes::group(),
         slow::group(),
+        tls::group(),
         http2_heads::group(),
         http2_frames::group(),
         http2_floods::group(),

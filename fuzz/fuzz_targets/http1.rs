@@ -1,0 +1,83 @@
+//! Octets cut anywhere, as requests, as responses and as chunked bodies: nothing panics, and the cuts change nothing.
+
+#![no_main]
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http1::{
+    BodyDecoder, BodyLength, Decoded, HeadLimits, end_of_head, is_head_so_far, parse_request,
+    parse_response,
+};
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code, unused_imports, reason = "what is written is not fuzzed")]
+#[path = "../../crates/slackwater/src/http1/mod.rs"]
+mod http1;
+
+const LIMITS: HeadLimits = HeadLimits {
+    bytes_max: 512,
+    fields_max: 8,
+};
+
+/// Where a head ends, if it comes in these pieces.
+fn end_in_pieces(pieces: &[&[u8]]) -> Option<usize> {
+    let mut unread = Vec::new();
+    for piece in pieces {
+        let searched = unread.len();
+        unread.extend_from_slice(piece);
+        if let Some(end) = end_of_head(&unread, searched) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// A body, its trailers and what is left, if it comes in these pieces; none if it is refused.
+fn body_in_pieces(length: BodyLength, pieces: &[&[u8]]) -> Option<(Vec<u8>, HeaderMap, Vec<u8>)> {
+    let mut decoder = BodyDecoder::new(length, LIMITS);
+    let (mut body, mut trailers, mut rest) = (Vec::new(), HeaderMap::new(), Vec::new());
+    for piece in pieces {
+        let mut unread = Bytes::copy_from_slice(piece);
+        loop {
+            match decoder.decode(&mut unread).ok()? {
+                Decoded::Data(data) => body.extend_from_slice(&data),
+                Decoded::Trailers(fields) => trailers = fields,
+                Decoded::Starved | Decoded::End => break,
+            }
+        }
+        rest.extend_from_slice(&unread);
+    }
+    Some((body, trailers, rest))
+}
+
+fuzz_target!(|input: (&[u8], u16, u16)| {
+    let (octets, first, second) = input;
+    let mut cuts = [first, second].map(|cut| usize::from(cut).min(octets.len()));
+    cuts.sort_unstable();
+    let pieces = [
+        &octets[..cuts[0]],
+        &octets[cuts[0]..cuts[1]],
+        &octets[cuts[1]..],
+    ];
+    let end = end_of_head(octets, 0);
+    assert_eq!(end, end_in_pieces(&pieces));
+    if let Some(end) = end {
+        let head = Bytes::copy_from_slice(&octets[..end]);
+        let request = parse_request(&head, LIMITS, HeaderMap::new());
+        let response = parse_response(&head, &Method::GET, LIMITS, HeaderMap::new());
+        // What is refused early would be refused in the end.
+        if request.is_ok() || response.is_ok() {
+            assert!((0..end).all(|cut| is_head_so_far(&octets[..cut])));
+        }
+    }
+    for length in [
+        BodyLength::Chunked,
+        BodyLength::Known(u64::from(first)),
+        BodyLength::UntilClose,
+    ] {
+        assert_eq!(
+            body_in_pieces(length, &[octets]),
+            body_in_pieces(length, &pieces)
+        );
+    }
+});
