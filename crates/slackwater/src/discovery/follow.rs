@@ -150,14 +150,14 @@ impl Follower {
                         .send_modify(|state| state.answered_at = Some(SystemTime::now()));
                     self.act_on(verdict);
                 }
-                Err(why) => self.fail(why),
+                Err(why) => self.fail(&why),
             }
         }
     }
 
     fn act_on(&mut self, verdict: Verdict) {
         match verdict {
-            Verdict::Kept(why) => return self.fail(why),
+            Verdict::Kept(why) => return self.fail(&why),
             Verdict::Same => (),
             Verdict::Taken(fleet) => {
                 let before = self.fleets.send_replace(Arc::clone(&fleet));
@@ -177,11 +177,11 @@ impl Follower {
         }
     }
 
-    fn fail(&self, why: String) {
-        let is_new = self.states.borrow().failure.as_ref() != Some(&why);
+    fn fail(&self, why: &str) {
+        let is_new = self.states.borrow().failure.as_deref() != Some(why);
         self.states.send_modify(|state| {
             state.failures += 1;
-            state.failure = Some(why.clone());
+            state.failure = Some(why.to_owned());
         });
         if is_new {
             tracing::warn!(

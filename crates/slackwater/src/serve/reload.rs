@@ -45,7 +45,7 @@ enum Feed {
     Same(Arc<Discovery>),
     /// From somewhere else, or by other rules, from the moment on at which the configuration is taken. Until then they are
     /// those of before.
-    Changed(Opened, watch::Sender<Arc<Fleet>>),
+    Changed(Box<Opened>, watch::Sender<Arc<Fleet>>),
 }
 
 impl Feed {
@@ -169,7 +169,10 @@ impl Running {
             let feed = if has_same_source(&old.config, service) && self.config.dns == next.dns {
                 Feed::Same(Arc::clone(&old.discovery))
             } else {
-                Feed::Changed(sources.open(service)?, old.discovery.fleets().clone())
+                Feed::Changed(
+                    Box::new(sources.open(service)?),
+                    old.discovery.fleets().clone(),
+                )
             };
             let stays = works_alike(&old.config, service)
                 && self.config.limits == next.limits
@@ -247,9 +250,10 @@ impl Running {
         for (worker, commands) in self.commands.iter().enumerate() {
             let door = |(place, (listener, plan)): (usize, (&&Listener, &NewListener))| match plan {
                 NewListener::Kept(_) => Ok(DoorPlan::Keep(listener.number)),
-                NewListener::Anew(..) | NewListener::Opened(_) => {
-                    listener.door(worker, place).map(DoorPlan::Open)
-                }
+                NewListener::Anew(..) | NewListener::Opened(_) => listener
+                    .door(worker, place)
+                    .map(Box::new)
+                    .map(DoorPlan::Open),
             };
             let service = |service: &NewService| match service.kept {
                 Some(place) => ServicePlan::Keep(place),

@@ -106,7 +106,7 @@ pub(crate) fn start(
         let doors = running.listeners.open.iter();
         let doors = doors.enumerate().map(|(place, listener)| {
             let door = listener.door(usize::from(index), place);
-            door.map(DoorPlan::Open)
+            door.map(Box::new).map(DoorPlan::Open)
         });
         let subscribe = |source: &ServiceSource| {
             ServicePlan::Start(source.discovery.fleets().subscribe(), source.health.clone())

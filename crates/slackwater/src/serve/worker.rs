@@ -81,7 +81,7 @@ pub(super) enum DoorPlan {
     /// It stays open.
     Keep(usize),
     /// It is opened.
-    Open(Door),
+    Open(Box<Door>),
 }
 
 /// Sockets to take connections from.
