@@ -15,6 +15,7 @@ mod json_output;
 mod load;
 mod output;
 mod process;
+mod proxy_protocol;
 mod routes;
 mod serve;
 mod sim;

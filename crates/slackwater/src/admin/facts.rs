@@ -24,6 +24,8 @@ pub(crate) struct Facts {
     pub(crate) role: &'static str,
     /// The fleets, in the order of the configuration.
     pub(crate) services: Vec<ServiceFacts>,
+    /// Connections closed because they did not begin with the PROXY header that they had to.
+    pub(crate) proxy_headers_refused: u64,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
 }

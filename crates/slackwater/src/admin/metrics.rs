@@ -162,6 +162,9 @@ impl Families<'_> {
         self.gauges("service_info", "Who chooses; always 1.", services)?;
         let uptime = status.uptime_ms as f64 / 1e3;
         self.seconds("uptime", "Time since the admin server was started.", uptime)?;
+        let help = "Connections closed for want of the PROXY header that they had to begin with.";
+        let refused = (Labels::new(), status.proxy_headers_refused);
+        self.counters("proxy_headers_refused", help, [refused])?;
         let ready = u64::from(status.phase == Phase::Serving);
         let help = "1 while requests are taken, 0 before and while draining.";
         self.gauges("ready", help, [(Labels::new(), ready)])?;

@@ -52,6 +52,7 @@ fn facts() -> Facts {
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
         }],
+        proxy_headers_refused: 3,
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),

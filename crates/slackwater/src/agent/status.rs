@@ -36,6 +36,7 @@ impl StatusSource for AgentStatus {
                 }],
                 workers: self.counts.iter().map(worker).collect(),
             }],
+            proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
         })
         .boxed()

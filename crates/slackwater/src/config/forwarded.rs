@@ -86,16 +86,7 @@ impl ForwardedSettings {
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let default = Self::default();
-        let items = reader.take_list("forwarded.trust").unwrap_or_default();
-        if let Some(item) = items.get(TRUST_MAX) {
-            reader.add_mistake(item.mistake(format!(
-                "is one too many, expected at most {TRUST_MAX} networks"
-            )));
-        }
-        let items = items.iter().take(TRUST_MAX);
-        let trust = items
-            .filter_map(|item| reader.note(read_network(item)))
-            .collect();
+        let trust = read_networks(reader, "forwarded.trust");
         let mut fields = |key, default: ForwardedFields, names: &[_]| {
             reader.setting(key, default, "", |value| one_of(value, names))
         };
@@ -116,8 +107,21 @@ impl ForwardedSettings {
     }
 }
 
-/// A network in a list.
-pub(super) fn read_network(item: &Item<'_>) -> Result<Network, crate::toml_reader::Mistake> {
+/// A list of networks.
+pub(super) fn read_networks(reader: &mut Reader<'_>, field: &str) -> Vec<Network> {
+    let items = reader.take_list(field).unwrap_or_default();
+    if let Some(item) = items.get(TRUST_MAX) {
+        reader.add_mistake(item.mistake(format!(
+            "is one too many, expected at most {TRUST_MAX} networks"
+        )));
+    }
+    let items = items.iter().take(TRUST_MAX);
+    items
+        .filter_map(|item| reader.note(read_network(item)))
+        .collect()
+}
+
+fn read_network(item: &Item<'_>) -> Result<Network, crate::toml_reader::Mistake> {
     let written = item.read(|value| text(value, Network::EXPECTED), Network::EXPECTED)?;
     written.parse().map_err(|why| {
         let expected = Network::EXPECTED;

@@ -2,6 +2,7 @@
 
 use super::fleet::{Listener, add_listener, listen_address, read_listen};
 use super::model::ListenerConfig;
+use super::proxy_protocol::read_proxy_protocol;
 use super::services::is_name;
 use crate::toml_reader::values::text;
 use crate::toml_reader::{Reader, Said};
@@ -30,6 +31,7 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
             config: ListenerConfig {
                 name: address.to_string(),
                 address,
+                proxy_protocol: None,
             },
             said,
         };
@@ -49,6 +51,7 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
     for index in 0..count.min(LISTENERS_MAX) {
         let prefix = format!("listeners[{index}].");
         let name = read_name(reader, &prefix, &listeners);
+        let proxy_protocol = read_proxy_protocol(reader, &prefix);
         let field = format!("{prefix}address");
         let Some(item) = reader.take(&field) else {
             reader.add_missing_key(&field, "an address and a port such as \"0.0.0.0:443\"");
@@ -65,6 +68,7 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
             config: ListenerConfig {
                 name: name.unwrap_or_else(|| address.to_string()),
                 address,
+                proxy_protocol,
             },
             said: Some(item.said),
         });

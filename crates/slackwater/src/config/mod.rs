@@ -16,6 +16,7 @@ mod network;
 mod overrides;
 mod policies;
 mod probe;
+mod proxy_protocol;
 mod queue;
 mod remarks;
 mod retries;
@@ -32,6 +33,7 @@ pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
 };
+pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;

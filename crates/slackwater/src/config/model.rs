@@ -5,6 +5,7 @@
 
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
+use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
@@ -46,6 +47,9 @@ pub(crate) struct ListenerConfig {
     pub(crate) name: String,
     /// Port 0 lets the system choose.
     pub(crate) address: SocketAddr,
+    /// From which networks connections may come, each of which has to begin with a PROXY header: 1 to 256. `None`: such
+    /// headers are not understood.
+    pub(crate) proxy_protocol: Option<Vec<Network>>,
 }
 
 /// A fleet, and who chooses from it.

@@ -26,7 +26,13 @@ impl Config {
             if listener.name != address {
                 writeln!(to, "name = {}", quoted(&listener.name))?;
             }
-            writeln!(to, "address = {}\n", quoted(address))?;
+            writeln!(to, "address = {}", quoted(address))?;
+            if let Some(networks) = &listener.proxy_protocol {
+                let networks: Vec<_> = networks.iter().map(quoted).collect();
+                writeln!(to, "proxy_protocol = \"required\"")?;
+                writeln!(to, "proxy_protocol_trust = [{}]", networks.join(", "))?;
+            }
+            writeln!(to)?;
         }
         for service in &self.services {
             service.write_toml(to)?;

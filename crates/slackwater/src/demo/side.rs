@@ -168,6 +168,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         listeners: vec![ListenerConfig {
             name: "demo".to_owned(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            proxy_protocol: None,
         }],
         workers: NonZeroU16::MIN,
         services: vec![service],

@@ -27,6 +27,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::rc::Rc;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// For which a response's body, or a client's connection in the midst of a request, may show no sign of life.
@@ -169,12 +170,16 @@ impl Clients {
     /// Carries a connection to its end.
     pub(crate) async fn carry<H: Handler>(
         self: &Rc<Self>,
-        stream: impl Into<Stream>,
-        origin: Origin,
+        mut stream: TcpStream,
+        mut origin: Origin,
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
-        let inbound = Inbound::new(stream.into(), Bytes::new(), &session);
+        if origin.proxied().is_some() && !session.carry_proxy_header(&mut stream, &mut origin).await
+        {
+            return;
+        }
+        let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
         let Some(Some(speaks_http2)) = session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
         else {
             return;

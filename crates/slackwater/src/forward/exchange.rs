@@ -31,6 +31,22 @@ use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
 
+/// How long one try may take to the head of the response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience {
+    /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
+    pub(crate) first_byte: Option<Duration>,
+    /// Not longer than until then, whatever is still on its way.
+    pub(crate) ends: Option<Instant>,
+}
+
+/// The same in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    first_byte: u64,
+    ends_at: Option<u64>,
+}
+
 /// How to speak to a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicaOptions {
@@ -192,19 +208,18 @@ impl Replica {
     }
 
     /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
-    /// as long as configured, or as `first_byte` says instead.
+    /// as long as configured, or as `patience` says instead.
     pub(crate) async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
-        first_byte: Option<Duration>,
+        patience: Patience,
     ) -> Result<Reply, Failure> {
-        let first_byte_ticks =
-            first_byte.map_or(self.first_byte_ticks, |span| self.deadlines.ticks(span));
+        let ticks = self.ticks(patience);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(held) = self.open_connection() {
             let began = Instant::now();
-            match self.send(held, request, &deadline, first_byte_ticks).await {
+            match self.send(held, request, &deadline, ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
                 Err(attempt) => {
                     (request, may_be_written) = attempt.again(began.elapsed())?;
@@ -212,7 +227,7 @@ impl Replica {
             }
         }
         // In a box, so that the usual way does not carry its size around.
-        let anew = Box::pin(self.exchange_anew(request, deadline, first_byte_ticks)).await;
+        let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
         anew.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
             ..failure
@@ -223,7 +238,7 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<Reply, Failure> {
         let held = match self.new_connection().await {
             Ok(held) => held,
@@ -235,7 +250,7 @@ impl Replica {
                 });
             }
         };
-        match self.send(held, request, &deadline, first_byte_ticks).await {
+        match self.send(held, request, &deadline, ticks).await {
             Ok((response, spare)) => self.reply(response, deadline, spare),
             Err(attempt) => Err(attempt.fail()),
         }
@@ -267,6 +282,23 @@ impl Replica {
             stall_ticks: self.stall_ticks,
             spare,
         })
+    }
+
+    fn ticks(&self, patience: Patience) -> Ticks {
+        let span = |span| self.deadlines.ticks(span);
+        let left = |ends: Instant| span(ends.saturating_duration_since(Instant::now()));
+        Ticks {
+            first_byte: patience.first_byte.map_or(self.first_byte_ticks, span),
+            ends_at: (patience.ends).map(|ends| self.deadlines.now().saturating_add(left(ends))),
+        }
+    }
+
+    /// `wanted` ticks, or what is left until the end if that is less.
+    fn left(&self, ticks: Ticks, wanted: u64) -> u64 {
+        let left = |ends_at: u64| ends_at.saturating_sub(self.deadlines.now());
+        ticks
+            .ends_at
+            .map_or(wanted, |ends_at| wanted.min(left(ends_at)))
     }
 
     /// A connection that is there already and has room.
@@ -302,16 +334,16 @@ impl Replica {
         held: Held,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
-        deadline.arm(first_byte_ticks);
+        deadline.arm(self.left(ticks, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
-                self.send_http1(pool, connection, request, deadline, first_byte_ticks)
+                self.send_http1(pool, connection, request, deadline, ticks)
                     .await
             }
             Held::Http2(sender, place) => {
-                self.send_http2(sender, place, request, deadline, first_byte_ticks)
+                self.send_http2(sender, place, request, deadline, ticks)
                     .await
             }
         }
@@ -323,7 +355,7 @@ impl Replica {
         mut connection: Connection,
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
@@ -335,7 +367,7 @@ impl Replica {
             |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
                 Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
                 Poll::Pending => self
-                    .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                    .poll_late(cx, progress.as_deref(), deadline, ticks)
                     .map(|cause| Err(Err(cause))),
             },
         );
@@ -369,7 +401,7 @@ impl Replica {
         place: Place,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
@@ -377,7 +409,7 @@ impl Replica {
         let sent = poll_fn(|cx| match sending.as_mut().poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => self
-                .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                .poll_late(cx, progress.as_deref(), deadline, ticks)
                 .map(Err),
         });
         match sent.await {
@@ -415,21 +447,22 @@ impl Replica {
         cx: &Context<'_>,
         progress: Option<&Progress>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Poll<Cause> {
         while deadline.poll_passed(cx).is_ready() {
             let Some(progress) = progress else {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= first_byte_ticks {
+            if still_for >= ticks.first_byte || self.left(ticks, 1) == 0 {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
                     Wait::Broken => Cause::ClientBroken,
+                    Wait::TooLarge => Cause::TooLarge,
                 });
             }
-            deadline.arm(first_byte_ticks - still_for);
+            deadline.arm(self.left(ticks, ticks.first_byte - still_for));
         }
         Poll::Pending
     }
@@ -451,8 +484,10 @@ fn no_response(
 ) -> Attempt {
     let mut ending = Ending::Other;
     let mut is_unsent = false;
+    let is_too_large = request.body().is_too_large();
     let cause = match failed {
         Err(cause) => cause,
+        Ok(NoResponse::Client) if is_too_large => Cause::TooLarge,
         Ok(NoResponse::Client) => Cause::ClientBroken,
         Ok(NoResponse::Coding) => Cause::Coding,
         Ok(failed) => {
@@ -490,9 +525,14 @@ fn attempt_http2(
 ) -> Attempt {
     let unsent = error.take_message().map(Box::new);
     let error = error.into_error();
-    if progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+    let of_client = match progress.map(Progress::state) {
+        Some(Wait::Broken) => Some(Cause::ClientBroken),
+        Some(Wait::TooLarge) => Some(Cause::TooLarge),
+        _ => None,
+    };
+    if let Some(cause) = of_client {
         return Attempt {
-            cause: Cause::ClientBroken,
+            cause,
             unsent,
             spare: None,
             ending: Ending::Other,

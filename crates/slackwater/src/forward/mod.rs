@@ -55,13 +55,13 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, no_route, own_response, refuse, shed};
+pub(crate) use answer::{answer, no_route, own_response, refuse, shed, too_large};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
+pub(crate) use exchange::{Patience, Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;

@@ -1,11 +1,13 @@
 //! Where a connection comes from and leads to: made once for each, read by each of its requests.
 
+use super::counts::Count;
 use super::forwarded;
-use crate::config::{ForwardedSettings, Limits};
+use crate::config::{Config, ForwardedSettings, Limits, Network};
 use core::net::{IpAddr, SocketAddr};
 use http::HeaderValue;
 use http::uri::Authority;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What holds for all clients of a worker.
 #[derive(Clone, Debug)]
@@ -13,6 +15,11 @@ pub(crate) struct Rules {
     pub(super) forwarded: ForwardedSettings,
     /// Fields of a request's head, at most.
     pub(super) head_fields_max: usize,
+    /// For each listener, in the order of the configuration, from where connections with a PROXY header may come. `None`,
+    /// and beyond the end: they have none.
+    proxied: Vec<Option<Vec<Network>>>,
+    /// Connections closed for want of such a header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 impl Rules {
@@ -21,6 +28,19 @@ impl Rules {
         Rc::new(Self {
             forwarded: forwarded.clone(),
             head_fields_max: limits.head_fields_max as usize,
+            proxied: Vec::new(),
+            proxy_headers_refused: Arc::default(),
+        })
+    }
+
+    /// As configured for `serve`; `refused` counts connections closed for want of a PROXY header.
+    pub(crate) fn of_config(config: &Config, refused: &Arc<Count>) -> Rc<Self> {
+        let listeners = config.listeners.iter();
+        Rc::new(Self {
+            forwarded: config.forwarded.clone(),
+            head_fields_max: config.limits.head_fields_max as usize,
+            proxied: listeners.map(|it| it.proxy_protocol.clone()).collect(),
+            proxy_headers_refused: Arc::clone(refused),
         })
     }
 
@@ -66,6 +86,18 @@ impl Origin {
             local,
             listener,
         }
+    }
+
+    /// From where connections may come that have to begin with a PROXY header; `None` if this one has none.
+    pub(super) fn proxied(&self) -> Option<&[Network]> {
+        self.rules.proxied.get(self.listener)?.as_deref()
+    }
+
+    /// The same, for the client that a PROXY header told.
+    pub(super) fn told(&self, peer: SocketAddr, local: SocketAddr) -> Self {
+        // An address and a port are always an authority.
+        let local = Authority::try_from(local.to_string()).unwrap_or_else(|_| self.local.clone());
+        Self::new(&self.rules, peer, local, self.listener)
     }
 
     /// The scheme that the peer's requests came by.

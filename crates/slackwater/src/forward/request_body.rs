@@ -31,6 +31,8 @@ pub(super) enum Wait {
     Client,
     /// Nobody: the client broke it off.
     Broken,
+    /// Nobody: there is more of it than is allowed.
+    TooLarge,
 }
 
 impl Progress {
@@ -59,6 +61,15 @@ pub(crate) struct RequestBody {
     ahead: Bytes,
     /// Absent: there was no body from the start.
     progress: Option<Rc<Progress>>,
+    limit: Limit,
+}
+
+/// How much of a body there may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    /// `None`: any.
+    bytes_max: Option<u64>,
+    read: u64,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +91,7 @@ enum ClientBody {
 
 /// A claim to a request's body for another try.
 #[derive(Debug)]
-pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>);
+pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>, Limit);
 
 impl BodyAgain {
     /// Whether all that was read of it is kept.
@@ -90,7 +101,7 @@ impl BodyAgain {
 
     /// `None` if the body was too large to be kept.
     pub(super) fn into_body(self) -> Option<RequestBody> {
-        let Self(rewind, progress) = self;
+        let Self(rewind, progress, limit) = self;
         let reader = rewind.reader()?;
         if let Some(progress) = &progress {
             progress.state.set(Wait::Replica);
@@ -100,6 +111,7 @@ impl BodyAgain {
             source: Source::Taped(reader),
             ahead: Bytes::new(),
             progress,
+            limit: Limit { read: 0, ..limit },
         })
     }
 }
@@ -114,6 +126,7 @@ impl RequestBody {
             source: Source::Client(ClientBody::Http2(Box::new(incoming))),
             ahead: Bytes::new(),
             progress: Some(Progress::new(deadlines)),
+            limit: Limit::default(),
         }
     }
 
@@ -124,6 +137,7 @@ impl RequestBody {
             source: Source::Client(ClientBody::Http1(upload)),
             ahead: Bytes::new(),
             progress,
+            limit: Limit::default(),
         }
     }
 
@@ -139,10 +153,27 @@ impl RequestBody {
         };
     }
 
+    /// Takes no more than so many bytes; `false` if it is known already that there are more. What is more than that, and
+    /// was not known, ends the body with an error.
+    pub(crate) fn limit(&mut self, bytes_max: u64) -> bool {
+        self.limit.bytes_max = Some(bytes_max);
+        self.size_hint().lower() <= bytes_max
+    }
+
+    /// Whether there was more of it than is allowed.
+    pub(super) fn is_too_large(&self) -> bool {
+        let progress = self.progress.as_ref();
+        progress.is_some_and(|progress| progress.state() == Wait::TooLarge)
+    }
+
     /// For another try; `None` if the body is not kept.
     pub(super) fn again(&self) -> Option<BodyAgain> {
         match &self.source {
-            Source::Taped(reader) => Some(BodyAgain(reader.rewind(), self.progress.clone())),
+            Source::Taped(reader) => Some(BodyAgain(
+                reader.rewind(),
+                self.progress.clone(),
+                self.limit,
+            )),
             Source::Absent | Source::Client(_) => None,
         }
     }
@@ -172,6 +203,15 @@ impl RequestBody {
     /// Gives back a piece of which nothing was sent: it is the next one again.
     pub(super) fn put_back(&mut self, piece: Bytes) {
         self.ahead = piece;
+    }
+}
+
+impl Limit {
+    fn is_passed_by(&mut self, frame: &Frame<Bytes>) -> bool {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        self.read = self.read.saturating_add(length as u64);
+        self.bytes_max
+            .is_some_and(|bytes_max| self.read > bytes_max)
     }
 }
 
@@ -234,6 +274,15 @@ impl Body for RequestBody {
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
         };
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && this.limit.is_passed_by(frame)
+        {
+            if let Some(progress) = &this.progress {
+                progress.state.set(Wait::TooLarge);
+            }
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, "the body is too large");
+            return Poll::Ready(Some(Err(error)));
+        }
         if let Some(progress) = &this.progress {
             progress.state.set(match &polled {
                 Poll::Pending => Wait::Client,

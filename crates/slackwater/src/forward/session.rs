@@ -6,18 +6,21 @@
 
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
+use super::origin::Origin;
 use super::resets::Resets;
 use super::stream::Stream;
+use crate::proxy_protocol;
 use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
+use tokio::net::TcpStream;
 
 /// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
 const LINGER: Duration = Duration::from_secs(2);
@@ -55,6 +58,52 @@ impl Session {
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
         }
+    }
+
+    /// Reads the PROXY header that the connection has to begin with, within the time for a head, and puts what it tells
+    /// into `origin`. `false` if it has to be closed.
+    pub(super) async fn carry_proxy_header(
+        &self,
+        stream: &mut TcpStream,
+        origin: &mut Origin,
+    ) -> bool {
+        self.deadline.arm(self.clients.head_ticks);
+        let is_trusted = (origin.proxied().unwrap_or_default().iter())
+            .any(|network| network.contains(origin.peer));
+        let refused = if is_trusted {
+            match self.carry_unasked(proxy_protocol::read(stream)).await {
+                Some(Ok(told)) => {
+                    if let Some((from, to)) = told.addresses {
+                        *origin = origin.told(from, to);
+                    }
+                    self.deadline.arm(self.clients.idle_ticks);
+                    return true;
+                }
+                Some(Err(error)) => error.to_string(),
+                None => "it did not come in time".to_owned(),
+            }
+        } else {
+            "it may not come from there".to_owned()
+        };
+        origin.rules.proxy_headers_refused.add_one();
+        tracing::debug!(from = %origin.peer, why = refused, "no PROXY header");
+        false
+    }
+
+    /// Waits for what comes before any request; not longer than it takes for the drain to begin.
+    async fn carry_unasked<T>(
+        &self,
+        asking: impl Future<Output = io::Result<T>>,
+    ) -> Option<io::Result<T>> {
+        let unwelcome = Cell::new(false);
+        let mut asking = pin!(asking);
+        let asking = poll_fn(|cx| {
+            if unwelcome.get() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            asking.as_mut().poll(cx)
+        });
+        self.carry(pin!(asking), |_| unwelcome.set(true)).await
     }
 
     /// Polls a connection until it ends; `None` if a deadline or the end of the drain ended it.

@@ -21,6 +21,7 @@ pub(crate) use split::Split;
 pub(crate) use template::{Parts, Template};
 
 use bytes::Bytes;
+use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 
 /// Which requests, and what becomes of them.
@@ -43,12 +44,38 @@ pub(crate) enum Action {
     Respond(FixedResponse),
 }
 
+impl Action {
+    /// The shortest time that any of its requests may take for anything.
+    pub(crate) fn shortest_timeout(&self) -> Option<Duration> {
+        let Self::Forward(forward) = self else {
+            return None;
+        };
+        let bounds = &forward.bounds;
+        let spans = [bounds.first_byte, bounds.stall, bounds.total];
+        spans.into_iter().flatten().min()
+    }
+}
+
 /// To which service, and how it is changed on the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
     pub(crate) services: Split,
     pub(crate) rewrite: Rewrite,
     pub(crate) request_headers: HeaderChanges,
+    pub(crate) bounds: Bounds,
+}
+
+/// How long a request of this route may take, and how much it may be; where nothing is said, as long and as much as any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// From its dispatch to the head of the response, all tries together.
+    pub(crate) first_byte: Option<Duration>,
+    /// Between two pieces of the response's body.
+    pub(crate) stall: Option<Duration>,
+    /// From its arrival to the end of the response.
+    pub(crate) total: Option<Duration>,
+    /// Bytes of its body.
+    pub(crate) body_bytes_max: Option<u32>,
 }
 
 /// Where a client is sent.

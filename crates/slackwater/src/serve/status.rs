@@ -35,6 +35,9 @@ impl StatusSource for Workers {
         core::future::ready(Facts {
             role: "serve",
             services: services.map(facts).collect(),
+            proxy_headers_refused: (self.views.iter())
+                .map(|view| view.proxy_headers_refused.read())
+                .sum(),
             own_load: None,
         })
         .boxed()

@@ -7,7 +7,7 @@ use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
 use core::time::Duration;
 use std::io;
@@ -22,6 +22,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerView {
     /// In the order of the configuration.
     pub(super) services: Vec<ServiceView>,
+    /// Connections closed for want of a PROXY header.
+    pub(super) proxy_headers_refused: Arc<Count>,
 }
 
 /// What a worker is made of.
@@ -64,6 +66,7 @@ struct Worker {
     listeners: Vec<TcpListener>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
+    rules: Rc<Rules>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -86,14 +89,20 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
     let table = Table::new(&config.routes, services);
+    let proxy_headers_refused = Arc::default();
     let worker = Worker {
+        rules: Rules::of_config(&config, &proxy_headers_refused),
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
         routing: Rc::new(Routing::new(table, draw_seed())),
         deadlines,
     };
-    Ok((worker, WorkerView { services: views }))
+    let view = WorkerView {
+        services: views,
+        proxy_headers_refused,
+    };
+    Ok((worker, view))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -105,7 +114,11 @@ fn shortest_timeout(config: &Config) -> Duration {
         of_try.map_or(of_all, |of_try| of_all.min(of_try))
     };
     let of_services = config.services.iter().map(of_service);
-    of_services.fold(own, Duration::min)
+    let of_routes = config
+        .routes
+        .iter()
+        .filter_map(|route| route.then.shortest_timeout());
+    of_services.chain(of_routes).fold(own, Duration::min)
 }
 
 impl Worker {
@@ -116,7 +129,7 @@ impl Worker {
         let intake = Intake {
             clients: self.clients,
             handler: self.routing,
-            rules: Rules::new(&self.parts.config.forwarded, &self.parts.config.limits),
+            rules: self.rules,
             connections: self.parts.connections,
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,

@@ -16,6 +16,7 @@ mod health;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod proxy_protocol;
 mod queue;
 mod replicas;
 mod requests;

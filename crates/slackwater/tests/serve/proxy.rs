@@ -42,11 +42,17 @@ impl Proxy {
             }
         }
         let config = format!("{lines}replicas = {list:?}\n{toml}\n");
-        let name = format!(
-            "slackwater-{}-{}.toml",
-            std::process::id(),
-            replicas[0].port()
-        );
+        let probe = if toml.contains("[probe]") {
+            &[][..]
+        } else {
+            &["--probe", "none"]
+        };
+        Self::start_as_written(replicas[0], &config, probe)
+    }
+
+    /// A proxy with nothing in its configuration but what is written there. A replica makes the file's name its own.
+    pub(crate) fn start_as_written(replica: SocketAddr, config: &str, flags: &[&str]) -> Self {
+        let name = format!("slackwater-{}-{}.toml", std::process::id(), replica.port());
         let file = std::env::temp_dir().join(name);
         std::fs::write(&file, config).unwrap();
         let mut args = vec![
@@ -56,9 +62,7 @@ impl Proxy {
             "--config",
             file.to_str().unwrap(),
         ];
-        if !toml.contains("[probe]") {
-            args.extend(["--probe", "none"]);
-        }
+        args.extend(flags);
         let proxy = Self::spawn(&args);
         std::fs::remove_file(&file).unwrap();
         proxy

@@ -2,6 +2,7 @@
 //! the one service that there is.
 
 mod action;
+mod bounds;
 mod heads;
 mod reach;
 mod show;
@@ -9,7 +10,7 @@ mod when;
 
 use super::listeners::SaidListener;
 use super::model::ServiceConfig;
-use crate::routes::{Action, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
+use crate::routes::{Action, Bounds, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
 use crate::toml_reader::values::found;
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said};
 
@@ -121,6 +122,7 @@ impl Route {
                 services: Split::one(service),
                 rewrite: Rewrite::default(),
                 request_headers: HeaderChanges::default(),
+                bounds: Bounds::default(),
             })),
             response_headers: HeaderChanges::default(),
         }

@@ -5,8 +5,8 @@
 use super::service::{Flight, Service};
 use crate::config::ReplicaProtocol;
 use crate::forward::{
-    Handler, Origin, Refusal, RequestBody, ResponseBody, no_route, own_response, prepare_request,
-    refuse,
+    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, no_route, own_response,
+    prepare_request, refuse, too_large,
 };
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Route, Router, host_of,
@@ -17,6 +17,7 @@ use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use slackwater_core::SplitMix64;
 use std::rc::Rc;
+use tokio::time::Instant;
 
 /// A response as clients get it.
 type Answer = Response<ResponseBody<Box<Flight>>>;
@@ -95,7 +96,20 @@ impl Routing {
         }
         // Not before: a client must not be able to have them removed as its connection's own.
         forward.request_headers.apply(request.headers_mut());
-        service.handle(request).await
+        let bounds = &forward.bounds;
+        if let Some(bytes_max) = bounds.body_bytes_max
+            && !request.body_mut().limit(bytes_max.into())
+        {
+            return too_large();
+        }
+        let ends = bounds.total.map(|total| Instant::now() + total);
+        let patience = Patience {
+            first_byte: bounds.first_byte,
+            ends,
+        };
+        let mut answer = service.handle(request, patience).await;
+        answer.body_mut().bound(bounds.stall, ends);
+        answer
     }
 }
 

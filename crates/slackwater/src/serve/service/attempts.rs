@@ -6,7 +6,7 @@
 use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
-use crate::forward::{RequestBody, ResponseBody, answer};
+use crate::forward::{Patience, RequestBody, ResponseBody, answer};
 use core::time::Duration;
 use http::{Request, Response};
 use slackwater_core::ReplicaId;
@@ -20,12 +20,21 @@ struct Attempts<'s> {
     service: &'s Service,
     may_repeat: bool,
     began: Instant,
+    /// From then to the head of the response, all tries together.
+    first_byte: Duration,
+    /// Whether that is less than each try may take anyway.
+    is_own: bool,
+    ends: Option<Instant>,
 }
 
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
-    /// for [`Self::protocol`].
-    pub(in crate::serve) async fn handle(&self, request: Box<Request<RequestBody>>) -> Reply {
+    /// for [`Self::protocol`]. `patience` is the request's own.
+    pub(in crate::serve) async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        patience: Patience,
+    ) -> Reply {
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter().await {
@@ -33,7 +42,7 @@ impl Service {
                 Err(shed) => return shed.answer(),
             },
         };
-        let mut response = self.attempt(request).await;
+        let mut response = self.attempt(request, patience).await;
         // An answer of our own, or one that is complete, holds no place any more.
         if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
             flight.hold(permit);
@@ -41,12 +50,15 @@ impl Service {
         response
     }
 
-    async fn attempt(&self, mut request: Box<Request<RequestBody>>) -> Reply {
+    async fn attempt(&self, mut request: Box<Request<RequestBody>>, patience: Patience) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
             may_repeat: self.retries.may_repeat(&request),
             began: Instant::now(),
+            first_byte: patience.first_byte.unwrap_or(self.first_byte),
+            is_own: patience.first_byte.is_some(),
+            ends: patience.ends,
         };
         if attempts.may_repeat {
             let bytes_max = self.retries.settings().body_bytes_max;
@@ -77,15 +89,24 @@ impl<'s> Attempts<'s> {
 
     /// The time left for all tries together.
     fn left(&self) -> Duration {
-        self.service.first_byte.saturating_sub(self.began.elapsed())
+        let left = self.first_byte.saturating_sub(self.began.elapsed());
+        let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
 
-    /// How long try number `attempt`, from 1, may take to the response's head; `None`: as long as one alone might.
-    fn patience(&self, attempt: u32) -> Option<Duration> {
+    /// How long try number `attempt`, from 1, may take to the response's head.
+    fn patience(&self, attempt: u32) -> Patience {
         let own = self.retries().settings().attempt_timeout;
-        match (own.filter(|_| self.rules(attempt).is_some()), attempt) {
-            (own, 1) => own,
-            (own, _) => Some(own.map_or(self.left(), |own| own.min(self.left()))),
+        let own = own.filter(|_| self.rules(attempt).is_some());
+        let first_byte = if attempt == 1 && !self.is_own {
+            // As long as one alone might.
+            own
+        } else {
+            Some(own.map_or(self.left(), |own| own.min(self.left())))
+        };
+        Patience {
+            first_byte,
+            ends: self.ends,
         }
     }
 

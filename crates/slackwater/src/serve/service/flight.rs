@@ -4,7 +4,7 @@
 use super::gate::Permit;
 use super::retries::{Hint, Retries};
 use crate::forward::{
-    Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
+    Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -147,16 +147,16 @@ impl Flight {
         &self.member
     }
 
-    /// Sends the request and waits for the head of the response, as long as one may take or as `first_byte` says
+    /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
     /// instead. A response that `rules` refuse is a setback, if the request can be had again.
     pub(super) async fn send(
         mut self: Box<Self>,
         request: Box<Request<RequestBody>>,
-        first_byte: Option<Duration>,
+        patience: Patience,
         rules: Option<&Retries>,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
-        match self.member.replica.exchange(request, first_byte).await {
+        match self.member.replica.exchange(request, patience).await {
             Ok(reply) => {
                 let status = reply.status();
                 self.is_server_error = status.is_server_error();
@@ -208,7 +208,7 @@ impl Flight {
                 counts.timeouts.add_one();
                 Outcome::Failed
             }
-            Cause::ClientStalled | Cause::ClientBroken => {
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
                 counts.client_gone.add_one();
                 Outcome::Dropped
             }

@@ -22,7 +22,7 @@ pub(super) fn group() -> Group {
 }
 
 const CALM: &str = "GOAWAY (ENHANCE_YOUR_CALM), closed";
-const FLOOD: usize = 100_000;
+const FLOOD: usize = 20_000;
 
 /// A field that is put into the table, and then asked for again and again: a few bytes that mean megabytes.
 fn bomb() -> Vec<u8> {
@@ -63,7 +63,7 @@ fn rows() -> Vec<Row> {
                 .collect(),
         ),
         frames(
-            "a head that never ends, in 100,000 CONTINUATION frames (CVE-2024-27316)",
+            "a head that never ends, in 20,000 CONTINUATION frames (CVE-2024-27316)",
             CALM,
             frame(HEADERS, END_STREAM, 1, &first)
                 .into_iter()
@@ -71,7 +71,7 @@ fn rows() -> Vec<Row> {
                 .collect(),
         ),
         frames(
-            "100,000 empty CONTINUATION frames",
+            "20,000 empty CONTINUATION frames",
             CALM,
             frame(HEADERS, END_STREAM, 1, &first)
                 .into_iter()
@@ -101,44 +101,44 @@ fn rows() -> Vec<Row> {
             headers(1, &fields)
         }),
         frames(
-            "100,000 PING",
+            "20,000 PING",
             "nothing",
             frame(PING, 0, 0, &[0; 8]).repeat(FLOOD),
         ),
         frames(
-            "100,000 PING answers",
+            "20,000 PING answers",
             "nothing",
             frame(PING, 1, 0, &[0; 8]).repeat(FLOOD),
         ),
         frames(
-            "100,000 SETTINGS",
+            "20,000 SETTINGS",
             "nothing",
             setting(4, 65_535).repeat(FLOOD),
         ),
         frames(
-            "100,000 empty SETTINGS",
+            "20,000 empty SETTINGS",
             "nothing",
             frame(SETTINGS, 0, 0, &[]).repeat(FLOOD),
         ),
         frames(
-            "100,000 PRIORITY",
+            "20,000 PRIORITY",
             "nothing",
             frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 0]).repeat(FLOOD),
         ),
         frames(
-            "100,000 WINDOW_UPDATE of 1 byte",
+            "20,000 WINDOW_UPDATE of 1 byte",
             "nothing",
             window_update(0, 1).repeat(FLOOD),
         ),
         frames(
-            "100,000 frames of an unknown kind",
+            "20,000 frames of an unknown kind",
             "nothing",
             frame(0xfa, 0, 0, &[]).repeat(FLOOD),
         ),
         Row {
             seen: &["POST x/unread, cut off"],
             ..frames(
-                "100,000 empty DATA frames",
+                "20,000 empty DATA frames",
                 CALM,
                 [upload(1, "/unread"), frame(DATA, 0, 1, &[]).repeat(FLOOD)].concat(),
             )
@@ -146,7 +146,7 @@ fn rows() -> Vec<Row> {
         Row {
             seen: &["POST x/unread, cut off"],
             ..frames(
-                "100,000 DATA frames of nothing but padding",
+                "20,000 DATA frames of nothing but padding",
                 CALM,
                 [
                     upload(1, "/unread"),
@@ -160,18 +160,12 @@ fn rows() -> Vec<Row> {
             does: Does::Http2(
                 [
                     upload(1, "/unread"),
-                    frame(DATA, 0, 1, b"a").repeat(2 * FLOOD),
+                    frame(DATA, 0, 1, b"a").repeat(10 * FLOOD),
                 ]
                 .concat(),
             ),
             answer: CALM,
             seen: &["POST x/unread, cut off"],
-        },
-        Row {
-            name: "no end of HTTP/2's preface",
-            does: Does::Bytes(b"PRI * HTTP/2.0\r\n\r\nSM".to_vec()),
-            answer: "closed",
-            seen: &[],
         },
         Row {
             name: "another preface",

@@ -43,6 +43,12 @@ fn rows() -> Vec<Row> {
         ),
         slowly("no byte at all", "closed", b"", ""),
         Row {
+            name: "half of the last line of HTTP/2's preface",
+            does: Does::Bytes(b"PRI * HTTP/2.0\r\n\r\nSM".to_vec()),
+            answer: "closed",
+            seen: &[],
+        },
+        Row {
             name: "a body that stops",
             does: Does::Slowly(
                 b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhello",

@@ -57,6 +57,10 @@ fn rows() -> Vec<Row> {
             "400, closed",
             *b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on",
         ),
+        bad(
+            "a PROXY header where none is expected",
+            line("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET /a HTTP/1.1"),
+        ),
         bad("no `Host`", host("")),
         bad("two `Host` fields", host("host: x\r\nhost: y\r\n")),
         bad("the same `Host` twice", host("host: x\r\nhost: x\r\n")),

@@ -1,0 +1,145 @@
+//! Listeners behind a proxy that says who the client is in a header of the PROXY protocol.
+
+use crate::clients::Client;
+use crate::proxy::{Proxy, until};
+use crate::replicas::Replica;
+use tokio::io::AsyncWriteExt;
+
+/// A proxy whose only listener takes connections from `trust`.
+fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
+    let address = replica.address;
+    Proxy::start_as_written(
+        address,
+        &format!(
+            "workers = 1\n\
+             [[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = \"required\"\n\
+             proxy_protocol_trust = [\"{trust}\"]\n\
+             [services.web]\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
+             [services.web.probe]\ntransport = \"none\"\n\
+             [[routes]]\nservice = \"web\"\n{rest}"
+        ),
+        &[],
+    )
+}
+
+/// Version 2, from 192.0.2.7.
+const VERSION_2: &[u8] =
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x07\xc6\x33\x64\x01\xc3\x50\x01\xbb";
+const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
+
+#[tokio::test]
+async fn the_client_is_whom_the_header_tells() {
+    let replica = Replica::echo("r").await;
+    let proxy = start(&replica, "127.0.0.0/8", "");
+    for (header, expected) in [
+        (
+            &b"PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n"[..],
+            "192.0.2.7",
+        ),
+        (VERSION_2, "192.0.2.7"),
+        (
+            b"PROXY TCP6 2001:db8::7 2001:db8::1 50000 443\r\n",
+            "2001:db8::7",
+        ),
+        (b"PROXY UNKNOWN\r\n", "127.0.0.1"),
+        (LOCAL, "127.0.0.1"),
+    ] {
+        let mut client = Client::connect(proxy.address).await;
+        client.stream.write_all(header).await.unwrap();
+        for path in ["/one", "/two"] {
+            let answer = client.get(path).await;
+            assert_eq!(answer.status, 200);
+            let line = format!("x-forwarded-for: {expected}\r\n");
+            assert!(answer.text().contains(&line), "{}", answer.text());
+        }
+    }
+    proxy.settled().await;
+    assert_eq!(refused(&proxy).await, 0);
+}
+
+#[tokio::test]
+async fn a_host_that_is_left_out_is_where_the_client_connected() {
+    let replica = Replica::echo("r").await;
+    let proxy = start(&replica, "127.0.0.1", "");
+    let mut client = Client::connect(proxy.address).await;
+    client.stream.write_all(VERSION_2).await.unwrap();
+    client.send("GET / HTTP/1.0\r\n\r\n").await;
+    let seen = client.answer().await;
+    assert!(
+        seen.text().contains("host: 198.51.100.1:443\r\n"),
+        "{}",
+        seen.text()
+    );
+}
+
+#[tokio::test]
+async fn the_client_is_no_trusted_proxy_because_its_carrier_is_one() {
+    let replica = Replica::echo("r").await;
+    let trusting = "[forwarded]\ntrust = [\"127.0.0.0/8\", \"192.0.2.8\"]\n";
+    let proxy = start(&replica, "127.0.0.1", trusting);
+    for (client_address, expected) in [
+        ("192.0.2.7", "x-forwarded-for: 192.0.2.7\r\n"),
+        ("192.0.2.8", "x-forwarded-for: 203.0.113.1, 192.0.2.8\r\n"),
+    ] {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!(
+                "PROXY TCP4 {client_address} 198.51.100.1 50000 443\r\n\
+                 GET / HTTP/1.1\r\nhost: x\r\nx-forwarded-for: 203.0.113.1\r\n\r\n"
+            ))
+            .await;
+        let seen = client.answer().await;
+        assert!(seen.text().contains(expected), "{}", seen.text());
+    }
+}
+
+#[tokio::test]
+async fn whoever_sends_no_header_is_closed_and_counted() {
+    let replica = Replica::echo("r").await;
+    let proxy = start(
+        &replica,
+        "127.0.0.1",
+        "[timeouts]\nhead = \"200ms\"\nidle = \"1m\"\n",
+    );
+    let mut count = 0;
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PROXY TCP4 192.0.2.7 198.51.100.1 50000\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x31\x11\x00\x00",
+        // Unfinished, for longer than a head may take.
+        b"PROXY TCP4 192.0.2.7",
+        b"",
+    ] {
+        let mut client = Client::connect(proxy.address).await;
+        client.stream.write_all(bytes).await.unwrap();
+        assert!(client.rest().await.is_empty(), "{bytes:?}");
+        count += 1;
+        assert_eq!(refused(&proxy).await, count, "{bytes:?}");
+    }
+    assert_eq!(replica.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_header_from_elsewhere_counts_for_nothing() {
+    let replica = Replica::echo("r").await;
+    let proxy = start(&replica, "10.0.0.0/8", "");
+    let mut client = Client::connect(proxy.address).await;
+    client.stream.write_all(VERSION_2).await.unwrap();
+    assert!(client.rest().await.is_empty());
+    until("it is counted", async || {
+        (refused(&proxy).await == 1).then_some(())
+    })
+    .await;
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(
+        metrics.contains("slackwater_proxy_headers_refused_total 1\n"),
+        "{metrics}"
+    );
+}
+
+async fn refused(proxy: &Proxy) -> u64 {
+    let page = proxy.admin_page("/status").await;
+    let status: serde_json::Value = serde_json::from_str(&page).unwrap();
+    status["proxy_headers_refused"].as_u64().unwrap()
+}
