@@ -1,7 +1,9 @@
 //! Slackwater's own chores, so that nobody needs another tool: `cargo xtask test` is what CI runs.
 
 mod arguments;
+mod chaos;
 mod command;
+mod folder;
 mod peers;
 mod provenance;
 mod results;
@@ -18,6 +20,9 @@ cargo xtask CHORE
   tidy    checks of the tree that no other tool does (seconds)
   peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
           [--keep] [--size-mib N] [--seconds N] [--report FILE]
+  chaos   load through serve over agents, while replicas are killed, stopped and slowed, and serve is reloaded and upgraded;
+          no request may fail without cause (ten minutes)
+          [--short] [--keep] [--seconds N] [--rate N] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -28,6 +33,8 @@ fn main() -> ExitCode {
         ["test"] => run::test(),
         ["tidy"] => tidy::check(),
         ["peers", ref options @ ..] => peers::run(options),
+        ["chaos", ref options @ ..] => chaos::run(options),
+        [chaos::REPLICA, port] => chaos::replica(port),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

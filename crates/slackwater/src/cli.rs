@@ -2,7 +2,7 @@
 //! exit code. Each sub-command's own arguments live in its module.
 
 use crate::output::print;
-use crate::{agent, check, demo, load, serve, sim};
+use crate::{agent, check, demo, load, ready, serve, sim};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,6 +42,8 @@ enum Command {
     Sim(sim::Args),
     /// Validate configuration and scenario files
     Check(check::Args),
+    /// Ask a running serve or agent whether it takes requests
+    Ready(ready::Args),
     /// Print a completion script for a shell
     Completions {
         /// The shell to complete for
@@ -64,6 +66,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Check(args) => check::run(args),
+        Command::Ready(args) => ready::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "slackwater", &mut script);

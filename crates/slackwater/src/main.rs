@@ -1,5 +1,6 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
 
+mod access_log;
 mod admin;
 mod agent;
 mod check;
@@ -13,13 +14,17 @@ mod health;
 mod http1;
 mod json_output;
 mod load;
+mod log;
 mod output;
 mod process;
 mod proxy_protocol;
+mod ready;
 mod routes;
 mod serve;
 mod sim;
+mod supervisor;
 mod toml_reader;
+mod upgrade;
 mod worker_threads;
 
 use std::process::ExitCode;

@@ -1,7 +1,9 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
+use crate::config::LogSettings;
 use crate::descriptors;
 use crate::fault::Fault;
+use crate::log::log_to_stderr;
 use crate::toml_reader::{Remark, Severity};
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,9 +18,6 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches them from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
-        let catch = |kind| {
-            signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
-        };
         Ok(Self {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,
@@ -34,26 +33,42 @@ impl Signals {
     }
 }
 
-/// Writes the log to standard error: what `RUST_LOG` says, else from `info` on.
-fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let asked = std::env::var_os(EnvFilter::DEFAULT_ENV);
-    let (filter, wrong) = match EnvFilter::try_from_default_env() {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("info"), asked.map(|_| error)),
-    };
-    // An error means that a logger is there already, which is as good.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-        .try_init();
-    if let Some(error) = wrong {
-        tracing::warn!(
-            "RUST_LOG is not understood ({error}), so everything from info on is logged; \
-             expected a level such as debug, or slackwater=debug,info"
-        );
+/// What else a process can be asked for by signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// SIGUSR1: open the files of logs anew.
+    Reopen,
+    /// SIGUSR2: put a new process in the place of this one.
+    Upgrade,
+}
+
+/// The signals that ask for it.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    reopen: Signal,
+    upgrade: Signal,
+}
+
+impl Wishes {
+    /// Catches them from now on.
+    pub(crate) fn new() -> Result<Self, Fault> {
+        Ok(Self {
+            reopen: catch(SignalKind::user_defined1())?,
+            upgrade: catch(SignalKind::user_defined2())?,
+        })
     }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.reopen.recv() => Wish::Reopen,
+            _ = self.upgrade.recv() => Wish::Upgrade,
+        }
+    }
+}
+
+fn catch(kind: SignalKind) -> Result<Signal, Fault> {
+    signal(kind).map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))
 }
 
 /// Lets the process open as many files as it may, and logs if `connections_max` needs more.
@@ -83,11 +98,12 @@ pub(crate) fn advice_on_port(error: &io::Error, flag: &str) -> String {
 /// How `serve` and `agent` begin once they are configured: the log, what was remarked, the limit of open files; then
 /// `work` to its end, on this thread.
 pub(crate) fn run_configured(
+    log: &LogSettings,
     remarks: &[Remark],
     connections_max: u32,
     work: impl Future<Output = Result<(), Fault>>,
 ) -> Result<(), Fault> {
-    log_to_stderr();
+    log_to_stderr(log);
     remarks.iter().for_each(log_remark);
     allow_connections(connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -3,7 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
+use core::time::Duration;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
 
 const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
@@ -141,7 +144,7 @@ fn a_reader_that_has_seen_enough_is_none() {
 
 #[test]
 fn a_port_in_use_is_told_with_what_to_do() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let flag = format!("--listen {}", taken.local_addr().unwrap());
     for words in [SERVE, AGENT] {
         let told = complaint(&words.replace("--listen 127.0.0.1:0", &flag), 1);
@@ -211,4 +214,118 @@ fn an_agent_that_may_answer_probes_from_elsewhere_says_so() {
     for words in [AGENT, &apart] {
         assert!(!log_of_start(":", words).contains(REMARK), "{words}");
     }
+}
+
+#[test]
+fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
+    let name = format!("slackwater-agent-notify-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut agent = Command::new(SLACKWATER)
+        .args(AGENT.split(' '))
+        .args(["--drain-delay", "0"])
+        .env_remove("RUST_LOG")
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "200000")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let hears = |start: &str| {
+        let mut message = [0; 4096];
+        loop {
+            let bytes = socket.recv(&mut message).unwrap();
+            let text = String::from_utf8_lossy(&message[..bytes]);
+            if text.lines().any(|line| line.starts_with(start)) {
+                return;
+            }
+        }
+    };
+    hears("READY=1");
+    hears("WATCHDOG=1");
+    let id = agent.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    hears("STOPPING=1");
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn ready_asks_a_running_process() {
+    let ask = |admin: &str| {
+        let asked = Command::new(SLACKWATER)
+            .args(["ready", "--admin", admin])
+            .output()
+            .unwrap();
+        let told =
+            String::from_utf8(asked.stdout).unwrap() + &String::from_utf8_lossy(&asked.stderr);
+        (asked.status.code(), told)
+    };
+    let mut serve = Command::new(SLACKWATER)
+        .args(
+            SERVE
+                .replace("--admin none", "--admin 127.0.0.1:0")
+                .split(' '),
+        )
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(serve.stderr.take().unwrap()).lines();
+    let line = lines.find(|line| {
+        line.as_ref()
+            .is_ok_and(|line| line.contains("status and metrics"))
+    });
+    let line = line.unwrap().unwrap();
+    let admin = line.split_once("address=").unwrap().1;
+    let admin = admin.split(' ').next().unwrap().to_owned();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains(" serving "))));
+    assert_eq!(ask(&admin), (Some(0), "serving\n".to_owned()));
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    let (code, told) = ask(&admin);
+    assert_eq!(code, Some(1));
+    assert!(told.contains("nobody answers at"), "{told}");
+}
+
+#[test]
+fn the_log_may_be_json_and_its_level_is_configured() {
+    for words in [SERVE, AGENT] {
+        let mut child = Command::new(SLACKWATER)
+            .args(words.split(' '))
+            .args(["--log-format", "json"])
+            .env_remove("RUST_LOG")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let serving = lines.find_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            (line["message"] == "serving").then_some(line)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let serving = serving.unwrap();
+        assert_eq!(serving["level"], "INFO", "{serving}");
+        assert!(serving["address"].is_string() && serving["timestamp"].is_string());
+    }
+    // The port is taken, so it ends at once; only that is left to be told.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let words = SERVE.replace("127.0.0.1:0", &address);
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -Sn 64; ulimit -Hn 256; exec \"$0\" \"$@\"",
+            SLACKWATER,
+        ])
+        .args(words.split(' '))
+        .args(["--log-level", "error"])
+        .env_remove("RUST_LOG")
+        .output();
+    let told = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(told.contains("cannot listen"), "{told}");
+    assert!(!told.contains("may open 256 files"), "{told}");
 }

@@ -10,15 +10,15 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    pub(super) body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The value of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -27,7 +27,7 @@ impl Answer {
 }
 
 /// Asks for `path`.
-pub(super) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
     let wrong = |why: &dyn core::fmt::Display| format!("GET {address}{path}: {why}");
     let answer = exchange(address, path).map_err(|error| wrong(&error))?;
     let text = String::from_utf8_lossy(&answer);
@@ -53,7 +53,7 @@ fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// Whether nobody listens there.
-pub(super) fn is_refused(address: SocketAddr) -> bool {
+pub(crate) fn is_refused(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, LIMIT)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }

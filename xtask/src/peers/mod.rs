@@ -4,30 +4,31 @@
 //! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a line; the end prints all of
 //! them as a table. Nothing here asserts a latency: that is for benchmarks.
 
-mod http;
+pub(crate) mod http;
 mod options;
-mod processes;
+pub(crate) mod ports;
+pub(crate) mod processes;
 mod report;
 mod site;
 mod steps;
 mod tools;
 
 use crate::command::build_slackwater;
+use crate::folder::Folder;
+use crate::run::say;
 use options::Options;
 use processes::Processes;
 use report::Report;
 use site::Site;
-use std::fs;
-use std::path::{Path, PathBuf};
 use tools::Tools;
 
 /// Runs everything. An error says what could not be done, or how many checks failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let tools = Tools::find()?;
-    report::say("building slackwater with the profile quick");
+    say("building slackwater with the profile quick");
     let slackwater = build_slackwater("quick", &[])?;
-    let folder = Folder::new(options.keep)?;
+    let folder = Folder::new("peers", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;
 
@@ -38,33 +39,4 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         report.add("peers", "all steps could be taken", Err(trouble));
     }
     report.finish(&tools, arguments, options.report.as_deref())
-}
-
-/// A temporary folder that goes when this is dropped, unless it is to be kept.
-struct Folder {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Folder {
-    fn new(keep: bool) -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("slackwater-peers-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { path, keep })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        leave(&self.path, self.keep);
-    }
-}
-
-fn leave(folder: &Path, keep: bool) {
-    if keep {
-        report::say(&format!("kept {}", folder.display()));
-    } else {
-        // Nothing depends on it: the folder is in the system's place for what may be lost.
-        let _ = fs::remove_dir_all(folder);
-    }
 }

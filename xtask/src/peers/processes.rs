@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Everything that runs.
 #[derive(Clone, Debug)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     logs: PathBuf,
     running: Arc<Mutex<BTreeMap<u64, Pid>>>,
     started: Arc<Mutex<u64>>,
@@ -23,15 +23,15 @@ pub(super) struct Processes {
 
 /// A process that ended by itself.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Processes {
     /// Keeps the processes' output in `folder`.
-    pub(super) fn new(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         let logs = folder.join("logs");
         fs::create_dir(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Processes {
     }
 
     /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless it is to be kept.
-    pub(super) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
+    pub(crate) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
         use tokio::signal::unix::{SignalKind, signal};
         let describe = |error| format!("signals cannot be awaited: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -69,14 +69,14 @@ impl Processes {
             for &pid in running.values() {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
-            super::leave(&folder, keep);
+            crate::folder::leave(&folder, keep);
             std::process::exit(130);
         });
         Ok(())
     }
 
     /// Starts a process that runs until it is ended.
-    pub(super) fn start(&self, name: &str, command: &mut Command) -> Result<Process, String> {
+    pub(crate) fn start(&self, name: &str, command: &mut Command) -> Result<Process, String> {
         let number = {
             let mut started = lock(&self.started);
             *started += 1;
@@ -110,7 +110,7 @@ impl Processes {
     }
 
     /// Runs a process to its end, which has to come within `limit`.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         name: &str,
         command: &mut Command,
@@ -122,7 +122,7 @@ impl Processes {
 
 /// A running process and its group. Dropping it kills both.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     pid: Pid,
@@ -135,18 +135,18 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) const fn pid(&self) -> Pid {
+    pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
 
     /// Asks it to stop.
-    pub(super) fn terminate(&self) -> Result<(), String> {
+    pub(crate) fn terminate(&self) -> Result<(), String> {
         kill_process(self.pid, Signal::TERM)
             .map_err(|error| format!("{} cannot be signalled: {error}", self.name))
     }
 
     /// Waits for its end.
-    pub(super) fn wait(mut self, limit: Duration) -> Result<Ended, String> {
+    pub(crate) fn wait(mut self, limit: Duration) -> Result<Ended, String> {
         let name = self.name.clone();
         let status = wait_for(&format!("{name} to end"), limit, || self.reap())?;
         let read = |path: &Path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into());
@@ -159,7 +159,7 @@ impl Process {
     }
 
     /// Fails with the last lines it wrote if it has ended.
-    pub(super) fn check_running(&mut self) -> Result<(), String> {
+    pub(crate) fn check_running(&mut self) -> Result<(), String> {
         match self.reap()? {
             None => Ok(()),
             Some(status) => {
@@ -200,7 +200,7 @@ impl Drop for Process {
 }
 
 /// Asks again and again until there is an answer.
-pub(super) fn wait_for<T>(
+pub(crate) fn wait_for<T>(
     what: &str,
     limit: Duration,
     mut ask: impl FnMut() -> Result<Option<T>, String>,

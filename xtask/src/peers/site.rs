@@ -2,14 +2,14 @@
 //! exchanged for free ones.
 
 use super::http::{self, Answer};
+use super::ports::FreePorts;
 use super::processes::{Process, Processes, wait_for};
 use super::tools::Tools;
 use crate::command::root;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::Value;
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -276,26 +276,4 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 /// Puts a path before an error.
 pub(super) fn about(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
-}
-
-/// Ports of loopback that were free for TCP and for UDP, held until this is dropped.
-#[derive(Default)]
-struct FreePorts(Vec<(TcpListener, UdpSocket)>);
-
-impl FreePorts {
-    fn take(&mut self) -> Result<SocketAddr, String> {
-        // A port that is free for TCP is rarely taken for UDP.
-        const TRIES: usize = 100;
-        for _ in 0..TRIES {
-            let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
-                let address = listener.local_addr()?;
-                Ok((address, listener, UdpSocket::bind(address)?))
-            });
-            if let Ok((address, listener, socket)) = held {
-                self.0.push((listener, socket));
-                return Ok(address);
-            }
-        }
-        Err("no free port on 127.0.0.1".to_owned())
-    }
 }

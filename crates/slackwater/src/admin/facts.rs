@@ -28,6 +28,8 @@ pub(crate) struct Facts {
     pub(crate) proxy_headers_refused: u64,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
+    /// Lines that the access log has lost; `None` if there is none.
+    pub(crate) access_log_lost: Option<u64>,
 }
 
 /// One fleet, and who chooses from it.

@@ -174,6 +174,12 @@ impl Families<'_> {
             "workers",
             "Workers that answered.",
             [(Labels::new(), workers)],
+        )?;
+        let lost = status.access_log_lost.map(|lost| (Labels::new(), lost));
+        self.counters(
+            "access_log_lost_lines",
+            "Lines of the access log that were not written.",
+            lost,
         )
     }
 

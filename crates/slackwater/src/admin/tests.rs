@@ -52,6 +52,7 @@ fn facts() -> Facts {
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
         }],
+        access_log_lost: Some(3),
         proxy_headers_refused: 3,
         own_load: Some(LoadReport::new(
             Rif::new(3),

@@ -14,6 +14,7 @@ use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
 use crate::process::{Signals, run_configured};
+use crate::supervisor::{self, Pulse};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
@@ -52,7 +53,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let loaded = AgentConfig::load(config.as_deref(), &overrides)?;
     let connections_max = loaded.config.limits.connections_max;
+    let log = loaded.config.log.clone();
     run_configured(
+        &log,
         &loaded.remarks,
         connections_max,
         serve(Arc::new(loaded.config)),
@@ -80,7 +83,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             tracing::error!(%error, "probes are no longer answered by UDP");
         });
     }
-    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence)?;
+    let pulse = Pulse::default();
+    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, &pulse)?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
@@ -93,6 +97,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     for (address, probes) in sockets.addresses {
         tracing::info!(%address, %probes, server = %config.to, "serving");
     }
+    supervisor::ready("serving");
+    tokio::spawn(pulse.watch());
 
     tokio::select! {
         () = checker::keep_looking(&presence, config.check_interval, connect) => (),
@@ -100,6 +106,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         fault = workers.threads.unasked_end() => return Err(fault),
     }
     presence.stop();
+    supervisor::stopping("finishing what runs");
     tracing::info!(
         delay = ?config.drain_delay,
         drain = ?config.timeouts.drain,
@@ -153,6 +160,7 @@ impl Workers {
         listeners: Vec<Vec<TcpListener>>,
         load: &Load,
         presence: &Presence,
+        pulse: &Pulse,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -169,6 +177,7 @@ impl Workers {
                 listeners,
                 load: load.clone(),
                 presence: presence.clone(),
+                pulse: pulse.clone(),
                 counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),

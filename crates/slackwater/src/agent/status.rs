@@ -38,6 +38,7 @@ impl StatusSource for AgentStatus {
             }],
             proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
+            access_log_lost: None,
         })
         .boxed()
     }

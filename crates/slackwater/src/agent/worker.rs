@@ -9,6 +9,7 @@ use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
     Rules,
 };
+use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
 use std::io;
 use std::rc::Rc;
@@ -24,6 +25,7 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) load: Load,
     pub(super) presence: Presence,
+    pub(super) pulse: Pulse,
     pub(super) counts: Arc<ReplicaCounts>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
@@ -46,7 +48,8 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
 async fn serve(parts: WorkerParts) -> io::Result<()> {
     let config = &parts.config;
     let listeners = (parts.listeners.into_iter())
-        .map(TcpListener::from_std)
+        .enumerate()
+        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()?;
     let timeouts = &config.timeouts;
     let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
@@ -65,6 +68,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
     let swept = Rc::clone(&door);
+    tokio::task::spawn_local(parts.pulse.heart());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
         clients,

@@ -7,6 +7,7 @@
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
+use super::log::{LogSettings, read_log};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
@@ -58,6 +59,8 @@ pub(crate) struct AgentConfig {
     pub(crate) limits: Limits,
     /// The admin server; none by default.
     pub(crate) admin: AdminSettings,
+    /// The log.
+    pub(crate) log: LogSettings,
 }
 
 /// A valid configuration, and what should be said about it.
@@ -116,6 +119,12 @@ pub(crate) struct AgentOverrides {
     /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) idle_timeout: Option<String>,
+    /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// What a line of the log looks like: text or json [key: log.format; default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
 }
 
 impl AgentOverrides {
@@ -132,6 +141,8 @@ impl AgentOverrides {
                 values: texts(&self.listen),
             },
             one("to", "--to", &self.to),
+            one("log.level", "--log-level", &self.log_level),
+            one("log.format", "--log-format", &self.log_format),
             one("probe.listen", "--probe-listen", &self.probe_listen),
             one("probe.path", "--probe-path", &self.probe_path),
             one("probe.key_file", "--key-file", &self.key_file),
@@ -207,6 +218,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
     let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let log = read_log(reader_ref);
     note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
     let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
@@ -237,6 +249,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                     listen: admin.map(|(address, _)| address),
                     connections_max,
                 },
+                log,
             },
             remarks,
         }),

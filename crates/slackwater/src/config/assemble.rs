@@ -3,6 +3,7 @@
 use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
+use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::routes::{Named, read_routes};
 use super::services::read_services;
@@ -30,6 +31,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let log = read_log(reader_ref);
+    let access_log = read_access_log(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
@@ -60,6 +63,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
         },
+        log,
+        access_log,
     };
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {

@@ -11,6 +11,7 @@ mod fleet;
 mod forwarded;
 mod health;
 mod listeners;
+mod log;
 mod model;
 mod network;
 mod overrides;
@@ -23,12 +24,14 @@ mod retries;
 mod routes;
 mod services;
 mod show;
+mod sticky;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
+pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
     ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
@@ -38,6 +41,10 @@ pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::{RetryMethods, RetrySettings};
+
+#[cfg(test)]
+pub(crate) use sticky::SameSite;
+pub(crate) use sticky::{StickyBy, StickySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;

@@ -5,10 +5,12 @@
 
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
+use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
+use super::sticky::StickySettings;
 use crate::routes::Route;
 use core::fmt;
 use core::net::SocketAddr;
@@ -38,6 +40,10 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// The admin server.
     pub(crate) admin: AdminSettings,
+    /// The log.
+    pub(crate) log: LogSettings,
+    /// The access log.
+    pub(crate) access_log: AccessLogSettings,
 }
 
 /// One place where clients connect.
@@ -69,6 +75,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// By what requests that belong together find the same replica.
+    pub(crate) sticky: StickySettings,
     /// Whether and how replicas are checked.
     pub(crate) health: HealthSettings,
     /// How many requests there may be at once.

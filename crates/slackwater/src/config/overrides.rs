@@ -9,6 +9,10 @@ use toml::de::DeValue;
 
 /// Flags that stand for configuration keys.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(
+    clippy::doc_markdown,
+    reason = "this is what the help shows, without markup"
+)]
 pub(crate) struct Overrides {
     /// Where clients connect [key: listen]
     #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
@@ -28,6 +32,15 @@ pub(crate) struct Overrides {
     /// Where status and metrics are served, or "none" [key: admin.listen; default: 127.0.0.1:9900]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
+    /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// What a line of the log looks like: text or json [key: log.format; default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// Where a line for each request goes: none, stdout, stderr or a file [key: access_log.to; default: none]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) access_log: Option<String>,
 }
 
 fn policy_help() -> String {
@@ -54,6 +67,9 @@ impl Overrides {
             ),
             flag("probe.transport", "--probe", texts(&self.probe)),
             flag("admin.listen", "--admin", texts(&self.admin)),
+            flag("log.level", "--log-level", texts(&self.log_level)),
+            flag("log.format", "--log-format", texts(&self.log_format)),
+            flag("access_log.to", "--access-log", texts(&self.access_log)),
         ]
     }
 }

@@ -12,6 +12,7 @@ use super::probe::ProbeSection;
 use super::queue::QueueSettings;
 use super::remarks;
 use super::retries::RetrySettings;
+use super::sticky::StickySettings;
 use crate::toml_reader::values::one_of;
 use crate::toml_reader::{Reader, Remark, Setting};
 use slackwater_core::policy::{POLICIES, PolicyEntry};
@@ -90,6 +91,7 @@ impl Section<'_> {
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
+        let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -107,6 +109,7 @@ impl Section<'_> {
             &policies,
         ));
         remarks.extend(probe.remarks());
+        remarks.extend(sticky_remark);
         let may_be_local = reads(policy.value.name, "prequal");
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
@@ -127,6 +130,7 @@ impl Section<'_> {
             retries,
             queue,
             health,
+            sticky,
             timeouts,
         }
     }

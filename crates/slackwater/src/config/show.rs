@@ -2,6 +2,7 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::agent::AgentConfig;
+use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use super::routes::write_routes;
@@ -40,7 +41,9 @@ impl Config {
         write_routes(to, self)?;
         self.forwarded.write_toml(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)?;
+        write_access_log(to, &self.access_log)
     }
 }
 
@@ -66,7 +69,8 @@ impl ServiceConfig {
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
         self.queue.write(to, prefix)?;
-        self.health.write(to, prefix)
+        self.health.write(to, prefix)?;
+        self.sticky.write(to, prefix)
     }
 
     fn write_probe(&self, to: &mut String, prefix: &str) -> fmt::Result {
@@ -112,7 +116,8 @@ impl AgentConfig {
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
-        write_admin(to, &self.admin)
+        write_admin(to, &self.admin)?;
+        write_log(to, &self.log)
     }
 }
 
@@ -133,7 +138,7 @@ fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fm
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
     let listen = admin.listen.map_or_else(|| quoted("none"), quoted);
     writeln!(to, "[admin]\nlisten = {listen}")?;
-    writeln!(to, "connections_max = {}", admin.connections_max)
+    writeln!(to, "connections_max = {}\n", admin.connections_max)
 }
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {

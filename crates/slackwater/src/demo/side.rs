@@ -8,9 +8,10 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
-    AdminSettings, Config, ForwardedSettings, HealthSettings, Limits, ListenerConfig,
-    ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig, ReplicaProtocol, ReplicaSettings,
-    RetryMethods, RetrySettings, ServiceConfig, Timeouts,
+    AccessLogSettings, AdminSettings, Config, ForwardedSettings, HealthSettings, Limits,
+    ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings, ReplicaConfig,
+    ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig, StickySettings,
+    Timeouts,
 };
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
@@ -72,7 +73,10 @@ impl Side {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let proxy = serve::start(&config(policy, fleet.addresses()))?;
+        let proxy = serve::start(
+            &config(policy, fleet.addresses()),
+            &mut serve::Outside::default(),
+        )?;
         let Some(address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -162,6 +166,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         },
         queue: QueueSettings::default(),
         health: HealthSettings::default(),
+        sticky: StickySettings::default(),
         timeouts: timeouts.clone(),
     };
     Config {
@@ -180,5 +185,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
             listen: None,
             connections_max: 1,
         },
+        log: LogSettings::default(),
+        access_log: AccessLogSettings::default(),
     }
 }

@@ -38,9 +38,10 @@ pub(crate) struct Intake<H> {
 }
 
 impl<H: Handler> Intake<H> {
-    /// Serves listeners, in the order of the configuration, until the phase, and then the last connection, ends.
-    pub(crate) async fn serve(self, listeners: Vec<TcpListener>) {
-        let listeners = listeners.into_iter().enumerate();
+    /// Serves sockets, each with its listener's place in the configuration, until the phase, and then the last connection,
+    /// ends.
+    pub(crate) async fn serve(self, listeners: Vec<(usize, TcpListener)>) {
+        let listeners = listeners.into_iter();
         join_all(listeners.map(|(index, listener)| self.accept(index, listener))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
@@ -83,9 +84,13 @@ impl<H: Handler> Intake<H> {
                     continue;
                 }
             };
-            // Not before the accept: a listener that waits must not hold what another one needs.
+            // Not before the accept: a listener that waits must not hold what another one needs. Whoever is accepted
+            // already is served when the drain begins, if need be as one more than allowed.
             let permit = tokio::select! {
-                () = &mut draining => break,
+                () = &mut draining => {
+                    self.take(accepted, None, index, &local);
+                    break;
+                }
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
-const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+/// The kind of an answer of our own, in one word.
+pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 const WITHDRAWN: &str = "withdrawn";
 
 /// The answer to a request that no replica answered; without a cause, because there is no replica.

@@ -32,6 +32,11 @@ pub(crate) enum End {
 
 /// Hears how a request ended. Dropped without a word: the client left.
 pub(crate) trait Watch: Unpin {
+    /// Bytes of the response's body go to the client.
+    fn passed(&self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// The request is over.
     fn finish(self, end: End);
 }
@@ -257,6 +262,11 @@ impl<W: Watch> Body for ResponseBody<W> {
             }
             this.settle(End::Broken);
             return Poll::Ready(Some(Err(error)));
+        }
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            open.watch.passed(data.len());
         }
         match &polled {
             Poll::Ready(None) => this.settle(End::Complete),

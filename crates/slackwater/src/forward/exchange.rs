@@ -130,9 +130,15 @@ pub(crate) struct Reply {
     deadline: Deadline,
     stall_ticks: u64,
     spare: Option<Spare>,
+    connect_took: Option<Duration>,
 }
 
 impl Reply {
+    /// How long it took to make a connection, where a new one was made.
+    pub(crate) const fn connect_took(&self) -> Option<Duration> {
+        self.connect_took
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }
@@ -159,6 +165,7 @@ impl Reply {
             deadline,
             stall_ticks,
             spare,
+            connect_took: _,
         } = self;
         if let Some(spare) = spare {
             spare.let_go();
@@ -240,6 +247,7 @@ impl Replica {
         deadline: Deadline,
         ticks: Ticks,
     ) -> Result<Reply, Failure> {
+        let began = Instant::now();
         let held = match self.new_connection().await {
             Ok(held) => held,
             Err(error) => {
@@ -250,8 +258,12 @@ impl Replica {
                 });
             }
         };
+        let connect_took = Some(began.elapsed());
         match self.send(held, request, &deadline, ticks).await {
-            Ok((response, spare)) => self.reply(response, deadline, spare),
+            Ok((response, spare)) => Ok(Reply {
+                connect_took,
+                ..self.reply(response, deadline, spare)?
+            }),
             Err(attempt) => Err(attempt.fail()),
         }
     }
@@ -281,6 +293,7 @@ impl Replica {
             deadline,
             stall_ticks: self.stall_ticks,
             spare,
+            connect_took: None,
         })
     }
 

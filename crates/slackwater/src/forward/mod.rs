@@ -55,7 +55,9 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::Intake;
-pub(crate) use answer::{answer, no_route, own_response, refuse, shed, too_large};
+pub(crate) use answer::{
+    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large,
+};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, connect, reach};
@@ -66,7 +68,7 @@ pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
-pub(crate) use request_body::RequestBody;
+pub(crate) use request_body::{Progress, RequestBody};
 pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.

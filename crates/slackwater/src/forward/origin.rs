@@ -4,8 +4,8 @@ use super::counts::Count;
 use super::forwarded;
 use crate::config::{Config, ForwardedSettings, Limits, Network};
 use core::net::{IpAddr, SocketAddr};
-use http::HeaderValue;
 use http::uri::Authority;
+use http::{HeaderMap, HeaderValue};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -86,6 +86,16 @@ impl Origin {
             local,
             listener,
         }
+    }
+
+    /// Whom a request comes from, as far as proxies before us are trusted to say.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> IpAddr {
+        forwarded::client(headers, self)
+    }
+
+    /// The address that it came in at.
+    pub(crate) const fn local(&self) -> &Authority {
+        &self.local
     }
 
     /// From where connections may come that have to begin with a PROXY header; `None` if this one has none.

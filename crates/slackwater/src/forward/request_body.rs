@@ -15,10 +15,11 @@ use std::rc::Rc;
 
 /// What became of a request's body.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     deadlines: Rc<Deadlines>,
     /// When a piece of it was last handed on, in ticks.
     moved_at: Cell<u64>,
+    bytes: Cell<u64>,
     state: Cell<Wait>,
 }
 
@@ -40,12 +41,18 @@ impl Progress {
         Rc::new(Self {
             deadlines: Rc::clone(deadlines),
             moved_at: Cell::new(deadlines.now()),
+            bytes: Cell::new(0),
             state: Cell::new(Wait::Replica),
         })
     }
 
     pub(super) fn moved_at(&self) -> u64 {
         self.moved_at.get()
+    }
+
+    /// So many bytes were handed on in this try.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
     }
 
     pub(super) fn state(&self) -> Wait {
@@ -105,6 +112,7 @@ impl BodyAgain {
         let reader = rewind.reader()?;
         if let Some(progress) = &progress {
             progress.state.set(Wait::Replica);
+            progress.bytes.set(0);
             progress.moved_at.set(progress.deadlines.now());
         }
         Some(RequestBody {
@@ -178,7 +186,8 @@ impl RequestBody {
         }
     }
 
-    pub(super) fn progress(&self) -> Option<Rc<Progress>> {
+    /// What becomes of it; `None` if there is no body.
+    pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
         self.progress.clone()
     }
 
@@ -287,8 +296,12 @@ impl Body for RequestBody {
             progress.state.set(match &polled {
                 Poll::Pending => Wait::Client,
                 Poll::Ready(Some(Err(_))) => Wait::Broken,
-                Poll::Ready(_) => {
+                Poll::Ready(frame) => {
                     progress.moved_at.set(progress.deadlines.now());
+                    let frame = frame.as_ref().and_then(|frame| frame.as_ref().ok());
+                    let data = frame.and_then(Frame::data_ref);
+                    let bytes = data.map_or(0, |data| data.len() as u64);
+                    progress.bytes.set(progress.bytes.get() + bytes);
                     Wait::Replica
                 }
             });

@@ -11,15 +11,20 @@ mod silence;
 mod status;
 mod worker;
 
+use crate::access_log::{AccessLog, Switch};
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, Loaded, Overrides, ReplicaConfig, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::health::{Checked, HealthThread, ServiceChecks};
-use crate::process::{Signals, advice_on_port, run_configured};
+use crate::process::{Signals, Wish, Wishes, advice_on_port, run_configured};
+use crate::supervisor::{self, Pulse};
+use crate::upgrade::{Inherited, Passed, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
 use service::WorkerPlace;
+use std::io;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -50,17 +55,32 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let Args { config, overrides } = args;
     let Loaded { config, remarks } = Config::load(config.as_deref(), &overrides)?;
-    run_configured(&remarks, config.limits.connections_max, serve(&config))
+    run_configured(
+        &config.log,
+        &remarks,
+        config.limits.connections_max,
+        serve(&config),
+    )
 }
 
 async fn serve(config: &Config) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
+    let mut wishes = Wishes::new()?;
+    let program = Program::of_this_process();
+    let mut outside = Outside {
+        inherited: Inherited::take()?,
+        ..Outside::default()
+    };
+    let access_log = AccessLog::start(&config.access_log)?;
+    outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
-    let admin_listener = config.admin.listen.map(admin::bind).transpose()?;
-    let mut running = start(config)?;
-    let _admin = admin_listener
-        .map(|listener| run_admin(config, &running, listener))
+    let admin_listener = config.admin.listen.map(|address| outside.admin(address));
+    let admin_listener = admin_listener.transpose()?;
+    let mut running = start(config, &mut outside)?;
+    let mut admin = admin_listener
+        .map(|listener| running.run_admin(config, listener))
         .transpose()?;
+    let announce = outside.inherited.finish()?;
     for service in &config.services {
         tracing::info!(
             service = service.name,
@@ -72,37 +92,77 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     for address in running.addresses() {
         tracing::info!(%address, workers = config.workers, "serving");
     }
-    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
-    tokio::select! {
-        () = signals.next() => (),
-        fault = running.threads.unasked_end() => return Err(fault),
+    match announce {
+        Some(announce) => announce.serving(),
+        None => supervisor::ready("serving"),
     }
-    tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
+    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
+    tokio::spawn(outside.pulse.watch());
+
+    let mut upgrade = Upgrade::default();
+    let succeeded = loop {
+        tokio::select! {
+            () = signals.next() => break false,
+            fault = running.threads.unasked_end() => return Err(fault),
+            wish = wishes.next() => match wish {
+                Wish::Reopen => outside.access_log.iter().for_each(Switch::reopen),
+                Wish::Upgrade => upgrade.begin(&program, running.passed()),
+            },
+            succeeded = upgrade.ended() => if succeeded {
+                break true;
+            },
+        }
+    };
+    if succeeded {
+        // Its successor answers at the same address; what waits there is its.
+        admin = None;
+    } else {
+        tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
+        supervisor::stopping("finishing what runs");
+    }
     running.drain();
     tokio::select! {
         () = signals.next() => running.stop(),
         ended = running.threads.ended() => ended?,
     }
     running.threads.ended().await?;
+    drop(admin);
+    upgrade.give_up().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-fn run_admin(
-    config: &Config,
-    running: &Running,
-    listener: std::net::TcpListener,
-) -> Result<AdminThread, Fault> {
-    let server = AdminServer::new(
-        running.status(),
-        running.lifecycle().clone(),
-        config.admin.connections_max,
-    );
-    let thread = server
-        .spawn(listener)
-        .map_err(|error| Fault::runtime(format!("admin server: {error}")))?;
-    tracing::info!(address = %thread.address(), "status and metrics");
-    Ok(thread)
+/// What a proxy has from outside; by default nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    /// Sockets that listen already.
+    pub(crate) inherited: Inherited,
+    /// Where requests are logged.
+    pub(crate) access_log: Option<Switch>,
+    /// Whom workers show signs of life.
+    pub(crate) pulse: Pulse,
+}
+
+impl Outside {
+    fn admin(&mut self, address: SocketAddr) -> Result<TcpListener, Fault> {
+        match self.inherited.admin(address) {
+            Some(listener) => Ok(listener),
+            None => admin::bind(address),
+        }
+    }
+
+    /// For each worker, its sockets for requests at an address.
+    fn requests(
+        &mut self,
+        address: SocketAddr,
+        workers: usize,
+    ) -> io::Result<Vec<Vec<TcpListener>>> {
+        if let Some(inherited) = self.inherited.requests(address, workers)? {
+            return Ok(inherited);
+        }
+        let opened = listen(address, workers)?;
+        Ok(opened.into_iter().map(|listener| vec![listener]).collect())
+    }
 }
 
 /// The proxy at work. Dropping it stops it at once.
@@ -112,6 +172,8 @@ pub(crate) struct Running {
     phase: watch::Sender<Phase>,
     lifecycle: Lifecycle,
     status: Arc<status::Workers>,
+    /// Clones of all sockets, for a successor; none once the drain has begun.
+    passed: Arc<Passed>,
     /// The checks of replicas, and whom they are told to check.
     checks: Option<(HealthThread, Fleets)>,
     threads: WorkerThreads,
@@ -122,23 +184,25 @@ pub(crate) struct Running {
 /// # Errors
 ///
 /// A port is in use or not allowed; the system gives no thread or socket.
-pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
+pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, Fault> {
     let config = Arc::new(config.clone());
     let worker_count = usize::from(config.workers.get());
     let mut addresses = Vec::new();
     let mut listeners: Vec<Vec<_>> = (0..worker_count).map(|_| Vec::new()).collect();
-    for &ListenerConfig { address, .. } in &config.listeners {
-        let opened = listen(address, worker_count).map_err(|error| {
+    let mut passed = Passed::default();
+    for (index, &ListenerConfig { address, .. }) in config.listeners.iter().enumerate() {
+        let fault = |error: io::Error| {
             let advice = advice_on_port(&error, "--listen");
             Fault::runtime(format!("cannot listen on {address}: {error}{advice}"))
-        })?;
-        addresses.extend(
-            opened
-                .first()
-                .and_then(|listener| listener.local_addr().ok()),
-        );
-        for (mine, listener) in listeners.iter_mut().zip(opened) {
-            mine.push(listener);
+        };
+        let shares = outside.requests(address, worker_count).map_err(fault)?;
+        let first = shares.first().and_then(|share| share.first());
+        addresses.extend(first.and_then(|listener| listener.local_addr().ok()));
+        for (mine, share) in listeners.iter_mut().zip(shares) {
+            for listener in share {
+                passed.add_requests(address, &listener).map_err(fault)?;
+                mine.push((index, listener));
+            }
         }
     }
     let (phase, phases) = watch::channel(Phase::Serving);
@@ -149,8 +213,10 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         status: Arc::new(status::Workers {
             config: Arc::clone(&config),
             views: Vec::new(),
+            access_log: outside.access_log.clone(),
             health: Vec::new(),
         }),
+        passed: Arc::new(passed),
         checks: None,
         threads: WorkerThreads::default(),
     };
@@ -164,6 +230,8 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
+            access_log: outside.access_log.clone(),
+            pulse: outside.pulse.clone(),
             health: health.clone(),
             place: WorkerPlace {
                 index,
@@ -177,6 +245,7 @@ pub(crate) fn start(config: &Config) -> Result<Running, Fault> {
     running.status = Arc::new(status::Workers {
         config,
         views,
+        access_log: outside.access_log.clone(),
         health,
     });
     running.lifecycle.set_serving();
@@ -220,6 +289,28 @@ impl Running {
             .map_err(|_| Fault::runtime("a worker ended before it began"))?
     }
 
+    fn run_admin(&mut self, config: &Config, listener: TcpListener) -> Result<AdminThread, Fault> {
+        let fault = |error: io::Error| Fault::runtime(format!("admin server: {error}"));
+        if let (Some(configured), Some(passed)) =
+            (config.admin.listen, Arc::get_mut(&mut self.passed))
+        {
+            passed.add_admin(configured, &listener).map_err(fault)?;
+        }
+        let server = AdminServer::new(
+            self.status(),
+            self.lifecycle().clone(),
+            config.admin.connections_max,
+        );
+        let thread = server.spawn(listener).map_err(fault)?;
+        tracing::info!(address = %thread.address(), "status and metrics");
+        Ok(thread)
+    }
+
+    /// What a successor gets.
+    fn passed(&self) -> &Arc<Passed> {
+        &self.passed
+    }
+
     /// Where it listens; port 0 has become the port that the system chose.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -236,7 +327,9 @@ impl Running {
     }
 
     /// Takes no new connections; requests that run have `timeouts.drain` to finish.
-    pub(crate) fn drain(&self) {
+    pub(crate) fn drain(&mut self) {
+        // Else the sockets would go on listening when the workers have closed theirs.
+        self.passed = Arc::default();
         self.lifecycle.set_draining();
         self.phase
             .send_modify(|phase| *phase = (*phase).max(Phase::Draining));

@@ -5,6 +5,7 @@
 
 use super::service::ServiceView;
 use super::worker::WorkerView;
+use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
 use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::forward::ReplicaCounts;
@@ -19,6 +20,8 @@ use tokio::sync::watch;
 pub(super) struct Workers {
     pub(super) config: Arc<Config>,
     pub(super) views: Vec<WorkerView>,
+    /// `None`: there is none.
+    pub(super) access_log: Option<Switch>,
     /// Of each service.
     pub(super) health: Vec<watch::Receiver<Health>>,
 }
@@ -39,6 +42,7 @@ impl StatusSource for Workers {
                 .map(|view| view.proxy_headers_refused.read())
                 .sum(),
             own_load: None,
+            access_log_lost: self.access_log.as_ref().map(Switch::dropped),
         })
         .boxed()
     }

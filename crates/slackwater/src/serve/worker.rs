@@ -5,10 +5,12 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use crate::access_log;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Phase, Rules};
 use crate::health::Health;
+use crate::supervisor::Pulse;
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
@@ -30,8 +32,11 @@ pub(super) struct WorkerView {
 #[derive(Debug)]
 pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
-    /// In the order of the configuration.
-    pub(super) listeners: Vec<std::net::TcpListener>,
+    /// Each with its place in the configuration.
+    pub(super) listeners: Vec<(usize, std::net::TcpListener)>,
+    /// `None`: there is none.
+    pub(super) access_log: Option<access_log::Switch>,
+    pub(super) pulse: Pulse,
     /// Of each service, in the order of the configuration.
     pub(super) health: Vec<watch::Receiver<Health>>,
     /// Which of the workers it is.
@@ -63,7 +68,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<WorkerView, Faul
 
 struct Worker {
     parts: WorkerParts,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(usize, TcpListener)>,
     routing: Rc<Routing>,
     clients: Rc<Clients>,
     rules: Rc<Rules>,
@@ -74,7 +79,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let config = Arc::clone(&parts.config);
     let listeners = core::mem::take(&mut parts.listeners)
         .into_iter()
-        .map(TcpListener::from_std)
+        .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()
         .map_err(|error| Fault::runtime(format!("cannot watch a listener: {error}")))?;
     let deadlines = Deadlines::new(shortest_timeout(&config));
@@ -88,6 +93,8 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         views.push(view);
     }
     let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let recorder = parts.access_log.as_ref();
+    let recorder = recorder.map(access_log::Switch::recorder);
     let table = Table::new(&config.routes, services);
     let proxy_headers_refused = Arc::default();
     let worker = Worker {
@@ -95,7 +102,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
         clients: Clients::new(&settings, &deadlines),
         parts,
         listeners,
-        routing: Rc::new(Routing::new(table, draw_seed())),
+        routing: Rc::new(Routing::new(table, draw_seed(), recorder)),
         deadlines,
     };
     let view = WorkerView {
@@ -124,6 +131,7 @@ fn shortest_timeout(config: &Config) -> Duration {
 impl Worker {
     async fn serve(self) {
         let (deadlines, routing) = (Rc::clone(&self.deadlines), Rc::clone(&self.routing));
+        tokio::task::spawn_local(self.parts.pulse.heart());
         tokio::task::spawn_local(async move { deadlines.run(|| routing.sweep()).await });
 
         let intake = Intake {

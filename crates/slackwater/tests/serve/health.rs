@@ -72,7 +72,10 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
             .log_line("is down by its health checks")
             .contains("status 503")
     );
-    assert_eq!(names(&proxy).await, ["one"]);
+    until("the worker has heard of it", async || {
+        (names(&proxy).await == ["one"]).then_some(())
+    })
+    .await;
     status.store(204, Ordering::SeqCst);
     verdicts(&proxy, &["up", "up"]).await;
     proxy.log_line("is up by its health checks");

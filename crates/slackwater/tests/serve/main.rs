@@ -10,6 +10,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod access_log;
 mod clients;
 mod failures;
 mod health;
@@ -22,4 +23,7 @@ mod replicas;
 mod requests;
 mod retries;
 mod routes;
+mod sticky;
 mod streaming;
+mod systemd;
+mod upgrade;

@@ -90,7 +90,11 @@ impl Proxy {
     }
 
     pub(crate) fn spawn(args: &[&str]) -> Self {
-        let mut child = slackwater(args).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn_command(&mut slackwater(args))
+    }
+
+    pub(crate) fn spawn_command(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         let (send, log) = channel();
         std::thread::spawn(move || {

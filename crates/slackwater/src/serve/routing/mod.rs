@@ -3,6 +3,7 @@
 //! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
 
 use super::service::{Flight, Service};
+use crate::access_log::{Recorder, Trace};
 use crate::config::ReplicaProtocol;
 use crate::forward::{
     Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, no_route, own_response,
@@ -56,14 +57,17 @@ pub(super) struct Routing {
     table: Rc<Table>,
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
+    /// `None`: there is no access log.
+    recorder: Option<Rc<Recorder>>,
 }
 
 impl Routing {
     /// `seed`: from somewhere that differs from worker to worker.
-    pub(super) fn new(table: Table, seed: u64) -> Self {
+    pub(super) fn new(table: Table, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
         Self {
             table: Rc::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
+            recorder,
         }
     }
 
@@ -80,11 +84,14 @@ impl Routing {
         forward: &Forward,
         mut request: Box<Request<RequestBody>>,
         origin: &Origin,
+        trace: &Trace,
     ) -> Answer {
         let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
         let Some(service) = table.services.get(chosen) else {
             return no_route();
         };
+        trace.route(service.name());
+        let client = service.client(request.headers(), origin);
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
@@ -107,9 +114,16 @@ impl Routing {
             first_byte: bounds.first_byte,
             ends,
         };
-        let mut answer = service.handle(request, patience).await;
+        let mut answer = service.handle(request, client, trace, patience).await;
         answer.body_mut().bound(bounds.stall, ends);
         answer
+    }
+
+    fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {
+        let recorder = self.recorder.as_ref();
+        recorder.map_or_else(Trace::default, |recorder| {
+            recorder.begin(request, origin.client(request.headers()), origin.local())
+        })
     }
 }
 
@@ -117,6 +131,20 @@ impl Handler for Routing {
     type Watch = Box<Flight>;
 
     async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let trace = self.trace(&request, origin);
+        let answer = self.answer(request, origin, &trace).await;
+        trace.answer(&answer);
+        answer
+    }
+}
+
+impl Routing {
+    async fn answer(
+        &self,
+        request: Box<Request<RequestBody>>,
+        origin: &Origin,
+        trace: &Trace,
+    ) -> Answer {
         let table = Rc::clone(&self.table);
         let route = match table.find(&request, origin) {
             Found::Route(route) => route,
@@ -129,7 +157,7 @@ impl Handler for Routing {
             Found::None => return no_route(),
         };
         let mut answer = match &route.then {
-            Action::Forward(forward) => self.forward(&table, forward, request, origin).await,
+            Action::Forward(forward) => self.forward(&table, forward, request, origin, trace).await,
             Action::Redirect(redirect) => redirected(redirect, route, request, origin),
             Action::Respond(response) => respond(response, request, origin),
         };

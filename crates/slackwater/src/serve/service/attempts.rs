@@ -6,7 +6,10 @@
 use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
+use crate::access_log::Trace;
 use crate::forward::{Patience, RequestBody, ResponseBody, answer};
+use core::cell::Cell;
+use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response};
 use slackwater_core::ReplicaId;
@@ -18,6 +21,9 @@ type Reply = Response<ResponseBody<Box<Flight>>>;
 /// What all tries of a request share.
 struct Attempts<'s> {
     service: &'s Service,
+    trace: &'s Trace,
+    /// Who gave the response that is passed on.
+    served: &'s Cell<Option<ReplicaId>>,
     may_repeat: bool,
     began: Instant,
     /// From then to the head of the response, all tries together.
@@ -29,10 +35,13 @@ struct Attempts<'s> {
 
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
-    /// for [`Self::protocol`]. `patience` is the request's own.
+    /// for [`Self::protocol`].
+    /// `client` is whom it comes from, where [`Self::client`] asked for that; `patience` is the request's own.
     pub(in crate::serve) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
+        client: Option<IpAddr>,
+        trace: &Trace,
         patience: Patience,
     ) -> Reply {
         let permit = match &self.gate {
@@ -42,7 +51,14 @@ impl Service {
                 Err(shed) => return shed.answer(),
             },
         };
-        let mut response = self.attempt(request, patience).await;
+        let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
+        let served = Cell::new(None);
+        let mut response = self
+            .attempt(request, pinned, &served, (trace, patience))
+            .await;
+        if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
+            sticky.mark(response.headers_mut(), pinned, replica);
+        }
         // An answer of our own, or one that is complete, holds no place any more.
         if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
             flight.hold(permit);
@@ -50,10 +66,18 @@ impl Service {
         response
     }
 
-    async fn attempt(&self, mut request: Box<Request<RequestBody>>, patience: Patience) -> Reply {
+    async fn attempt(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        pinned: Option<ReplicaId>,
+        served: &Cell<Option<ReplicaId>>,
+        (trace, patience): (&Trace, Patience),
+    ) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
+            trace,
+            served,
             may_repeat: self.retries.may_repeat(&request),
             began: Instant::now(),
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
@@ -64,13 +88,20 @@ impl Service {
             let bytes_max = self.retries.settings().body_bytes_max;
             request.body_mut().keep(bytes_max as usize);
         }
-        let Some(first) = self.pick(Query::first()).await else {
+        let query = pinned.map_or_else(Query::first, Query::pinned);
+        let Some(first) = self.pick(query).await else {
             return answer(None);
         };
         let replica = first.member().id;
         let rules = attempts.rules(1);
-        match first.send(request, attempts.patience(1), rules).await {
-            Ok(response) => response,
+        match first
+            .send(request, attempts.patience(1), rules, trace)
+            .await
+        {
+            Ok(response) => {
+                served.set(Some(replica));
+                response
+            }
             Err(setback) => Box::pin(attempts.go_on(setback, replica)).await,
         }
     }
@@ -146,9 +177,13 @@ impl<'s> Attempts<'s> {
             }
             tried.push(next.member().id);
             next.member().counts().retries.add_one();
-            let sent = next.send(request, self.patience(attempt), self.rules(attempt));
+            let (patience, rules) = (self.patience(attempt), self.rules(attempt));
+            let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
-                Ok(response) => return response,
+                Ok(response) => {
+                    self.served.set(tried.last().copied());
+                    return response;
+                }
                 Err(another) => setback = another,
             }
         }

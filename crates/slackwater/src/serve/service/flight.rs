@@ -3,6 +3,7 @@
 
 use super::gate::Permit;
 use super::retries::{Hint, Retries};
+use crate::access_log::{Ended, Trace};
 use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
@@ -48,6 +49,7 @@ pub(in crate::serve) struct Flight {
     is_discarded: bool,
     /// The request's place in the service.
     permit: Option<Permit>,
+    trace: Trace,
 }
 
 /// An attempt that gave the client nothing.
@@ -101,6 +103,7 @@ impl Unwanted {
     /// Reads it to its end, if that is near, so that the connection can be used again.
     pub(super) fn discard(mut self) {
         self.flight.is_discarded = true;
+        self.flight.trace = Trace::default();
         let mut body = self.into_response().into_body();
         if body.is_end_stream() {
             return;
@@ -123,13 +126,14 @@ impl Unwanted {
 }
 
 impl Flight {
-    pub(super) const fn new(lease: Lease, member: Rc<Member>) -> Self {
+    pub(super) fn new(lease: Lease, member: Rc<Member>) -> Self {
         Self {
             lease: Some(lease),
             member,
             is_server_error: false,
             is_discarded: false,
             permit: None,
+            trace: Trace::default(),
         }
     }
 
@@ -154,11 +158,21 @@ impl Flight {
         request: Box<Request<RequestBody>>,
         patience: Patience,
         rules: Option<&Retries>,
+        trace: &Trace,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
+        self.trace = trace.clone();
+        if let Some(lease) = &self.lease {
+            let upload = request.body().progress();
+            trace.attempt(&self.member.name, lease.reason().as_str(), upload);
+        }
         match self.member.replica.exchange(request, patience).await {
             Ok(reply) => {
                 let status = reply.status();
+                if let Some(took) = reply.connect_took() {
+                    trace.connected(took);
+                }
+                trace.head(status);
                 self.is_server_error = status.is_server_error();
                 if let Some(lease) = &mut self.lease {
                     lease.head_ready(if self.is_server_error {
@@ -230,7 +244,16 @@ impl Flight {
 }
 
 impl Watch for Box<Flight> {
+    fn passed(&self, bytes: usize) {
+        self.trace.passed(bytes);
+    }
+
     fn finish(mut self, end: End) {
+        self.trace.end(match end {
+            End::Complete => Ended::Complete,
+            End::Broken => Ended::Broken,
+            End::Stalled => Ended::Stalled,
+        });
         let outcome = match end {
             End::Complete if self.is_server_error => Outcome::Failed,
             End::Complete => Outcome::Success,

@@ -11,18 +11,21 @@ mod flight;
 mod gate;
 mod prober;
 mod retries;
+mod sticky;
 
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::forward::{Deadlines, Origin, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::Health;
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
+use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
 use flight::Member;
 use gate::Gate;
+use http::HeaderMap;
 use retries::Retries;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
@@ -31,6 +34,7 @@ use slackwater_tower::client::{
 };
 use std::rc::Rc;
 use std::sync::Arc;
+use sticky::Sticky;
 use tokio::sync::watch;
 
 pub(super) use flight::Flight;
@@ -55,6 +59,7 @@ pub(super) struct WorkerPlace {
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
+    name: Rc<str>,
     balancer: Balancer,
     /// By `id`, lowest first, which is also the order of the configuration.
     members: Vec<Rc<Member>>,
@@ -62,6 +67,8 @@ pub(super) struct Service {
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
+    /// Absent: each request stands for itself.
+    sticky: Option<Sticky>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -95,6 +102,8 @@ impl Service {
         let admission = Arc::<ServiceCounts>::default();
         let gate = Gate::new(&config.queue, worker, &admission);
         let retries = Retries::new(&config.retries, draw_seed(), &admission);
+        let homes = members.iter().map(|member| (member.id, member.address));
+        let sticky = Sticky::new(&config.sticky, homes);
         let view = ServiceView {
             balancer: balancer.clone(),
             ids: members.iter().map(|member| member.id).collect(),
@@ -102,10 +111,12 @@ impl Service {
             admission,
         };
         let service = Self {
+            name: config.name.as_str().into(),
             members,
             protocol: config.replica.protocol,
             gate,
             retries,
+            sticky,
             first_byte: config.timeouts.first_byte,
             _availability: availability,
             _drive: balancer.spawn_drive(),
@@ -114,9 +125,20 @@ impl Service {
         Ok((service, view))
     }
 
+    /// What the configuration calls it.
+    pub(super) const fn name(&self) -> &Rc<str> {
+        &self.name
+    }
+
     /// What its replicas speak.
     pub(super) const fn protocol(&self) -> ReplicaProtocol {
         self.protocol
+    }
+
+    /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
+    pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
+        let asks = self.sticky.as_ref().is_some_and(Sticky::is_by_address);
+        asks.then(|| origin.client(headers))
     }
 
     /// Closes connections to replicas that have been idle for too long.

@@ -1,0 +1,152 @@
+//! A very cheap HTTP/1.1 keep-alive responder: one thread, several ports.
+//! /        -> 2 bytes, /1k -> 1 KiB, /64k -> 64 KiB. A request body with Content-Length is skipped.
+//! Probes by UDP at the same ports are answered (docs/probe-protocol.md) with no request in flight and a latency from 50
+//! to 178 us that is made up from the nonce: what a proxy pays for probing is measured here, not what it gains.
+use proxybench_tools::*;
+use std::collections::HashMap;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+struct Conn {
+    inbuf: Vec<u8>,
+    skip: usize,
+    out: Vec<u8>,
+    off: usize,
+    port_idx: usize,
+    want_out: bool,
+}
+
+fn response(idx: usize, len: usize) -> Vec<u8> {
+    let body = if len == 2 { b"ok".to_vec() } else { vec![b'x'; len] };
+    let mut r = format!(
+        "HTTP/1.1 200 OK\r\nserver: backend\r\ncontent-type: text/plain\r\nx-backend: {idx}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    r.extend_from_slice(&body);
+    r
+}
+
+fn content_length(head: &[u8]) -> usize {
+    for line in head.split(|b| *b == b'\n') {
+        if line.len() > 15 && line[..15].eq_ignore_ascii_case(b"content-length:") {
+            return std::str::from_utf8(&line[15..]).ok().and_then(|s| s.trim().parse().ok()).unwrap_or(0);
+        }
+    }
+    0
+}
+
+/// Version 1, without a key.
+fn answer_probes(socket: &UdpSocket, buf: &mut [u8]) {
+    while let Ok((n, from)) = socket.recv_from(buf) {
+        if n < 96 || buf[..6] != *b"SLWP\x01\x01" {
+            continue;
+        }
+        let mut reply = [0u8; 96];
+        reply[..5].copy_from_slice(&buf[..5]);
+        reply[5] = 2;
+        reply[8..16].copy_from_slice(&buf[8..16]);
+        reply[19] = 1; // latency is present
+        let latency_ns = 50_000 + u64::from(buf[15] & 127) * 1_000;
+        reply[24..32].copy_from_slice(&latency_ns.to_be_bytes());
+        let _ = socket.send_to(&reply, from);
+    }
+}
+
+fn main() {
+    let ports = arg_list("ports", "19001,19002,19003,19004");
+    let mut ep = Epoll::new();
+    let mut listeners = Vec::new();
+    let mut canned = Vec::new();
+    for (i, p) in ports.iter().enumerate() {
+        let l = listen(format!("127.0.0.1:{p}").parse().unwrap());
+        ep.add(l, IN, i as u64);
+        listeners.push(l);
+        canned.push([response(i, 2), response(i, 1024), response(i, 65536)]);
+    }
+    let probes = 1_000u64;
+    let sockets: Vec<UdpSocket> = ports
+        .iter()
+        .map(|p| UdpSocket::bind(format!("127.0.0.1:{p}")).expect("the UDP port of a backend"))
+        .collect();
+    for (i, s) in sockets.iter().enumerate() {
+        s.set_nonblocking(true).expect("a socket");
+        ep.add(s.as_raw_fd(), IN, probes + i as u64);
+    }
+    let base = 1_000_000u64;
+    let mut conns: HashMap<i32, Conn> = HashMap::new();
+    let mut buf = vec![0u8; 65536];
+    loop {
+        let n = ep.wait(None);
+        for e in 0..n {
+            let (token, ev) = ep.at(e);
+            if (probes..base).contains(&token) {
+                answer_probes(&sockets[(token - probes) as usize], &mut buf);
+                continue;
+            }
+            if token < base {
+                while let Some(fd) = accept(listeners[token as usize]) {
+                    conns.insert(
+                        fd,
+                        Conn { inbuf: Vec::new(), skip: 0, out: Vec::new(), off: 0, port_idx: token as usize, want_out: false },
+                    );
+                    ep.add(fd, IN, base + fd as u64);
+                }
+                continue;
+            }
+            let fd = (token - base) as i32;
+            let Some(c) = conns.get_mut(&fd) else { continue };
+            let mut dead = false;
+            if ev & !OUT != 0 {
+                match read(fd, &mut buf) {
+                    Io::Done(k) => c.inbuf.extend_from_slice(&buf[..k]),
+                    Io::Again => {}
+                    Io::Closed => dead = true,
+                }
+                loop {
+                    if c.skip > 0 {
+                        let k = c.skip.min(c.inbuf.len());
+                        c.inbuf.drain(..k);
+                        c.skip -= k;
+                        if c.skip > 0 {
+                            break;
+                        }
+                    }
+                    let Some(end) = find_head_end(&c.inbuf) else { break };
+                    let r = &canned[c.port_idx];
+                    let body = if c.inbuf.starts_with(b"GET /64k ") {
+                        &r[2]
+                    } else if c.inbuf.starts_with(b"GET /1k ") {
+                        &r[1]
+                    } else {
+                        c.skip = content_length(&c.inbuf[..end]);
+                        &r[0]
+                    };
+                    c.out.extend_from_slice(body);
+                    c.inbuf.drain(..end);
+                }
+            }
+            while !dead && c.off < c.out.len() {
+                match write(fd, &c.out[c.off..]) {
+                    Io::Done(k) => c.off += k,
+                    Io::Again => break,
+                    Io::Closed => dead = true,
+                }
+            }
+            if dead {
+                conns.remove(&fd);
+                close(fd);
+                continue;
+            }
+            let want = c.off < c.out.len();
+            if !want {
+                c.out.clear();
+                c.off = 0;
+            }
+            if want != c.want_out {
+                c.want_out = want;
+                ep.modify(fd, if want { IN | OUT } else { IN }, token);
+            }
+        }
+    }
+}

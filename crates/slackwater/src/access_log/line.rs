@@ -1,0 +1,327 @@
+//! What a line looks like: text in the manner of web servers, or JSON.
+//!
+//! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could end a line or steer a
+//! terminal.
+
+use super::date::Date;
+use super::record::Facts;
+use crate::config::AccessLogFormat;
+use core::fmt::{self, Display};
+use core::time::Duration;
+use std::io::Write;
+
+/// Writes a line with its end.
+pub(super) fn write_line(to: &mut Vec<u8>, format: AccessLogFormat, facts: &Facts<'_>) {
+    // Writing to a vector does not fail.
+    let _ = match format {
+        AccessLogFormat::Text => write_text(to, facts),
+        AccessLogFormat::Json => write_json(to, facts),
+    };
+}
+
+/// The combined log format, and the rest behind it as `key=value`.
+fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
+    let request = facts.request;
+    write!(
+        to,
+        "{} - - [{}] \"{} {}{} {}\" {} {} \"{}\" \"{}\"",
+        facts.client,
+        Date::of(facts.at).common(),
+        Quoted(request.method.as_bytes()),
+        Quoted(request.path.as_bytes()),
+        question(request.query),
+        request.protocol,
+        facts.status,
+        facts.bytes_out,
+        Dashed(request.referer),
+        Dashed(request.user_agent),
+    )?;
+    write!(
+        to,
+        " host=\"{}\" listener={} service=\"{}\" replica=\"{}\" attempts={} reason={} bytes_in={}",
+        Dashed(request.host),
+        facts.listener,
+        Quoted(facts.service.as_bytes()),
+        Dashed(facts.replica.map(str::as_bytes)),
+        facts.attempts,
+        facts.reason.unwrap_or("-"),
+        facts.bytes_in,
+    )?;
+    write!(
+        to,
+        " queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" id=\"{}\"",
+        Micros(facts.queue),
+        Micros(facts.connect),
+        Micros(facts.first_byte),
+        facts.total.as_micros(),
+        facts.end,
+        Dashed(facts.error),
+        Dashed(request.id),
+    )?;
+    to.push(b'\n');
+    Ok(())
+}
+
+/// An object; what is not known is left out.
+fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
+    let request = facts.request;
+    write!(to, "{{\"time\":\"{}\"", Date::of(facts.at).rfc3339())?;
+    write!(to, ",\"client\":\"{}\"", facts.client)?;
+    write!(to, ",\"listener\":\"{}\"", facts.listener)?;
+    optional(to, "host", request.host)?;
+    write!(to, ",\"method\":\"{}\"", Json(request.method.as_bytes()))?;
+    write!(to, ",\"path\":\"{}\"", Json(request.path.as_bytes()))?;
+    optional(to, "query", request.query.map(str::as_bytes))?;
+    write!(to, ",\"protocol\":\"{}\"", request.protocol)?;
+    write!(to, ",\"status\":{}", facts.status)?;
+    write!(to, ",\"bytes_in\":{}", facts.bytes_in)?;
+    write!(to, ",\"bytes_out\":{}", facts.bytes_out)?;
+    write!(to, ",\"service\":\"{}\"", Json(facts.service.as_bytes()))?;
+    optional(to, "replica", facts.replica.map(str::as_bytes))?;
+    write!(to, ",\"attempts\":{}", facts.attempts)?;
+    optional(to, "reason", facts.reason.map(str::as_bytes))?;
+    for (key, span) in [
+        ("queue_us", facts.queue),
+        ("connect_us", facts.connect),
+        ("first_byte_us", facts.first_byte),
+        ("total_us", Some(facts.total)),
+    ] {
+        if let Some(span) = span {
+            write!(to, ",\"{key}\":{}", span.as_micros())?;
+        }
+    }
+    write!(to, ",\"end\":\"{}\"", facts.end)?;
+    optional(to, "error", facts.error)?;
+    optional(to, "id", request.id)?;
+    optional(to, "referer", request.referer)?;
+    optional(to, "user_agent", request.user_agent)?;
+    to.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+fn optional(to: &mut Vec<u8>, key: &str, value: Option<&[u8]>) -> std::io::Result<()> {
+    value.map_or(Ok(()), |value| write!(to, ",\"{key}\":\"{}\"", Json(value)))
+}
+
+fn question(query: Option<&str>) -> impl Display {
+    fmt::from_fn(move |f| match query {
+        Some(query) => write!(f, "?{}", Quoted(query.as_bytes())),
+        None => Ok(()),
+    })
+}
+
+/// Whole microseconds, or a dash.
+struct Micros(Option<Duration>);
+
+impl Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(span) => write!(f, "{}", span.as_micros()),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+/// Bytes that are there, or a dash.
+struct Dashed<'a>(Option<&'a [u8]>);
+
+impl Display for Dashed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Quoted(self.0.unwrap_or(b"-")).fmt(f)
+    }
+}
+
+/// Bytes between quotes: printable ASCII as it is, everything else as `\xHH`.
+struct Quoted<'a>(&'a [u8]);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+        let mut rest = self.0;
+        while !rest.is_empty() {
+            let plain = rest.iter().take_while(|byte| is_plain(**byte)).count();
+            let (plain, tail) = rest.split_at(plain);
+            // Printable ASCII is UTF-8.
+            f.write_str(str::from_utf8(plain).unwrap_or_default())?;
+            rest = match tail.split_first() {
+                Some((byte @ (b'"' | b'\\'), tail)) => {
+                    write!(f, "\\{}", char::from(*byte))?;
+                    tail
+                }
+                Some((byte, tail)) => {
+                    write!(f, "\\x{byte:02X}")?;
+                    tail
+                }
+                None => tail,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in a JSON string; what is no UTF-8 becomes U+FFFD.
+struct Json<'a>(&'a [u8]);
+
+impl Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for piece in chunk.valid().split_inclusive(is_special) {
+                let special = piece.chars().next_back().filter(|last| is_special(*last));
+                let plain = &piece[..piece.len() - special.map_or(0, char::len_utf8)];
+                f.write_str(plain)?;
+                if let Some(special) = special {
+                    write!(f, "\\u{:04x}", u32::from(special))?;
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_str("\u{FFFD}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What JSON or a terminal would take for its own; all of it is below U+10000.
+const fn is_special(c: char) -> bool {
+    matches!(c, '"' | '\\' | '\0'..='\x1F' | '\x7F'..='\u{9F}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::RequestFacts;
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn line(format: AccessLogFormat, facts: &Facts<'_>) -> String {
+        let mut line = Vec::new();
+        write_line(&mut line, format, facts);
+        String::from_utf8(line).expect("lines are UTF-8")
+    }
+
+    fn request<'a>() -> RequestFacts<'a> {
+        RequestFacts {
+            method: "GET",
+            path: "/a",
+            query: None,
+            protocol: "HTTP/1.1",
+            host: None,
+            referer: None,
+            user_agent: None,
+            id: None,
+        }
+    }
+
+    fn facts<'a>(request: &'a RequestFacts<'a>) -> Facts<'a> {
+        Facts {
+            request,
+            at: UNIX_EPOCH + Duration::from_micros(1_798_761_599_000_042),
+            client: [10, 0, 0, 9].into(),
+            listener: "10.0.0.1:80",
+            service: "default",
+            replica: None,
+            attempts: 0,
+            reason: None,
+            status: 503,
+            bytes_in: 0,
+            bytes_out: 41,
+            queue: None,
+            connect: None,
+            first_byte: None,
+            total: Duration::from_nanos(12_999),
+            end: "complete",
+            error: Some(b"no_replica"),
+        }
+    }
+
+    #[test]
+    fn a_text_line_is_the_combined_format_and_more() {
+        let bare = request();
+        assert_eq!(
+            line(AccessLogFormat::Text, &facts(&bare)),
+            "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
+             listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 reason=- bytes_in=0 queue_us=- \
+             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"-\"\n"
+        );
+        let full = RequestFacts {
+            query: Some("q=1"),
+            host: Some(b"example.com"),
+            referer: Some(b"http://r/"),
+            user_agent: Some(b"curl/8"),
+            id: Some(b"abc"),
+            ..request()
+        };
+        let facts = Facts {
+            replica: Some("10.0.0.7:80"),
+            attempts: 2,
+            reason: Some("cold"),
+            status: 200,
+            queue: Some(Duration::from_micros(3)),
+            connect: Some(Duration::from_micros(40)),
+            first_byte: Some(Duration::from_micros(500)),
+            error: None,
+            ..facts(&full)
+        };
+        assert_eq!(
+            line(AccessLogFormat::Text, &facts),
+            "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
+             host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 reason=cold \
+             bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
+        );
+    }
+
+    #[test]
+    fn a_json_line_is_an_object_with_what_is_known() {
+        let bare = request();
+        assert_eq!(
+            line(AccessLogFormat::Json, &facts(&bare)),
+            "{\"time\":\"2026-12-31T23:59:59.000042Z\",\"client\":\"10.0.0.9\",\"listener\":\"10.0.0.1:80\",\
+             \"method\":\"GET\",\"path\":\"/a\",\"protocol\":\"HTTP/1.1\",\"status\":503,\"bytes_in\":0,\"bytes_out\":41,\
+             \"service\":\"default\",\"attempts\":0,\"total_us\":12,\"end\":\"complete\",\"error\":\"no_replica\"}\n"
+        );
+    }
+
+    #[test]
+    fn nobody_can_write_a_line_of_his_own() {
+        let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}".as_bytes();
+        let broken = [evil, b"\xff\n"].concat();
+        let hostile = RequestFacts {
+            path: "/\"\n{}",
+            query: Some("\u{85}\n"),
+            host: Some(&broken),
+            referer: Some(evil),
+            user_agent: Some(evil),
+            id: Some(evil),
+            ..request()
+        };
+        let text = line(AccessLogFormat::Text, &facts(&hostile));
+        assert!(
+            text.trim_end_matches('\n')
+                .bytes()
+                .all(|byte| matches!(byte, b' '..=b'~')),
+            "{text:?}"
+        );
+        assert!(
+            text.contains(r#"\x0D\x0A\"\\\x09\x1B[2J\x7F\xC2\x9B\xC3\xA9"#),
+            "{text}"
+        );
+        // Every quote that a client sent is escaped, so the quotes that are left come in pairs.
+        let bare = text.replace(r"\\", "").replace(r#"\""#, "");
+        assert_eq!(bare.matches('"').count() % 2, 0, "{text}");
+
+        let json = line(AccessLogFormat::Json, &facts(&hostile));
+        assert!(
+            !json
+                .trim_end_matches('\n')
+                .contains(is_special_outside_json),
+            "{json:?}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(read["path"], "/\"\n{}");
+        assert_eq!(read["user_agent"].as_str().map(str::as_bytes), Some(evil));
+        assert!(read["host"].as_str().expect("text").ends_with("\u{FFFD}\n"));
+    }
+
+    fn is_special_outside_json(c: char) -> bool {
+        is_special(c) && c != '"' && c != '\\'
+    }
+}

@@ -1,0 +1,91 @@
+//! One worker's lines on their way to the writer: a bounded buffer, and what did not fit.
+//!
+//! The lock is between the worker and the writer alone, and the writer holds it only to exchange one buffer for another.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread::Thread;
+
+/// Bytes that may wait to be written: some 3,000 lines, which the writer fetches many times a second.
+const BYTES_MAX: usize = 1 << 20;
+
+/// From so many bytes on, the writer is woken before its time.
+const BYTES_URGENT: usize = BYTES_MAX / 4;
+
+/// Lines of one worker, and one reader.
+#[derive(Debug)]
+pub(super) struct Queue {
+    lines: Mutex<Vec<u8>>,
+    dropped: AtomicU64,
+    writer: Thread,
+}
+
+impl Queue {
+    /// `writer` is whom to wake.
+    pub(super) fn new(writer: Thread) -> Self {
+        Self {
+            lines: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            writer,
+        }
+    }
+
+    /// Adds a line with its end; it is dropped if there is no room.
+    pub(super) fn push(&self, line: &[u8]) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = lines.len();
+        let after = before + line.len();
+        if after > BYTES_MAX {
+            drop(lines);
+            self.drop_lines(1);
+            return;
+        }
+        lines.extend_from_slice(line);
+        drop(lines);
+        if before < BYTES_URGENT && after >= BYTES_URGENT {
+            self.writer.unpark();
+        }
+    }
+
+    /// Counts lines that are lost.
+    pub(super) fn drop_lines(&self, lines: u64) {
+        self.dropped.fetch_add(lines, Relaxed);
+    }
+
+    /// Lines that are lost.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
+    /// Takes everything; `empty` takes its place.
+    pub(super) fn exchange(&self, empty: &mut Vec<u8>) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        core::mem::swap(&mut *lines, empty);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_rest_keeps_its_order() {
+        let queue = Queue::new(std::thread::current());
+        let line = [b'x'; 1023];
+        for _ in 0..1024 {
+            queue.push(&line);
+        }
+        assert_eq!(queue.dropped(), 0);
+        queue.push(&[b'y'; 1024]);
+        queue.push(&[b'z'; 1025]);
+        assert_eq!(queue.dropped(), 1, "the last one is a byte too long");
+        let mut taken = Vec::new();
+        queue.exchange(&mut taken);
+        assert_eq!(taken.len(), BYTES_MAX);
+        assert!(taken.ends_with(&[b'y'; 1024]));
+        taken.clear();
+        queue.push(b"again");
+        queue.exchange(&mut taken);
+        assert_eq!(taken, b"again");
+    }
+}

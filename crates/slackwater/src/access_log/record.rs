@@ -1,0 +1,481 @@
+//! One request's record: what is noted on its way, and the line that it becomes at its end.
+
+use super::line::write_line;
+use super::queue::Queue;
+use super::sample::Sample;
+use crate::config::{AccessLogFormat, AccessLogSettings};
+use crate::forward::{Progress, X_SLACKWATER_ERROR};
+use core::cell::RefCell;
+use core::net::IpAddr;
+use core::time::Duration;
+use http::uri::Authority;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+};
+use http_body::Body;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The client has the whole response.
+    Complete,
+    /// The client left before that.
+    ClientGone,
+    /// The replica broke off in the midst of its response.
+    Broken,
+    /// The replica fell silent in the midst of its response.
+    Stalled,
+}
+
+impl Ended {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::ClientGone => "client_gone",
+            Self::Broken => "broken",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+/// Makes one worker's records.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    format: AccessLogFormat,
+    with_query: bool,
+    id: Option<HeaderName>,
+    sample: RefCell<Sample>,
+    queue: Arc<Queue>,
+    /// Where lines are put together.
+    line: RefCell<Vec<u8>>,
+}
+
+impl Recorder {
+    pub(super) fn new(settings: &AccessLogSettings, queue: Arc<Queue>) -> Rc<Self> {
+        Rc::new(Self {
+            format: settings.format,
+            with_query: settings.query,
+            id: settings.request_id.clone(),
+            sample: RefCell::new(Sample::new(settings.sample, settings.always_slower_than)),
+            queue,
+            line: RefCell::default(),
+        })
+    }
+
+    /// A request has come. Its line is written when the record is dropped.
+    pub(crate) fn begin<B>(
+        self: &Rc<Self>,
+        request: &Request<B>,
+        client: IpAddr,
+        listener: &Authority,
+    ) -> Trace {
+        let headers = request.headers();
+        let field = |name: &HeaderName| headers.get(name).cloned();
+        Trace(Some(Rc::new(RefCell::new(Record {
+            recorder: Rc::clone(self),
+            at: SystemTime::now(),
+            began: Instant::now(),
+            client,
+            listener: listener.clone(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            host: host(request.uri(), headers),
+            referer: field(&header::REFERER),
+            user_agent: field(&header::USER_AGENT),
+            id: self.id.as_ref().and_then(field),
+            service: None,
+            replica: None,
+            attempts: 0,
+            reason: None,
+            status: None,
+            error: None,
+            upload: None,
+            bytes_out: 0,
+            queue: None,
+            connect: None,
+            first_byte: None,
+            ended: Ended::ClientGone,
+        }))))
+    }
+}
+
+/// The host that the client named: in the target, or else in `Host`.
+fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
+    match uri.authority() {
+        Some(authority) => {
+            // Without the user's name and password that may stand before it.
+            let host = authority.as_str().rsplit('@').next()?;
+            HeaderValue::from_str(host).ok()
+        }
+        None => headers.get(header::HOST).cloned(),
+    }
+}
+
+/// A handle on a request's record; without a log there is none, and nothing happens. The line is written when the last
+/// handle is dropped. Until it is told how the request ended, its client is taken to have left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trace(Option<Rc<RefCell<Record>>>);
+
+impl Trace {
+    /// The service that the request goes to.
+    pub(crate) fn route(&self, service: &Rc<str>) {
+        self.note(|record| record.service = Some(Rc::clone(service)));
+    }
+
+    /// The request is sent to a replica, which was chosen for this reason. Of several attempts the last one is told.
+    pub(crate) fn attempt(
+        &self,
+        replica: &str,
+        reason: &'static str,
+        upload: Option<Rc<Progress>>,
+    ) {
+        self.note(|record| {
+            record.replica = Some(replica.into());
+            record.reason = Some(reason);
+            record.attempts += 1;
+            record.queue = Some(record.began.elapsed());
+            record.upload = upload;
+            record.connect = None;
+            record.status = None;
+            record.first_byte = None;
+        });
+    }
+
+    /// A new connection was made for it, which took so long.
+    pub(crate) fn connected(&self, took: Duration) {
+        self.note(|record| record.connect = Some(took));
+    }
+
+    /// The head of a replica's response is here.
+    pub(crate) fn head(&self, status: StatusCode) {
+        self.note(|record| {
+            record.status = Some(status);
+            record.first_byte = Some(record.began.elapsed());
+        });
+    }
+
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
+    pub(crate) fn answer<B: Body>(&self, response: &Response<B>) {
+        self.note(|record| {
+            if record.status.is_none() {
+                record.status = Some(response.status());
+                record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
+                record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
+                record.ended = Ended::Complete;
+            }
+        });
+    }
+
+    /// Bytes of the response's body went to the client.
+    pub(crate) fn passed(&self, bytes: usize) {
+        // A usize has at most 64 bits.
+        self.note(|record| record.bytes_out += bytes as u64);
+    }
+
+    /// How it ended.
+    pub(crate) fn end(&self, ended: Ended) {
+        self.note(|record| record.ended = ended);
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Record)) {
+        if let Some(record) = &self.0 {
+            note(&mut record.borrow_mut());
+        }
+    }
+}
+
+/// One request.
+#[derive(Debug)]
+struct Record {
+    recorder: Rc<Recorder>,
+    at: SystemTime,
+    began: Instant,
+    client: IpAddr,
+    listener: Authority,
+    method: Method,
+    uri: Uri,
+    version: Version,
+    host: Option<HeaderValue>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+    id: Option<HeaderValue>,
+    service: Option<Rc<str>>,
+    replica: Option<Box<str>>,
+    attempts: u32,
+    reason: Option<&'static str>,
+    /// Once there is a head.
+    status: Option<StatusCode>,
+    error: Option<HeaderValue>,
+    upload: Option<Rc<Progress>>,
+    bytes_out: u64,
+    queue: Option<Duration>,
+    connect: Option<Duration>,
+    first_byte: Option<Duration>,
+    ended: Ended,
+}
+
+impl Record {
+    fn failed(&self) -> bool {
+        self.status.is_some_and(|status| status.is_server_error())
+            || matches!(self.ended, Ended::Broken | Ended::Stalled)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let total = self.began.elapsed();
+        let recorder = &self.recorder;
+        if !recorder.sample.borrow_mut().takes(self.failed(), total) {
+            return;
+        }
+        let with_query = recorder.with_query;
+        let request = RequestFacts {
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            query: self.uri.query().filter(|_| with_query),
+            protocol: protocol(self.version),
+            host: bytes(self.host.as_ref()),
+            referer: bytes(self.referer.as_ref()).map(|referer| shown_referer(referer, with_query)),
+            user_agent: bytes(self.user_agent.as_ref()),
+            id: bytes(self.id.as_ref()),
+        };
+        let facts = Facts {
+            request: &request,
+            at: self.at,
+            client: self.client,
+            listener: self.listener.as_str(),
+            service: self.service.as_deref().unwrap_or("-"),
+            replica: self.replica.as_deref(),
+            attempts: self.attempts,
+            reason: self.reason,
+            status: self.status.map_or(0, |status| status.as_u16()),
+            bytes_in: self.upload.as_ref().map_or(0, |upload| upload.bytes()),
+            bytes_out: self.bytes_out,
+            queue: self.queue,
+            connect: self.connect,
+            first_byte: self.first_byte,
+            total,
+            end: self.ended.as_str(),
+            error: bytes(self.error.as_ref()),
+        };
+        let mut line = recorder.line.borrow_mut();
+        line.clear();
+        write_line(&mut line, recorder.format, &facts);
+        recorder.queue.push(&line);
+    }
+}
+
+fn bytes(value: Option<&HeaderValue>) -> Option<&[u8]> {
+    value.map(HeaderValue::as_bytes)
+}
+
+const fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// Queries of other pages are as private as our own.
+fn shown_referer(referer: &[u8], with_query: bool) -> &[u8] {
+    let mut parts = referer.split(|byte| *byte == b'?');
+    parts.next().filter(|_| !with_query).unwrap_or(referer)
+}
+
+/// What a line tells of a request.
+#[derive(Debug)]
+pub(super) struct RequestFacts<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
+    pub(super) protocol: &'static str,
+    pub(super) host: Option<&'a [u8]>,
+    pub(super) referer: Option<&'a [u8]>,
+    pub(super) user_agent: Option<&'a [u8]>,
+    pub(super) id: Option<&'a [u8]>,
+}
+
+/// What a line tells.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) request: &'a RequestFacts<'a>,
+    pub(super) at: SystemTime,
+    pub(super) client: IpAddr,
+    pub(super) listener: &'a str,
+    pub(super) service: &'a str,
+    pub(super) replica: Option<&'a str>,
+    pub(super) attempts: u32,
+    pub(super) reason: Option<&'static str>,
+    pub(super) status: u16,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    pub(super) queue: Option<Duration>,
+    pub(super) connect: Option<Duration>,
+    pub(super) first_byte: Option<Duration>,
+    pub(super) total: Duration,
+    pub(super) end: &'static str,
+    pub(super) error: Option<&'a [u8]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::Quantile;
+
+    fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
+        let queue = Arc::new(Queue::new(std::thread::current()));
+        (Recorder::new(settings, Arc::clone(&queue)), queue)
+    }
+
+    fn json() -> AccessLogSettings {
+        AccessLogSettings {
+            format: AccessLogFormat::Json,
+            ..AccessLogSettings::default()
+        }
+    }
+
+    fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
+        let request = request.body(()).expect("a request");
+        let client = IpAddr::from([10, 0, 0, 9]);
+        recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
+    }
+
+    fn lines(queue: &Queue) -> Vec<serde_json::Value> {
+        let mut lines = Vec::new();
+        queue.exchange(&mut lines);
+        let lines = lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_slice(line).expect("JSON"))
+            .collect()
+    }
+
+    #[test]
+    fn a_record_is_written_once_with_what_became_of_it() {
+        let (recorder, queue) = recorder(&json());
+        let trace = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+        trace.route(&"web".into());
+        trace.attempt("one", "cold", None);
+        trace.connected(Duration::from_micros(7));
+        trace.head(StatusCode::BAD_GATEWAY);
+        trace.attempt("two", "fallback", None);
+        trace.head(StatusCode::OK);
+        trace.answer(&Response::new(String::from("not ours to count")));
+        trace.passed(10);
+        let of_the_body = trace.clone();
+        drop(trace);
+        of_the_body.passed(3);
+        of_the_body.end(Ended::Complete);
+        assert!(lines(&queue).is_empty(), "not before its end");
+        drop(of_the_body);
+        let [line] = &lines(&queue)[..] else {
+            panic!("one line");
+        };
+        for (key, value) in [
+            ("service", "web"),
+            ("replica", "two"),
+            ("reason", "fallback"),
+            ("path", "/a"),
+            ("end", "complete"),
+            ("host", "x"),
+        ] {
+            assert_eq!(line[key], value, "{line}");
+        }
+        for (key, value) in [("attempts", 2), ("status", 200), ("bytes_out", 13)] {
+            assert_eq!(line[key], value, "{line}");
+        }
+        assert!(line["queue_us"].as_u64() <= line["first_byte_us"].as_u64());
+        assert!(line["first_byte_us"].as_u64() <= line["total_us"].as_u64());
+        for absent in ["query", "connect_us", "error", "id"] {
+            assert!(line.get(absent).is_none(), "{absent}: {line}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_hears_nothing_lost_its_client() {
+        let (recorder, queue) = recorder(&json());
+        drop(begin(&recorder, Request::get("/")));
+        assert_eq!(lines(&queue)[0]["end"], "client_gone");
+        let mut answer = Response::new("x".repeat(41));
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        let kind = HeaderValue::from_static("no_replica");
+        answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
+        let trace = begin(&recorder, Request::get("/"));
+        trace.attempt("one", "cold", None);
+        trace.answer(&answer);
+        drop(trace);
+        let line = &lines(&queue)[0];
+        assert_eq!(
+            (&line["status"], &line["bytes_out"]),
+            (&503.into(), &41.into())
+        );
+        assert_eq!(
+            (&line["end"], &line["error"]),
+            (&"complete".into(), &"no_replica".into())
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_logged_and_queries_only_if_asked_for() {
+        let request = || {
+            Request::get("http://user:hunter2@host.example/a?token=hunter2")
+                .header("authorization", "hunter2")
+                .header("cookie", "hunter2")
+                .header("proxy-authorization", "hunter2")
+                .header("x-request-id", "id-1")
+                .header("referer", "http://other/?token=hunter2")
+        };
+        let (quiet, queue) = recorder(&json());
+        drop(begin(&quiet, request()));
+        let line = &lines(&queue)[0];
+        assert!(!line.to_string().contains("hunter2"), "{line}");
+        assert_eq!(line["host"], "host.example");
+        assert_eq!(line["referer"], "http://other/");
+
+        let (telling, queue) = recorder(&AccessLogSettings {
+            query: true,
+            request_id: Some(HeaderName::from_static("x-request-id")),
+            ..json()
+        });
+        drop(begin(&telling, request()));
+        let line = &lines(&queue)[0];
+        assert_eq!(
+            (&line["query"], &line["id"]),
+            (&"token=hunter2".into(), &"id-1".into())
+        );
+        assert_eq!(line["referer"], "http://other/?token=hunter2");
+    }
+
+    #[test]
+    fn of_a_sample_of_none_failures_are_left() {
+        let (recorder, queue) = recorder(&AccessLogSettings {
+            sample: Quantile::ZERO,
+            always_slower_than: Duration::from_hours(1),
+            ..json()
+        });
+        for (status, ended, written) in [
+            (200, Ended::Complete, false),
+            (404, Ended::Complete, false),
+            (500, Ended::Complete, true),
+            (200, Ended::Broken, true),
+            (200, Ended::Stalled, true),
+            (200, Ended::ClientGone, false),
+        ] {
+            let trace = begin(&recorder, Request::get("/"));
+            trace.head(StatusCode::from_u16(status).expect("a status"));
+            trace.end(ended);
+            drop(trace);
+            assert_eq!(
+                lines(&queue).len(),
+                usize::from(written),
+                "{status} {ended:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The thread that writes the lines of all workers.
+//!
+//! It looks at the workers' queues ten times a second, and earlier when one fills up. What cannot be written is counted
+//! as dropped and said in the log, now and then.
+
+use super::queue::Queue;
+use super::record::Recorder;
+use super::sink::Sink;
+use crate::config::{AccessLogSettings, AccessLogTarget};
+use crate::fault::Fault;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+/// How long a line may wait.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Between two looks at whether the file has been moved.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Between two complaints.
+const COMPLAINT: Duration = Duration::from_mins(1);
+
+/// What the thread and its owners share.
+#[derive(Debug, Default)]
+struct Shared {
+    queues: Mutex<Vec<Arc<Queue>>>,
+    reopen: AtomicBool,
+    end: AtomicBool,
+}
+
+impl Shared {
+    fn queues(&self) -> Vec<Arc<Queue>> {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.clone()
+    }
+}
+
+/// What workers and signals need of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Switch {
+    settings: AccessLogSettings,
+    shared: Arc<Shared>,
+    thread: std::thread::Thread,
+}
+
+impl Switch {
+    /// A recorder for one worker.
+    pub(crate) fn recorder(&self) -> Rc<Recorder> {
+        let queue = Arc::new(Queue::new(self.thread.clone()));
+        let mut queues = (self.shared.queues)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        queues.push(Arc::clone(&queue));
+        drop(queues);
+        Recorder::new(&self.settings, queue)
+    }
+
+    /// Opens the file anew before the next line is written.
+    pub(crate) fn reopen(&self) {
+        self.shared.reopen.store(true, Relaxed);
+        self.thread.unpark();
+    }
+
+    /// Lines that were lost since the start.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.shared
+            .queues()
+            .iter()
+            .map(|queue| queue.dropped())
+            .sum()
+    }
+}
+
+/// The access log of a process. Dropping it writes what waits and ends the thread.
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    switch: Switch,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AccessLog {
+    /// Opens it and starts its thread; `None` if there is to be no log.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub(crate) fn start(settings: &AccessLogSettings) -> Result<Option<Self>, Fault> {
+        let sink = match &settings.to {
+            AccessLogTarget::None => return Ok(None),
+            AccessLogTarget::Stdout => Sink::stdout(),
+            AccessLogTarget::Stderr => Sink::stderr(),
+            AccessLogTarget::File(path) => Sink::file(path),
+        };
+        let sink = sink.map_err(|error| {
+            Fault::runtime(format!(
+                "the access log cannot go to {}: {error}",
+                settings.to
+            ))
+        })?;
+        let shared = Arc::<Shared>::default();
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            sink,
+            looked_at: Instant::now(),
+            complained_at: None,
+        };
+        let thread = Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| Fault::runtime(format!("no thread for the access log: {error}")))?;
+        let switch = Switch {
+            settings: settings.clone(),
+            shared,
+            thread: thread.thread().clone(),
+        };
+        Ok(Some(Self {
+            switch,
+            thread: Some(thread),
+        }))
+    }
+
+    /// What workers and signals need of it.
+    pub(crate) const fn switch(&self) -> &Switch {
+        &self.switch
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.switch.shared.end.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was already told by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    sink: Sink,
+    looked_at: Instant,
+    complained_at: Option<Instant>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        let mut lines = Vec::new();
+        loop {
+            // Before the lines are fetched: what came before the end is written.
+            let is_end = self.shared.end.load(Relaxed);
+            self.look_after_file();
+            for queue in self.shared.queues() {
+                queue.exchange(&mut lines);
+                if let Err(error) = self.sink.write(&lines) {
+                    let lost = memchr::memchr_iter(b'\n', &lines).count();
+                    queue.drop_lines(u64::try_from(lost).unwrap_or(u64::MAX));
+                    self.complain("cannot be written", &error);
+                }
+                lines.clear();
+            }
+            if is_end {
+                return;
+            }
+            std::thread::park_timeout(PERIOD);
+        }
+    }
+
+    /// Opens the file anew if it has to be.
+    fn look_after_file(&mut self) {
+        let is_asked = self.shared.reopen.swap(false, Relaxed);
+        let is_due = self.looked_at.elapsed() >= LOOK;
+        if is_due {
+            self.looked_at = Instant::now();
+        }
+        if (is_asked || (is_due && self.sink.has_moved()))
+            && let Err(error) = self.sink.reopen()
+        {
+            self.complain("cannot be opened anew, so the old file is kept", &error);
+        }
+    }
+
+    fn complain(&mut self, what: &str, error: &io::Error) {
+        if self
+            .complained_at
+            .is_none_or(|at| at.elapsed() >= COMPLAINT)
+        {
+            self.complained_at = Some(Instant::now());
+            tracing::warn!(%error, "the access log {what}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use http::uri::Authority;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// For what must come; far beyond what it takes on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("slackwater-access-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("a folder for the test");
+        folder
+    }
+
+    fn to(path: &Path) -> AccessLogSettings {
+        AccessLogSettings {
+            to: AccessLogTarget::File(path.to_owned()),
+            ..AccessLogSettings::default()
+        }
+    }
+
+    fn record(recorder: &Rc<Recorder>, path: &'static str) {
+        let request = Request::get(path).body(()).expect("a request");
+        let client = core::net::IpAddr::from([10, 0, 0, 9]);
+        drop(recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80")));
+    }
+
+    fn wait_for(path: &Path, text: &str) {
+        let begun = Instant::now();
+        while !fs::read_to_string(path).is_ok_and(|written| written.contains(text)) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no {text} in {}",
+                path.display()
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn lines_of_all_workers_are_written_and_none_is_lost_at_the_end() {
+        let folder = folder("end");
+        let path = folder.join("log");
+        let log = AccessLog::start(&to(&path)).expect("opened").expect("on");
+        let workers: Vec<_> = (0..3)
+            .map(|_| {
+                let switch = log.switch().clone();
+                std::thread::spawn(move || {
+                    let recorder = switch.recorder();
+                    (0..500).for_each(|_| record(&recorder, "/x"));
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().expect("no panic");
+        }
+        let switch = log.switch().clone();
+        drop(log);
+        let written = fs::read_to_string(&path).expect("written");
+        assert_eq!(written.lines().count(), 1_500);
+        assert!(written.lines().all(|line| line.contains("GET /x")));
+        assert_eq!(switch.dropped(), 0);
+        fs::remove_dir_all(&folder).expect("the test's own folder");
+    }
+
+    #[test]
+    fn a_file_that_was_moved_is_opened_anew_by_itself_and_on_demand() {
+        let folder = folder("moved");
+        let (path, moved) = (folder.join("log"), folder.join("log.1"));
+        let log = AccessLog::start(&to(&path)).expect("opened").expect("on");
+        let recorder = log.switch().recorder();
+        record(&recorder, "/first");
+        wait_for(&path, "/first");
+        fs::rename(&path, &moved).expect("moved");
+        log.switch().reopen();
+        wait_for(&path, "");
+        record(&recorder, "/second");
+        wait_for(&path, "/second");
+        fs::remove_file(&path).expect("removed");
+        wait_for(&path, "");
+        record(&recorder, "/third");
+        wait_for(&path, "/third");
+        drop(log);
+        let first = fs::read_to_string(&moved).expect("kept");
+        assert!(
+            first.contains("/first") && !first.contains("/third"),
+            "{first}"
+        );
+        fs::remove_dir_all(&folder).expect("the test's own folder");
+    }
+
+    #[test]
+    fn a_full_disk_drops_lines_and_counts_them() {
+        let log = AccessLog::start(&to(Path::new("/dev/full")))
+            .expect("opened")
+            .expect("on");
+        let recorder = log.switch().recorder();
+        for _ in 0..7 {
+            record(&recorder, "/x");
+        }
+        let switch = log.switch().clone();
+        drop(log);
+        assert_eq!(switch.dropped(), 7);
+    }
+
+    #[test]
+    fn no_log_is_no_thread_and_a_bad_path_is_told() {
+        assert!(
+            AccessLog::start(&AccessLogSettings::default())
+                .expect("valid")
+                .is_none()
+        );
+        let fault = AccessLog::start(&to(Path::new("/nowhere/log"))).expect_err("no folder");
+        assert!(fault.to_string().contains("/nowhere/log"), "{fault}");
+    }
+}

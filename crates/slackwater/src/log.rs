@@ -1,0 +1,92 @@
+//! The process's own log: lines on standard error, as text or JSON, in the manner of the journal where that reads them.
+//!
+//! `RUST_LOG`, where it is set, says what is logged, also by module; else the configuration's level does.
+
+use crate::config::{LogFormat, LogSettings};
+use core::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Format, Full, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Begins to log.
+pub(crate) fn log_to_stderr(settings: &LogSettings) {
+    let asked = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|asked| !asked.is_empty());
+    let level = || EnvFilter::new(settings.level.as_str());
+    let (filter, wrong) = match EnvFilter::try_from_default_env() {
+        Ok(filter) if asked.is_some() => (filter, None),
+        Ok(_) => (level(), None),
+        Err(error) => (level(), asked.map(|_| error)),
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    // An error means that a logger is there already, which is as good.
+    let _ = match settings.format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text if is_journal() => builder.event_format(ForJournal::new()).try_init(),
+        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).try_init(),
+    };
+    if let Some(error) = wrong {
+        tracing::warn!(
+            "RUST_LOG is not understood ({error}), so everything from {} on is logged; \
+             expected a level such as debug, or slackwater=debug,info",
+            settings.level.as_str()
+        );
+    }
+}
+
+/// Whether standard error is a stream of systemd's journal.
+fn is_journal() -> bool {
+    let ours = || {
+        let stderr: File = io::stderr().as_fd().try_clone_to_owned().ok()?.into();
+        let metadata = stderr.metadata().ok()?;
+        Some(format!("{}:{}", metadata.dev(), metadata.ino()))
+    };
+    std::env::var("JOURNAL_STREAM").is_ok_and(|stream| ours() == Some(stream))
+}
+
+/// Lines without time and level, which the journal keeps itself: the level stands before them as `<6>`.
+struct ForJournal {
+    rest: Format<Full, ()>,
+}
+
+impl ForJournal {
+    fn new() -> Self {
+        let rest = tracing_subscriber::fmt::format();
+        Self {
+            rest: rest.without_time().with_level(false).with_ansi(false),
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for ForJournal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(to, "<{}>", priority(*event.metadata().level()))?;
+        self.rest.format_event(context, to, event)
+    }
+}
+
+/// The level as syslog has it, and `sd-daemon(3)` with it.
+const fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}

@@ -1,0 +1,88 @@
+//! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests, for supervisors that run
+//! commands and images that have no other tool.
+
+use crate::fault::Fault;
+use crate::output::print;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater ready                            asks 127.0.0.1:9900, where serve tells its status unless told otherwise
+  slackwater ready --admin 127.0.0.1:9901
+
+Exit codes: 0 it takes requests, 1 it does not: it starts, it stops, or nobody answers.";
+
+/// Longer answers are not those of an admin server.
+const ANSWER_BYTES_MAX: u64 = 16 << 10;
+
+/// Arguments of `slackwater ready`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where it serves its status: admin.listen
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9900")]
+    admin: SocketAddr,
+    /// How long an answer may take, in seconds
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    timeout: u64,
+}
+
+/// Runs `slackwater ready`.
+pub(crate) fn run(args: &Args) -> Result<(), Fault> {
+    let admin = args.admin;
+    let answer = ask(admin, Duration::from_secs(args.timeout))
+        .map_err(|error| Fault::runtime(format!("nobody answers at {admin}: {error}")))?;
+    let (status, phase) = parse(&answer).ok_or_else(|| {
+        Fault::runtime(format!(
+            "what answers at {admin} is not slackwater's admin server"
+        ))
+    })?;
+    if status == 200 {
+        print(&format!("{phase}\n"))
+    } else {
+        Err(Fault::runtime(format!("not ready: {phase}")))
+    }
+}
+
+fn ask(admin: SocketAddr, timeout: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&admin, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let request = format!("GET /readyz HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// The status, and the body's line.
+fn parse(answer: &str) -> Option<(u16, &str)> {
+    let status = answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    Some((status, body.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_admin_servers_answer_is_taken_for_one() {
+        let serving = "HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nserving\n";
+        assert_eq!(parse(serving), Some((200, "serving")));
+        let draining = "HTTP/1.1 503 Service Unavailable\r\n\r\ndraining\n";
+        assert_eq!(parse(draining), Some((503, "draining")));
+        for other in [
+            "",
+            "HTTP/1.1",
+            "HTTP/1.1 200 OK",
+            "SSH-2.0-OpenSSH\r\n\r\n",
+            "HTTP/1.1 x\r\n\r\n",
+        ] {
+            assert_eq!(parse(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What an old and a new process say to each other: short messages over a pair of sockets, some with a socket attached.
+//!
+//! The old one begins with a greeting that names the form of what follows, sends each socket with its purpose, and ends
+//! the list. The new one answers once, when it serves. A message that is not known ends the conversation: versions that
+//! say something else have to have another greeting.
+
+use core::mem::MaybeUninit;
+use core::time::Duration;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Bytes of a message, at most: a purpose and an address.
+const MESSAGE_BYTES_MAX: usize = 256;
+
+const GREETING: &str = "slackwater hand-over 1";
+const END: &str = "end";
+const SERVING: &str = "serving";
+
+/// What a socket that is passed is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Requests. The address as it is configured, which with port 0 is not the socket's own.
+    Requests(core::net::SocketAddr),
+    /// Status and metrics, likewise.
+    Admin(core::net::SocketAddr),
+}
+
+impl Purpose {
+    fn to_message(&self) -> String {
+        match self {
+            Self::Requests(address) => format!("requests {address}"),
+            Self::Admin(address) => format!("admin {address}"),
+        }
+    }
+
+    fn of_message(message: &str) -> Option<Self> {
+        let (purpose, address) = message.split_once(' ')?;
+        let address = address.parse().ok()?;
+        match purpose {
+            "requests" => Some(Self::Requests(address)),
+            "admin" => Some(Self::Admin(address)),
+            _ => None,
+        }
+    }
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Channel(Socket);
+
+impl Channel {
+    /// Both ends. Whoever waits on one for longer than `patience` gets an error.
+    pub(super) fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
+        let ours = Self::bounded(ours, patience)?;
+        Ok((ours, theirs.into()))
+    }
+
+    /// An end that came from another process.
+    pub(super) fn of(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
+        Self::bounded(socket.into(), patience)
+    }
+
+    fn bounded(socket: Socket, patience: Duration) -> io::Result<Self> {
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        Ok(Self(socket))
+    }
+
+    /// Sends all sockets.
+    pub(super) fn send_sockets<'a>(
+        &self,
+        sockets: impl IntoIterator<Item = (&'a Purpose, BorrowedFd<'a>)>,
+    ) -> io::Result<()> {
+        self.send(GREETING, None)?;
+        for (purpose, socket) in sockets {
+            self.send(&purpose.to_message(), Some(socket))?;
+        }
+        self.send(END, None)
+    }
+
+    /// Takes all sockets.
+    pub(super) fn receive_sockets(&self) -> io::Result<Vec<(Purpose, OwnedFd)>> {
+        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        let (greeting, _) = self.receive()?;
+        if greeting != GREETING {
+            return Err(invalid(format!(
+                "sockets come in a form that this version does not know: {greeting:?}"
+            )));
+        }
+        let mut sockets = Vec::new();
+        loop {
+            let (message, socket) = self.receive()?;
+            if message == END {
+                return Ok(sockets);
+            }
+            let known = Purpose::of_message(&message).zip(socket);
+            sockets.push(known.ok_or_else(|| invalid(format!("{message:?} is not understood")))?);
+        }
+    }
+
+    /// Says that the new process serves.
+    pub(super) fn send_serving(&self) -> io::Result<()> {
+        self.send(SERVING, None)
+    }
+
+    /// Waits for that.
+    pub(super) fn receive_serving(&self) -> io::Result<()> {
+        match self.receive()? {
+            (message, _) if message == SERVING => Ok(()),
+            (message, _) => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{message:?} is not understood"),
+            )),
+        }
+    }
+
+    fn send(&self, message: &str, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut attached = SendAncillaryBuffer::new(&mut space);
+        let sockets: Vec<_> = socket.into_iter().collect();
+        if !sockets.is_empty() {
+            attached.push(SendAncillaryMessage::ScmRights(&sockets));
+        }
+        let text = [IoSlice::new(message.as_bytes())];
+        // A peer that has gone is an error here, not a signal.
+        let flags = SendFlags::NOSIGNAL;
+        retried(|| sendmsg(self.0.as_fd(), &text, &mut attached, flags))?;
+        Ok(())
+    }
+
+    fn receive(&self) -> io::Result<(String, Option<OwnedFd>)> {
+        let mut text = [0; MESSAGE_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut attached = RecvAncillaryBuffer::new(&mut space);
+        let received = retried(|| {
+            let text = &mut [IoSliceMut::new(&mut text)];
+            recvmsg(self.0.as_fd(), text, &mut attached, RecvFlags::CMSG_CLOEXEC)
+        })?;
+        let socket = attached.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+            _ => None,
+        });
+        if received.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let is_cut = ReturnFlags::TRUNC | ReturnFlags::CTRUNC;
+        if received.flags.intersects(is_cut) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message was cut off",
+            ));
+        }
+        let message = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
+        Ok((message, socket))
+    }
+}
+
+fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            done => return Ok(done?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn ends(patience: Duration) -> (Channel, Channel) {
+        let (ours, theirs) = Channel::pair(patience).expect("sockets");
+        (ours, Channel::of(theirs, patience).expect("a socket"))
+    }
+
+    #[test]
+    fn sockets_arrive_with_their_purpose_and_their_queue() {
+        let (old, new) = ends(PATIENCE);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut client = TcpStream::connect(address).expect("it waits in the queue");
+        client.write_all(b"hello").expect("sent");
+        let purposes = [
+            Purpose::Requests(address),
+            Purpose::Admin("[::1]:9900".parse().expect("an address")),
+        ];
+        let sending = purposes.iter().map(|purpose| (purpose, listener.as_fd()));
+        old.send_sockets(sending).expect("sent");
+        drop(listener);
+        let received = new.receive_sockets().expect("received");
+        let (names, sockets): (Vec<_>, Vec<_>) = received.into_iter().unzip();
+        assert_eq!(names, purposes);
+        let listener = TcpListener::from(sockets.into_iter().next().expect("a socket"));
+        let (mut accepted, _) = listener.accept().expect("who waited is not lost");
+        let mut text = [0; 5];
+        accepted.read_exact(&mut text).expect("read");
+        assert_eq!(&text, b"hello");
+        new.send_serving().expect("sent");
+        old.receive_serving().expect("received");
+    }
+
+    #[test]
+    fn an_end_a_silence_and_another_form_are_errors() {
+        let (old, new) = ends(Duration::from_millis(20));
+        let error = old.receive_serving().expect_err("nothing was said");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        old.send("slackwater hand-over 2", None).expect("sent");
+        let error = new.receive_sockets().expect_err("another form");
+        assert!(error.to_string().contains("hand-over 2"), "{error}");
+        new.send("sorry", None).expect("sent");
+        let error = old.receive_serving().expect_err("no such word");
+        assert!(error.to_string().contains("sorry"), "{error}");
+        drop(new);
+        let error = old.receive_serving().expect_err("it has gone");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(old.send_serving().is_err());
+    }
+
+    #[test]
+    fn what_is_no_purpose_or_has_no_socket_is_refused() {
+        for message in [
+            "requests 127.0.0.1:80",
+            "probes 127.0.0.1:80",
+            "requests here",
+        ] {
+            let (old, new) = ends(PATIENCE);
+            old.send(GREETING, None).expect("sent");
+            old.send(message, None).expect("sent");
+            let error = new.receive_sockets().expect_err("not complete");
+            assert!(error.to_string().contains(message), "{error}");
+        }
+        let (old, new) = ends(PATIENCE);
+        old.send(&"x".repeat(MESSAGE_BYTES_MAX + 1), None)
+            .expect("sent");
+        assert!(new.receive_sockets().is_err());
+    }
+}

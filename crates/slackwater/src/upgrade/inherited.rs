@@ -1,0 +1,217 @@
+//! Listening sockets that come from outside: from the process that this one takes over from, or from systemd's socket
+//! activation (`sd_listen_fds(3)`). Whatever is not among them is opened.
+//!
+//! Sockets are matched by address. Each that was passed must be used, since nobody else accepts from it. Workers share
+//! what there is: with more sockets than workers some accept from several, with fewer several accept from one. So the
+//! number of workers may change, and no connection waits where nobody looks.
+
+use super::channel::Purpose;
+use super::successor::{self, Announce};
+use crate::fault::Fault;
+use core::net::SocketAddr;
+use listenfd::ListenFd;
+use std::io;
+use std::net::TcpListener;
+
+/// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin server's.
+const ADMIN: &str = "admin";
+
+/// Sockets that are not yet in use.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    requests: Vec<Socket>,
+    admin: Vec<Socket>,
+    announce: Option<Announce>,
+}
+
+#[derive(Debug)]
+struct Socket {
+    /// What it is called by the one who passed it: the address as configured there, or its own.
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl Inherited {
+    /// Takes what was passed to this process. To be called once, before threads are started.
+    ///
+    /// # Errors
+    ///
+    /// Something was passed that is no listening TCP socket, or a predecessor is not understood.
+    pub(crate) fn take() -> Result<Self, Fault> {
+        let mut inherited = Self::default();
+        if let Some(received) = successor::receive()? {
+            inherited.announce = Some(received.announce);
+            for (purpose, listener) in received.sockets {
+                let (list, address) = match purpose {
+                    Purpose::Requests(address) => (&mut inherited.requests, address),
+                    Purpose::Admin(address) => (&mut inherited.admin, address),
+                };
+                list.push(Socket { address, listener });
+            }
+            return Ok(inherited);
+        }
+        inherited.take_activated()?;
+        Ok(inherited)
+    }
+
+    /// What systemd passed.
+    fn take_activated(&mut self) -> Result<(), Fault> {
+        // Read first: the crate takes its variables out of the environment, but not this one.
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
+        let mut passed = ListenFd::from_env();
+        for index in 0..passed.len() {
+            let name = names.next().unwrap_or_default();
+            let fault = |error: io::Error| {
+                Fault::runtime(format!(
+                    "socket {index} ({name:?}) that systemd passed is of no use: {error}; expected ListenStream= with \
+                     an IP address and a port"
+                ))
+            };
+            let listener = passed.take_tcp_listener(index).map_err(fault)?;
+            let Some(listener) = listener else { continue };
+            let address = listener.local_addr().map_err(fault)?;
+            listener.set_nonblocking(true).map_err(fault)?;
+            let list = match name {
+                ADMIN => &mut self.admin,
+                _ => &mut self.requests,
+            };
+            list.push(Socket { address, listener });
+        }
+        Ok(())
+    }
+
+    /// The sockets for requests at `address`, shared out to so many workers; `None` if none was passed.
+    ///
+    /// # Errors
+    ///
+    /// The process has no descriptor left for a socket that several workers share.
+    pub(crate) fn requests(
+        &mut self,
+        address: SocketAddr,
+        workers: usize,
+    ) -> io::Result<Option<Vec<Vec<TcpListener>>>> {
+        let ours = self
+            .requests
+            .extract_if(.., |socket| socket.address == address);
+        let sockets: Vec<_> = ours.map(|socket| socket.listener).collect();
+        if sockets.is_empty() {
+            return Ok(None);
+        }
+        share_out(sockets, workers).map(Some)
+    }
+
+    /// The socket for status and metrics.
+    pub(crate) fn admin(&mut self, address: SocketAddr) -> Option<TcpListener> {
+        let index = self
+            .admin
+            .iter()
+            .position(|socket| socket.address == address)?;
+        Some(self.admin.swap_remove(index).listener)
+    }
+
+    /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still serves it until it
+    /// ends, and connections that wait there are its.
+    ///
+    /// # Errors
+    ///
+    /// systemd passed a socket at an address that nobody serves: connections would wait there in vain.
+    pub(crate) fn finish(self) -> Result<Option<Announce>, Fault> {
+        let mut left = self.requests.iter().chain(&self.admin);
+        match left.next() {
+            Some(socket) if self.announce.is_none() => Err(Fault::usage(format!(
+                "systemd passed a socket at {}, where nothing is configured to listen; expected the address among those \
+                 of the configuration (listen), or FileDescriptorName=admin and admin.listen",
+                socket.address
+            ))),
+            _ => Ok(self.announce),
+        }
+    }
+}
+
+fn share_out(sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<Vec<TcpListener>>> {
+    let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+    let count = sockets.len();
+    for (worker, share) in shares.iter_mut().enumerate().skip(count) {
+        if let Some(socket) = sockets.get(worker % count) {
+            share.push(socket.try_clone()?);
+        }
+    }
+    for (index, socket) in sockets.into_iter().enumerate() {
+        if let Some(share) = shares.get_mut(index % workers.max(1)) {
+            share.push(socket);
+        }
+    }
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn listeners(count: usize) -> (Vec<TcpListener>, BTreeSet<SocketAddr>) {
+        let sockets: Vec<_> = (0..count)
+            .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .collect();
+        let addresses = sockets
+            .iter()
+            .map(|socket| socket.local_addr().expect("bound"));
+        let addresses = addresses.collect();
+        (sockets, addresses)
+    }
+
+    #[test]
+    fn every_worker_has_a_socket_and_every_socket_a_worker() {
+        for sockets in 1..=5 {
+            for workers in 1..=5 {
+                let (listeners, addresses) = listeners(sockets);
+                let shares = share_out(listeners, workers).expect("descriptors");
+                assert_eq!(shares.len(), workers);
+                assert!(shares.iter().all(|share| !share.is_empty()));
+                let all: Vec<_> = shares.iter().flatten().collect();
+                assert_eq!(
+                    all.len(),
+                    sockets.max(workers),
+                    "none is shared without need"
+                );
+                let seen: BTreeSet<_> = all
+                    .into_iter()
+                    .map(|socket| socket.local_addr().expect("bound"))
+                    .collect();
+                assert_eq!(seen, addresses);
+            }
+        }
+    }
+
+    fn inherited(address: SocketAddr, announce: Option<Announce>) -> Inherited {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Inherited {
+            requests: vec![Socket { address, listener }],
+            admin: Vec::new(),
+            announce,
+        }
+    }
+
+    #[test]
+    fn sockets_are_found_by_their_address_once() {
+        let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let other: SocketAddr = "127.0.0.1:81".parse().expect("an address");
+        let mut sockets = inherited(address, None);
+        assert!(sockets.requests(other, 1).expect("descriptors").is_none());
+        assert!(sockets.admin(address).is_none(), "it is not for that");
+        assert!(sockets.requests(address, 2).expect("descriptors").is_some());
+        assert!(sockets.requests(address, 2).expect("descriptors").is_none());
+        assert!(sockets.finish().expect("nothing is left").is_none());
+    }
+
+    #[test]
+    fn a_socket_of_systemd_that_nobody_serves_is_refused() {
+        let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        let fault = inherited(address, None)
+            .finish()
+            .expect_err("nobody serves it");
+        assert!(matches!(&fault, Fault::Usage(_)), "{fault}");
+        assert!(fault.to_string().contains("127.0.0.1:80"), "{fault}");
+    }
+}

@@ -1,0 +1,219 @@
+//! The old process's part: it starts the new one, passes its sockets, and waits for the word that the new one serves.
+
+use super::channel::{Channel, Purpose};
+use super::successor::MARK;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
+
+/// The program as it was started, to be started again.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// What this process is. To be called at the start: later, the file of this name may be another one, which is the
+    /// point, and the working directory, too.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be found out.
+    pub(crate) fn of_this_process() -> io::Result<Self> {
+        let mut arguments = env::args_os();
+        let path = match arguments.next() {
+            Some(name) => locate(Path::new(&name))?,
+            None => env::current_exe()?,
+        };
+        Ok(Self {
+            path,
+            arguments: arguments.collect(),
+        })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+/// By the name that it was called by, and not by the file behind it: a link that leads to a new version has to be followed
+/// anew.
+fn locate(name: &Path) -> io::Result<PathBuf> {
+    if name.components().count() > 1 || name.is_absolute() {
+        return std::path::absolute(name);
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut files = env::split_paths(&path).map(|folder| folder.join(name));
+    match files.find(|file| file.is_file()) {
+        Some(file) => std::path::absolute(file),
+        None => env::current_exe(),
+    }
+}
+
+/// Sockets that are passed on, as clones: this process goes on with its own.
+#[derive(Debug, Default)]
+pub(crate) struct Passed(Vec<(Purpose, TcpListener)>);
+
+impl Passed {
+    /// Adds one for requests; `configured` is the address as the configuration has it.
+    pub(crate) fn add_requests(
+        &mut self,
+        configured: SocketAddr,
+        socket: &TcpListener,
+    ) -> io::Result<()> {
+        self.add(Purpose::Requests(configured), socket)
+    }
+
+    /// Adds one for status and metrics, likewise.
+    pub(crate) fn add_admin(
+        &mut self,
+        configured: SocketAddr,
+        socket: &TcpListener,
+    ) -> io::Result<()> {
+        self.add(Purpose::Admin(configured), socket)
+    }
+
+    fn add(&mut self, purpose: Purpose, socket: &TcpListener) -> io::Result<()> {
+        self.0.push((purpose, socket.try_clone()?));
+        Ok(())
+    }
+}
+
+/// Starts the program anew with these sockets, and waits until it serves; its process id. Blocks for `patience` at most,
+/// and a little.
+///
+/// # Errors
+///
+/// Why it does not serve. It is ended then.
+pub(super) fn hand_over(
+    program: &Program,
+    sockets: &Passed,
+    patience: Duration,
+) -> Result<u32, String> {
+    let begun = Instant::now();
+    if std::process::id() == 1 {
+        return Err(
+            "this is process 1 of its container, which ends when it does; replace the container instead".to_owned(),
+        );
+    }
+    let (ours, theirs) = Channel::pair(patience).map_err(|error| format!("no channel: {error}"))?;
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.arguments)
+        .env(MARK, "stdin")
+        .stdin(theirs);
+    // These concern this process alone.
+    for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
+        command.env_remove(name);
+    }
+    let child = command.spawn();
+    let mut child =
+        child.map_err(|error| format!("{} does not start: {error}", program.path.display()))?;
+    // The command holds the other end, which has to be the child's alone for its end to be noticed.
+    drop(command);
+    let said = ours
+        .send_sockets(
+            sockets
+                .0
+                .iter()
+                .map(|(purpose, socket)| (purpose, socket.as_fd())),
+        )
+        .and_then(|()| ours.receive_serving());
+    match said {
+        Ok(()) => Ok(child.id()),
+        Err(error) => {
+            let left = patience.saturating_sub(begun.elapsed());
+            Err(why_not(&mut child, &error, left))
+        }
+    }
+}
+
+/// What to say of a process that does not serve; it has ended afterwards.
+fn why_not(child: &mut Child, error: &io::Error, left: Duration) -> String {
+    let is_gone = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    );
+    // It closed its end, so it ends; give it the time to do that by itself, for its exit code.
+    if is_gone && let Some(status) = wait(child, left.min(Duration::from_secs(1))) {
+        return format!("it ended before it served, {status}; what it said stands above");
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    match error.kind() {
+        io::ErrorKind::TimedOut => "it did not serve in time, and was ended".to_owned(),
+        _ => format!("it cannot be talked to, and was ended: {error}"),
+    }
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    const LOOK: Duration = Duration::from_millis(5);
+    let begun = Instant::now();
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if begun.elapsed() >= limit {
+            return None;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(path: &str, arguments: &[&str]) -> Program {
+        Program {
+            path: path.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+        }
+    }
+
+    #[test]
+    fn whatever_keeps_the_new_process_from_serving_is_told() {
+        let patience = Duration::from_secs(20);
+        let sockets = Passed::default();
+        let why = hand_over(&program("/nowhere/slackwater", &[]), &sockets, patience);
+        let why = why.expect_err("no such file");
+        assert!(
+            why.starts_with("/nowhere/slackwater does not start"),
+            "{why}"
+        );
+        let why = hand_over(&program("/bin/sh", &["-c", "exit 3"]), &sockets, patience);
+        let why = why.expect_err("it ends");
+        assert!(why.contains("exit status: 3"), "{why}");
+        let short = Duration::from_millis(50);
+        let why = hand_over(
+            &program("/bin/sh", &["-c", "exec sleep 1000"]),
+            &sockets,
+            short,
+        );
+        let why = why.expect_err("it says nothing");
+        assert!(why.contains("in time"), "{why}");
+    }
+
+    #[test]
+    fn a_program_is_found_by_the_name_that_it_was_called_by() {
+        assert_eq!(
+            locate(Path::new("/a/b")).expect("absolute"),
+            Path::new("/a/b")
+        );
+        let here = env::current_dir().expect("a directory");
+        assert_eq!(locate(Path::new("./b")).expect("relative"), here.join("b"));
+        let found = locate(Path::new("sh")).expect("on every PATH");
+        assert!(found.is_absolute() && found.ends_with("sh"), "{found:?}");
+    }
+}

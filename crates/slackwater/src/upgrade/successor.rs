@@ -1,0 +1,69 @@
+//! The new process's part: it takes the sockets of the old one, and says when it serves.
+
+use super::channel::{Channel, Purpose};
+use crate::fault::Fault;
+use core::time::Duration;
+use std::env;
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+
+/// Set where standard input is the channel to a predecessor.
+pub(super) const MARK: &str = "SLACKWATER_HAND_OVER";
+
+/// The predecessor sends everything at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The word that the predecessor waits for.
+#[derive(Debug)]
+pub(crate) struct Announce(Channel);
+
+impl Announce {
+    /// Requests are taken. If the predecessor is gone meanwhile, so be it.
+    pub(crate) fn serving(self) {
+        if let Err(error) = self.0.send_serving() {
+            tracing::warn!(%error, "the process that handed over has gone");
+        }
+    }
+}
+
+/// What a predecessor has passed.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) announce: Announce,
+    pub(super) sockets: Vec<(Purpose, TcpListener)>,
+}
+
+/// The sockets of a predecessor, if there is one.
+///
+/// # Errors
+///
+/// It says something that is not understood, or nothing.
+pub(super) fn receive() -> Result<Option<Received>, Fault> {
+    if env::var_os(MARK).is_none() {
+        return Ok(None);
+    }
+    let fault = |error: io::Error| {
+        Fault::runtime(format!(
+            "{MARK} is set, but no sockets come from a running slackwater by standard input: {error}"
+        ))
+    };
+    let channel = channel().map_err(fault)?;
+    let sockets = channel.receive_sockets().map_err(fault)?;
+    let sockets = sockets
+        .into_iter()
+        .map(|(purpose, socket)| (purpose, socket.into()));
+    Ok(Some(Received {
+        sockets: sockets.collect(),
+        announce: Announce(channel),
+    }))
+}
+
+/// Takes standard input's place as the channel, and leaves emptiness there: whoever reads it later is not to take part.
+fn channel() -> io::Result<Channel> {
+    let stdin = io::stdin();
+    let channel = Channel::of(stdin.as_fd().try_clone_to_owned()?, PATIENCE)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(channel)
+}

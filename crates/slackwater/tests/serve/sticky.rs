@@ -1,0 +1,152 @@
+//! Requests that belong together go to the same replica, and elsewhere when it is not there.
+
+use crate::clients::{Answer, Client};
+use crate::proxy::{Proxy, until};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+
+async fn three() -> [Replica; 3] {
+    [
+        Replica::echo("one").await,
+        Replica::echo("two").await,
+        Replica::echo("three").await,
+    ]
+}
+
+fn addresses(replicas: &[Replica; 3]) -> [SocketAddr; 3] {
+    replicas.each_ref().map(|replica| replica.address)
+}
+
+async fn ask(proxy: &Proxy, fields: &str) -> Answer {
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n"))
+        .await;
+    client.answer().await
+}
+
+fn name(answer: &Answer) -> String {
+    answer.text().lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_cookie_leads_back_and_is_set_anew_when_its_replica_is_gone() {
+    let three = three().await;
+    let all = addresses(&three);
+    let mut replicas = Vec::from(three);
+    // Without kept connections a replica that does not listen is gone.
+    let toml = "[replica]\nidle_connections_max = 0\n\
+                [sticky]\nby = \"cookie\"\ncookie = \"at\"\ncookie_age = \"1m\"";
+    let proxy = Proxy::start(&all, toml);
+    let first = ask(&proxy, "").await;
+    let set = first.field("set-cookie").unwrap().to_owned();
+    let (pair, attributes) = set.split_once("; ").unwrap();
+    assert!(pair.starts_with("at="), "{set}");
+    assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
+    let cookie = format!("cookie: a=b; {pair}\r\n");
+    for _ in 0..6 {
+        let again = ask(&proxy, &cookie).await;
+        assert_eq!(name(&again), name(&first));
+        assert_eq!(again.field("set-cookie"), None, "nothing new to tell");
+    }
+    assert_eq!(proxy.sum("/in_flight").await, 0);
+    let metrics = proxy.admin_page("/metrics").await;
+    let picks = "slackwater_picks_total{service=\"default\",reason=\"pinned\"} 6";
+    assert!(metrics.contains(picks), "{metrics}");
+
+    let home = all
+        .into_iter()
+        .zip(["one", "two", "three"])
+        .find(|(_, own)| *own == name(&first));
+    replicas.retain(|replica| Some(replica.address) != home.map(|(address, _)| address));
+    let moved = until("its replica is gone", async || {
+        let answer = ask(&proxy, &cookie).await;
+        assert_eq!(answer.status, 200, "another one is tried");
+        (name(&answer) != name(&first)).then_some(answer)
+    })
+    .await;
+    let set = moved.field("set-cookie").expect("it has moved");
+    let (new, _) = set.split_once("; ").unwrap();
+    assert_ne!(new, pair);
+    let settled = ask(&proxy, &format!("cookie: {new}\r\n")).await;
+    assert_eq!(name(&settled), name(&moved));
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn the_same_value_of_a_field_goes_to_the_same_replica() {
+    let replicas = three().await;
+    let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
+    let proxy = Proxy::start(&addresses(&replicas), toml);
+    let mut names = Vec::new();
+    for user in 0..12 {
+        let field = format!("x-user: {user}\r\n");
+        let home = name(&ask(&proxy, &field).await);
+        for _ in 0..3 {
+            assert_eq!(name(&ask(&proxy, &field).await), home);
+        }
+        names.push(home);
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 3, "each replica is somebody's");
+    let mut without = Vec::new();
+    for _ in 0..3 {
+        without.push(name(&ask(&proxy, "").await));
+    }
+    without.sort();
+    assert_eq!(
+        without,
+        ["one", "three", "two"],
+        "in turn, without the field"
+    );
+}
+
+#[tokio::test]
+async fn the_client_s_address_is_the_one_that_trusted_proxies_tell() {
+    let replicas = three().await;
+    let toml = "[sticky]\nby = \"address\"\n[forwarded]\ntrust = [\"127.0.0.0/8\"]";
+    let proxy = Proxy::start(&addresses(&replicas), toml);
+    let mut names = Vec::new();
+    for client in 0..12 {
+        let field = format!("x-forwarded-for: 192.0.2.{client}\r\n");
+        let home = name(&ask(&proxy, &field).await);
+        assert_eq!(name(&ask(&proxy, &field).await), home);
+        names.push(home);
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 3);
+    drop(proxy);
+    let proxy = Proxy::start(&addresses(&replicas), "[sticky]\nby = \"address\"");
+    let mut names = Vec::new();
+    for client in 0..6 {
+        names.push(name(
+            &ask(&proxy, &format!("x-forwarded-for: 192.0.2.{client}\r\n")).await,
+        ));
+    }
+    names.dedup();
+    assert_eq!(names.len(), 1, "nobody is trusted, and all are 127.0.0.1");
+}
+
+#[tokio::test]
+async fn a_replica_that_fails_its_requests_loses_them_to_another_try() {
+    let (bad, well) = (
+        Replica::scripted(|mut connection| async move {
+            while connection.head().await.is_some() {
+                connection
+                    .send("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n")
+                    .await;
+            }
+        })
+        .await,
+        Replica::echo("well").await,
+    );
+    let toml = "[sticky]\nby = \"header\"\nheader = \"x-user\"";
+    let proxy = Proxy::start(&[bad.address, well.address], toml);
+    for user in 0..8 {
+        let answer = ask(&proxy, &format!("x-user: {user}\r\n")).await;
+        assert_eq!(name(&answer), "well");
+    }
+    assert!(proxy.sum("/requests/retries").await > 0);
+}

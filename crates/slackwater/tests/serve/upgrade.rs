@@ -1,0 +1,266 @@
+//! A new process in place of the running one, under load: nobody notices but the log.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, slackwater, until};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// A configuration file that goes when this is dropped.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        let name = format!("slackwater-upgrade-{name}-{}.toml", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn write(&self, replica: SocketAddr, workers: u32) {
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nworkers = {workers}\npolicy = \"round_robin\"\nreplicas = [\"{replica}\"]\n\
+             [probe]\ntransport = \"none\"\n[admin]\nlisten = \"127.0.0.1:0\"\n"
+        );
+        std::fs::write(&self.0, text).unwrap();
+    }
+
+    fn start(&self) -> Proxy {
+        Proxy::spawn(&["serve", "--config", self.0.to_str().unwrap()])
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A successor, which is nobody's child and ends with this.
+struct Successor(u32);
+
+impl Successor {
+    fn signal(&self, name: &str) {
+        let _ = Command::new("kill")
+            .args([&format!("-{name}"), &self.0.to_string()])
+            .status();
+    }
+
+    async fn ended(&self) {
+        until("the successor has ended", async || {
+            let status =
+                std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
+            let state = status.rsplit_once(") ").map_or("gone", |(_, state)| state);
+            (state == "gone" || state.starts_with('Z')).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        self.signal("KILL");
+    }
+}
+
+/// Which process answers now.
+async fn process(proxy: &Proxy) -> u32 {
+    let status: serde_json::Value =
+        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    status["process"].as_u64().unwrap().try_into().unwrap()
+}
+
+async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
+    proxy.log_line("another process has taken over");
+    Successor(
+        until("another process answers", async || {
+            let process = process(proxy).await;
+            (process != old).then_some(process)
+        })
+        .await,
+    )
+}
+
+/// Clients that ask all the time, each on a connection of its own for each request or for three.
+struct Load {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(address: SocketAddr) -> Self {
+        let mut load = Self {
+            stop: Arc::default(),
+            answered: Arc::default(),
+            tasks: Vec::new(),
+        };
+        for _ in 0..4 {
+            let (stop, answered) = (Arc::clone(&load.stop), Arc::clone(&load.answered));
+            load.tasks.push(tokio::spawn(async move {
+                while !stop.load(Relaxed) {
+                    let mut client = Client::connect(address).await;
+                    let ask = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+                    client.send(ask).await;
+                    assert_eq!(client.answer().await.status, 200);
+                    answered.fetch_add(1, Relaxed);
+                }
+            }));
+        }
+        load
+    }
+
+    /// Waits until so many more were answered.
+    async fn go_on(&self, requests: usize) {
+        let goal = self.answered.load(Relaxed) + requests;
+        until("requests are answered", async || {
+            (self.answered.load(Relaxed) >= goal).then_some(())
+        })
+        .await;
+    }
+
+    /// Every client is well.
+    async fn end(self) {
+        self.stop.store(true, Relaxed);
+        for task in self.tasks {
+            task.await.expect("a request failed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_upgrades_in_a_row_fail_no_request() {
+    let replica = Replica::echo("r").await;
+    let file = File::new("twice");
+    file.write(replica.address, 2);
+    let mut proxy = file.start();
+    let load = Load::start(proxy.address);
+    load.go_on(50).await;
+
+    let first = process(&proxy).await;
+    proxy.signal("USR2");
+    let second = successor_of(&proxy, first).await;
+    load.go_on(50).await;
+    assert_eq!(proxy.ended().await.code(), Some(0));
+    load.go_on(50).await;
+
+    second.signal("USR2");
+    let third = successor_of(&proxy, second.0).await;
+    load.go_on(50).await;
+    second.ended().await;
+    load.go_on(50).await;
+    load.end().await;
+    third.signal("TERM");
+    third.ended().await;
+}
+
+#[tokio::test]
+async fn the_number_of_workers_may_change() {
+    let replica = Replica::echo("r").await;
+    let file = File::new("workers");
+    file.write(replica.address, 3);
+    let proxy = file.start();
+    let load = Load::start(proxy.address);
+    let mut processes = vec![Successor(process(&proxy).await)];
+    for workers in [1, 4, 2] {
+        file.write(replica.address, workers);
+        let current = processes.last().unwrap();
+        current.signal("USR2");
+        let next = successor_of(&proxy, current.0).await;
+        // Some of these connections come in at each socket.
+        load.go_on(200).await;
+        current.ended().await;
+        load.go_on(200).await;
+        processes.push(next);
+    }
+    load.end().await;
+}
+
+#[tokio::test]
+async fn requests_that_run_are_finished_by_the_old_process() {
+    let go_on = Arc::new(Notify::new());
+    let waiting = Arc::clone(&go_on);
+    let replica = Replica::scripted(move |mut connection| {
+        let go_on = Arc::clone(&waiting);
+        async move {
+            while let Some(head) = connection.head().await {
+                if head.starts_with("GET /slow") {
+                    go_on.notified().await;
+                }
+                connection.answer("done").await;
+            }
+        }
+    })
+    .await;
+    let file = File::new("running");
+    file.write(replica.address, 1);
+    let mut proxy = file.start();
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    let old = process(&proxy).await;
+    proxy.signal("USR2");
+    let new = successor_of(&proxy, old).await;
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    assert!(proxy.is_running());
+    go_on.notify_one();
+    let answer = busy.answer().await;
+    assert_eq!((answer.status, answer.text()), (200, "done"));
+    assert!(
+        busy.rest().await.is_empty(),
+        "its connection ends with the process"
+    );
+    assert_eq!(proxy.ended().await.code(), Some(0));
+    drop(new);
+}
+
+#[tokio::test]
+async fn an_upgrade_that_fails_leaves_the_old_process_at_work() {
+    let replica = Replica::echo("r").await;
+    let file = File::new("fails");
+    file.write(replica.address, 2);
+    let proxy = file.start();
+    let load = Load::start(proxy.address);
+    let old = process(&proxy).await;
+    std::fs::write(&file.0, "listen = 7\n").unwrap();
+    proxy.signal("USR2");
+    let line = proxy.log_line("has not taken over");
+    assert!(line.contains("exit status: 2"), "{line}");
+    assert_eq!(process(&proxy).await, old);
+    load.go_on(20).await;
+
+    // And the next one may succeed.
+    file.write(replica.address, 2);
+    proxy.signal("USR2");
+    let new = successor_of(&proxy, old).await;
+    load.go_on(20).await;
+    load.end().await;
+    drop(new);
+}
+
+#[test]
+fn the_mark_of_a_successor_alone_is_refused() {
+    let output = slackwater(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--replicas",
+        "127.0.0.1:1",
+        "--admin",
+        "none",
+    ])
+    .env("SLACKWATER_HAND_OVER", "stdin")
+    .output()
+    .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("no sockets come from a running slackwater"),
+        "{error}"
+    );
+}

@@ -1,0 +1,89 @@
+//! The arguments of `cargo xtask chaos`.
+
+use crate::arguments::number;
+use core::time::Duration;
+use std::path::PathBuf;
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Leave the temporary folder with configuration and logs.
+    pub(super) keep: bool,
+    /// Length of the load: 20 to 86,400 s, default 600.
+    pub(super) seconds: u64,
+    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve.
+    pub(super) rate: u64,
+    /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
+    pub(super) profile: &'static str,
+    /// A file for the table, as Markdown.
+    pub(super) report: Option<PathBuf>,
+}
+
+/// Of the short form: with its start and its end it stays under 40 s.
+const SHORT_SECONDS: u64 = 24;
+
+impl Options {
+    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            keep: false,
+            seconds: 600,
+            rate: super::fleet::CAPACITY / 2,
+            profile: "quick",
+            report: None,
+        };
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            match argument {
+                "--keep" => options.keep = true,
+                "--short" => {
+                    options.seconds = SHORT_SECONDS;
+                    options.profile = "dev";
+                }
+                "--seconds" => options.seconds = number(argument, rest.next(), 20..=86_400)?,
+                "--rate" => options.rate = number(argument, rest.next(), 10..=10_000)?,
+                "--report" => {
+                    let file = rest.next().ok_or("--report: expected a file")?;
+                    options.report = Some(file.into());
+                }
+                _ => {
+                    return Err(format!(
+                        "{argument:?} is not an option of chaos; expected --short, --keep, --seconds N, --rate N or \
+                         --report FILE"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// How long load is sent.
+    pub(super) const fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_have_defaults_and_ranges() {
+        let options = Options::parse(&["--short", "--rate", "50"]).unwrap();
+        assert_eq!((options.seconds, options.rate), (SHORT_SECONDS, 50));
+        assert_eq!(
+            Options::parse(&[]).unwrap().length(),
+            Duration::from_mins(10)
+        );
+        for (arguments, expected) in [
+            (
+                &["--seconds", "19"][..],
+                "found 19, expected a number from 20",
+            ),
+            (&["--report"], "expected a file"),
+            (&["--shorter"], "\"--shorter\" is not an option"),
+        ] {
+            let message = Options::parse(arguments).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What happens when: faults in turn, one at a time, so that the replicas that are left can carry the load; between them
+//! what is done to `serve`.
+
+use super::fleet::{Fleet, Load, REPLICAS, Seen};
+use super::options::Options;
+use crate::run::say;
+use core::time::Duration;
+use rustix::process::Signal;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a replica suffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// SIGKILL.
+    KillReplica,
+    /// SIGSTOP, and SIGCONT later.
+    StopReplica,
+    /// Ten times slower.
+    SlowReplica,
+    /// SIGKILL.
+    KillAgent,
+    /// SIGTERM, and a new one when it has ended.
+    RestartAgent,
+}
+
+impl Fault {
+    const ALL: [Self; 5] = [
+        Self::KillReplica,
+        Self::StopReplica,
+        Self::SlowReplica,
+        Self::KillAgent,
+        Self::RestartAgent,
+    ];
+
+    /// What it is called in the report.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::KillReplica => "replica killed",
+            Self::StopReplica => "replica stopped",
+            Self::SlowReplica => "replica slowed",
+            Self::KillAgent => "agent killed",
+            Self::RestartAgent => "agent restarted",
+        }
+    }
+
+    /// Whether requests that are on the replica meanwhile may be lost.
+    const fn excuses(self) -> bool {
+        match self {
+            Self::KillReplica | Self::StopReplica | Self::KillAgent => true,
+            Self::SlowReplica | Self::RestartAgent => false,
+        }
+    }
+}
+
+/// A fault that has happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Happened {
+    pub(super) fault: Fault,
+    pub(super) pair: usize,
+    /// From 1970 on.
+    pub(super) from: Duration,
+    pub(super) to: Duration,
+}
+
+impl Happened {
+    /// Whether a request that was on this pair in that time may have been lost by it.
+    pub(super) fn excuses(&self, pair: usize, began: Duration, ended: Duration) -> bool {
+        self.fault.excuses() && self.pair == pair && began <= self.to && ended >= self.from
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Begin(Fault, usize),
+    End(Fault, usize),
+    Upgrade,
+}
+
+/// All of them, by time.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    steps: Vec<(Duration, Step)>,
+}
+
+/// Nothing happens in the beginning, and in the end.
+const CALM: Duration = Duration::from_secs(3);
+
+impl Schedule {
+    pub(super) fn new(options: &Options) -> Self {
+        let length = options.length();
+        // A fault lasts for less than half of the time until the next one, so what it left is over by then.
+        let period = (length / 40).clamp(Duration::from_secs(3), Duration::from_secs(12));
+        let lasts = period * 2 / 5;
+        let mut steps = Vec::new();
+        let mut at = CALM;
+        let mut number = 0;
+        while at + period + CALM <= length {
+            let (fault, pair) = (Fault::ALL[number % Fault::ALL.len()], number % REPLICAS);
+            steps.push((at, Step::Begin(fault, pair)));
+            steps.push((at + lasts, Step::End(fault, pair)));
+            at += period;
+            number += 1;
+        }
+        // In the midst of whatever happens then.
+        steps.extend([(length / 3, Step::Upgrade), (length * 2 / 3, Step::Upgrade)]);
+        steps.sort_by_key(|(at, _)| *at);
+        Self { steps }
+    }
+}
+
+/// What a run showed, apart from the access log.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) faults: Vec<Happened>,
+    pub(super) upgrades: u64,
+    /// Of each generation of `serve`.
+    pub(super) resident_bytes: Vec<Vec<u64>>,
+    /// What each stream of load saw.
+    pub(super) seen: Vec<Seen>,
+}
+
+/// Between two looks at the memory.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Sends the load and takes every step.
+pub(super) fn play(
+    fleet: &mut Fleet<'_>,
+    schedule: &Schedule,
+    options: &Options,
+) -> Result<Played, String> {
+    let length = options.length();
+    // A tenth of the requests are of a kind that must not be sent twice.
+    let posts = (options.rate / 10).max(1);
+    let loads = [
+        fleet.load("gets", options.rate - posts, length, &[])?,
+        fleet.load("posts", posts, length, &["--body-bytes", "1000"])?,
+    ];
+    let began = Instant::now();
+    let mut played = Played {
+        faults: Vec::new(),
+        upgrades: 0,
+        resident_bytes: vec![Vec::new()],
+        seen: Vec::new(),
+    };
+    let mut steps = schedule.steps.iter().peekable();
+    while began.elapsed() < length {
+        if let Some((_, step)) = steps.next_if(|(at, _)| began.elapsed() >= *at) {
+            take(fleet, *step, &mut played)?;
+        } else {
+            let bytes = fleet.serve.resident_bytes()?;
+            if let Some(of_this_generation) = played.resident_bytes.last_mut() {
+                of_this_generation.push(bytes);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    for load in loads {
+        played
+            .seen
+            .push(Load::finish(load, Duration::from_mins(1))?);
+    }
+    Ok(played)
+}
+
+fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), String> {
+    match step {
+        Step::Begin(fault, pair) => {
+            say(&format!("{}: {pair}", fault.as_str()));
+            let from = now();
+            match fault {
+                Fault::KillReplica => fleet.kill_replica(pair),
+                Fault::StopReplica => fleet.signal_replica(pair, Signal::STOP)?,
+                Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR1)?,
+                Fault::KillAgent => fleet.kill_agent(pair),
+                Fault::RestartAgent => fleet.stop_agent(pair)?,
+            }
+            played.faults.push(Happened {
+                fault,
+                pair,
+                from,
+                to: now(),
+            });
+        }
+        Step::End(fault, pair) => {
+            match fault {
+                Fault::KillReplica => fleet.start_replica(pair)?,
+                Fault::StopReplica => fleet.signal_replica(pair, Signal::CONT)?,
+                Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR2)?,
+                Fault::KillAgent | Fault::RestartAgent => fleet.start_agent(pair)?,
+            }
+            // What is killed is lost at once; what is stopped, as long as it is.
+            if let Some(happened) = played.faults.last_mut()
+                && fault == Fault::StopReplica
+            {
+                happened.to = now();
+            }
+        }
+        Step::Upgrade => {
+            say("upgrade");
+            fleet.serve.upgrade()?;
+            played.upgrades += 1;
+            played.resident_bytes.push(Vec::new());
+        }
+    }
+    Ok(())
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pair_suffers_at_a_time_and_everything_ends_before_the_load() {
+        for arguments in [&["--short"][..], &[], &["--seconds", "3600"]] {
+            let options = Options::parse(arguments).unwrap();
+            let schedule = Schedule::new(&options);
+            let mut suffering = None;
+            let mut seen = Vec::new();
+            for (at, step) in &schedule.steps {
+                assert!(*at < options.length());
+                match *step {
+                    Step::Begin(fault, pair) => {
+                        assert_eq!(suffering.replace((fault, pair)), None);
+                        seen.push(fault);
+                    }
+                    Step::End(fault, pair) => assert_eq!(suffering.take(), Some((fault, pair))),
+                    Step::Upgrade => (),
+                }
+            }
+            assert_eq!(suffering, None);
+            assert!(
+                Fault::ALL.iter().all(|fault| seen.contains(fault)),
+                "{arguments:?}"
+            );
+            let upgrades = schedule
+                .steps
+                .iter()
+                .filter(|(_, step)| *step == Step::Upgrade);
+            assert_eq!(upgrades.count(), 2);
+        }
+    }
+
+    #[test]
+    fn only_requests_on_a_replica_while_it_was_killed_or_stopped_are_excused() {
+        let at = Duration::from_secs;
+        let happened = |fault| Happened {
+            fault,
+            pair: 1,
+            from: at(10),
+            to: at(12),
+        };
+        let killed = happened(Fault::KillReplica);
+        assert!(killed.excuses(1, at(9), at(10)) && killed.excuses(1, at(12), at(20)));
+        assert!(!killed.excuses(1, at(8), at(9)), "it had ended before");
+        assert!(!killed.excuses(1, at(13), at(20)), "it began after");
+        assert!(!killed.excuses(0, at(9), at(20)), "it was elsewhere");
+        for fault in [Fault::SlowReplica, Fault::RestartAgent] {
+            assert!(!happened(fault).excuses(1, at(9), at(20)));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `serve` under test: its configuration, its reloads, and its successors, which are not our children.
+
+use crate::peers::http;
+use crate::peers::processes::{Process, Processes, wait_for};
+use core::fmt::Write as _;
+use core::net::SocketAddr;
+use core::time::Duration;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// From a signal until it has had its effect.
+const EFFECT_MAX: Duration = Duration::from_secs(40);
+
+/// For a request's way through `serve`, longer than a stop of a replica is bearable.
+const FIRST_BYTE: &str = "2s";
+
+/// `serve` in all its generations.
+#[derive(Debug)]
+pub(super) struct Serve {
+    pub(super) address: SocketAddr,
+    pub(super) admin: SocketAddr,
+    pub(super) access_log: PathBuf,
+    file: PathBuf,
+    agents: Vec<SocketAddr>,
+    /// The first generation, which is our child.
+    first: Option<Process>,
+    /// Of each generation, and whose memory is looked at.
+    generations: Vec<Pid>,
+    /// So that every reload has something to change.
+    reloads: u64,
+}
+
+impl Serve {
+    pub(super) fn new(
+        folder: &Path,
+        address: SocketAddr,
+        admin: SocketAddr,
+        agents: Vec<SocketAddr>,
+    ) -> Self {
+        Self {
+            address,
+            admin,
+            access_log: folder.join("access.log"),
+            file: folder.join("serve.toml"),
+            agents,
+            first: None,
+            generations: Vec::new(),
+            reloads: 0,
+        }
+    }
+
+    /// Starts the first generation.
+    pub(super) fn start(&mut self, processes: &Processes, slackwater: &Path) -> Result<(), String> {
+        self.write_configuration()?;
+        let mut command = Command::new(slackwater);
+        command.arg("serve").arg("--config").arg(&self.file);
+        let mut process = processes.start("serve", &mut command)?;
+        let admin = self.admin;
+        wait_for("serve to be ready", EFFECT_MAX, || {
+            process.check_running()?;
+            let ready = http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
+            Ok(ready.then_some(()))
+        })?;
+        self.generations.push(process.pid());
+        self.first = Some(process);
+        Ok(())
+    }
+
+    fn write_configuration(&self) -> Result<(), String> {
+        let agents: Vec<_> = self.agents.iter().map(ToString::to_string).collect();
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "listen = \"{}\"\nworkers = 2\nreplicas = {agents:?}",
+            self.address
+        );
+        let _ = writeln!(
+            text,
+            "[timeouts]\nconnect = \"250ms\"\nfirst_byte = \"{FIRST_BYTE}\""
+        );
+        // What each reload changes; of no effect on the requests of a run.
+        let _ = writeln!(text, "idle = \"{}s\"\ndrain = \"20s\"", 60 + self.reloads);
+        let _ = writeln!(text, "[admin]\nlisten = \"{}\"", self.admin);
+        let _ = writeln!(
+            text,
+            "[access_log]\nto = \"{}\"\nformat = \"json\"",
+            self.access_log.display()
+        );
+        fs::write(&self.file, text).map_err(|error| format!("{}: {error}", self.file.display()))
+    }
+
+    /// The generation that takes requests.
+    pub(super) fn current(&self) -> Result<Pid, String> {
+        self.generations
+            .last()
+            .copied()
+            .ok_or_else(|| "serve is not there".to_owned())
+    }
+
+    /// How many generations there were.
+    pub(super) const fn generations(&self) -> usize {
+        self.generations.len()
+    }
+
+    /// Puts a new process in place of the current one, and waits until it serves.
+    pub(super) fn upgrade(&mut self) -> Result<(), String> {
+        let old = self.current()?;
+        kill_process(old, Signal::USR2).map_err(|error| format!("SIGUSR2: {error}"))?;
+        let new = wait_for("a successor to serve", EFFECT_MAX, || {
+            let serving = self.process_serving().ok();
+            Ok(serving.filter(|process| *process != old))
+        })?;
+        self.generations.push(new);
+        Ok(())
+    }
+
+    /// Which process answers at the admin address.
+    fn process_serving(&self) -> Result<Pid, String> {
+        let status = self.status()?;
+        let process = status["process"]
+            .as_i64()
+            .and_then(|process| i32::try_from(process).ok());
+        process
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| "the status names no process".to_owned())
+    }
+
+    pub(super) fn status(&self) -> Result<Value, String> {
+        let answer = http::get(self.admin, "/status")?;
+        serde_json::from_str(&answer.body).map_err(|error| format!("/status: {error}"))
+    }
+
+    /// Waits until all generations but the current one have ended.
+    pub(super) fn await_predecessors(&mut self) -> Result<(), String> {
+        let current = self.current()?;
+        if let Some(first) = self.first.take_if(|first| first.pid() != current) {
+            let ended = first.wait(EFFECT_MAX)?;
+            if !ended.status.success() {
+                return Err(format!("the first generation ended with {}", ended.status));
+            }
+        }
+        let old: Vec<_> = self
+            .generations
+            .iter()
+            .copied()
+            .filter(|old| *old != current)
+            .collect();
+        wait_for("old generations to end", EFFECT_MAX, || {
+            Ok(old.iter().all(|old| !is_alive(*old)).then_some(()))
+        })
+    }
+
+    /// Memory that the current generation has in use.
+    pub(super) fn resident_bytes(&self) -> Result<u64, String> {
+        let pid = self.current()?.as_raw_nonzero();
+        let file = format!("/proc/{pid}/statm");
+        let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+        let pages = text
+            .split(' ')
+            .nth(1)
+            .and_then(|pages| pages.parse::<u64>().ok());
+        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        pages
+            .map(|pages| pages * page)
+            .ok_or_else(|| format!("{file}: {text:?}"))
+    }
+}
+
+/// Not even as one that nobody has waited for yet.
+fn is_alive(process: Pid) -> bool {
+    let file = format!("/proc/{}/stat", process.as_raw_nonzero());
+    let state = fs::read_to_string(file).ok();
+    let state = state.as_deref().and_then(|text| text.rsplit_once(") "));
+    state.is_some_and(|(_, state)| !state.starts_with('Z'))
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        // Successors are nobody's but ours to end. The configuration in their arguments tells them from whoever may have
+        // got the number since.
+        for process in &self.generations {
+            let file = format!("/proc/{}/cmdline", process.as_raw_nonzero());
+            let ours = self.file.as_os_str().as_encoded_bytes();
+            let is_ours =
+                fs::read(file).is_ok_and(|line| line.windows(ours.len()).any(|part| part == ours));
+            if is_ours && test_kill_process(*process).is_ok() {
+                let _ = kill_process(*process, Signal::KILL);
+            }
+        }
+    }
+}
