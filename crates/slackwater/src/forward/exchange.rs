@@ -13,6 +13,7 @@ use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
+use super::patience::{Patience, Ticks};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending, is_turned_away};
 use super::replica_http1::{Connection, Download, NoResponse, Sending};
@@ -30,22 +31,6 @@ use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
-
-/// How long one try may take to the head of the response.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
-    /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
-    pub(crate) first_byte: Option<Duration>,
-    /// Not longer than until then, whatever is still on its way.
-    pub(crate) ends: Option<Instant>,
-}
-
-/// The same in ticks.
-#[derive(Clone, Copy, Debug)]
-struct Ticks {
-    first_byte: u64,
-    ends_at: Option<u64>,
-}
 
 /// How to speak to a replica.
 #[derive(Clone, Debug)]
@@ -221,7 +206,7 @@ impl Replica {
         mut request: Box<Request<RequestBody>>,
         patience: Patience,
     ) -> Result<Reply, Failure> {
-        let ticks = self.ticks(patience);
+        let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(held) = self.open_connection() {
@@ -297,23 +282,6 @@ impl Replica {
         })
     }
 
-    fn ticks(&self, patience: Patience) -> Ticks {
-        let span = |span| self.deadlines.ticks(span);
-        let left = |ends: Instant| span(ends.saturating_duration_since(Instant::now()));
-        Ticks {
-            first_byte: patience.first_byte.map_or(self.first_byte_ticks, span),
-            ends_at: (patience.ends).map(|ends| self.deadlines.now().saturating_add(left(ends))),
-        }
-    }
-
-    /// `wanted` ticks, or what is left until the end if that is less.
-    fn left(&self, ticks: Ticks, wanted: u64) -> u64 {
-        let left = |ends_at: u64| ends_at.saturating_sub(self.deadlines.now());
-        ticks
-            .ends_at
-            .map_or(wanted, |ends_at| wanted.min(left(ends_at)))
-    }
-
     /// A connection that is there already and has room.
     fn open_connection(&self) -> Option<Held> {
         match &self.connections {
@@ -349,7 +317,7 @@ impl Replica {
         deadline: &Deadline,
         ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
-        deadline.arm(self.left(ticks, ticks.first_byte));
+        deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
                 self.send_http1(pool, connection, request, deadline, ticks)
@@ -467,7 +435,7 @@ impl Replica {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= ticks.first_byte || self.left(ticks, 1) == 0 {
+            if still_for >= ticks.first_byte || ticks.left(&self.deadlines, 1) == 0 {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
@@ -475,7 +443,7 @@ impl Replica {
                     Wait::TooLarge => Cause::TooLarge,
                 });
             }
-            deadline.arm(self.left(ticks, ticks.first_byte - still_for));
+            deadline.arm(ticks.left(&self.deadlines, ticks.first_byte - still_for));
         }
         Poll::Pending
     }

@@ -17,7 +17,7 @@
 //! | bodies, and what happens at their end | `request_body`, `body` |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
-//! | waits that end | `deadline` |
+//! | waits that end | `deadline`, `patience` |
 //! | how requests ended, for the admin server | `counts` |
 
 mod accept;
@@ -40,6 +40,7 @@ mod max_forwards;
 mod multiplex;
 mod origin;
 mod out;
+mod patience;
 mod pool;
 mod repeat;
 mod replica_http1;
@@ -63,12 +64,13 @@ pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
-pub(crate) use exchange::{Patience, Replica, ReplicaOptions, Reply};
+pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
-pub(crate) use request_body::{Progress, RequestBody};
+pub(crate) use patience::Patience;
+pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.

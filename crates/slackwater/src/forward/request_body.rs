@@ -10,8 +10,10 @@ use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use tokio::sync::oneshot;
 
 /// What became of a request's body.
 #[derive(Debug)]
@@ -69,7 +71,21 @@ pub(crate) struct RequestBody {
     /// Absent: there was no body from the start.
     progress: Option<Rc<Progress>>,
     limit: Limit,
+    /// For somebody else, while it is read.
+    copy: Option<Box<Copying>>,
 }
+
+/// A copy of a body in the making.
+#[derive(Debug)]
+struct Copying {
+    pieces: VecDeque<Bytes>,
+    /// How much more there may be of it, in bytes.
+    room: usize,
+    to: oneshot::Sender<VecDeque<Bytes>>,
+}
+
+/// What becomes of a body's copy: its pieces once the body is complete, and an error if it never is, or is too large.
+pub(crate) type BodyCopy = oneshot::Receiver<VecDeque<Bytes>>;
 
 /// How much of a body there may be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +102,8 @@ enum Source {
     Client(ClientBody),
     /// From the client too, but it can be had again.
     Taped(TapeReader<ClientBody>),
+    /// A copy.
+    Own(VecDeque<Bytes>),
 }
 
 /// A body as a client sends it.
@@ -120,6 +138,7 @@ impl BodyAgain {
             ahead: Bytes::new(),
             progress,
             limit: Limit { read: 0, ..limit },
+            copy: None,
         })
     }
 }
@@ -135,6 +154,7 @@ impl RequestBody {
             ahead: Bytes::new(),
             progress: Some(Progress::new(deadlines)),
             limit: Limit::default(),
+            copy: None,
         }
     }
 
@@ -146,6 +166,7 @@ impl RequestBody {
             ahead: Bytes::new(),
             progress,
             limit: Limit::default(),
+            copy: None,
         }
     }
 
@@ -168,6 +189,61 @@ impl RequestBody {
         self.size_hint().lower() <= bytes_max
     }
 
+    /// A body of these pieces.
+    pub(crate) fn own(mut pieces: VecDeque<Bytes>) -> Self {
+        pieces.retain(|piece| !piece.is_empty());
+        Self {
+            source: Source::Own(pieces),
+            ..Self::default()
+        }
+    }
+
+    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is known to be more. To be
+    /// called before anything is read.
+    pub(crate) fn copy(&mut self, bytes_max: usize) -> Option<BodyCopy> {
+        if self.size_hint().lower() > bytes_max as u64 {
+            return None;
+        }
+        let (to, copy) = oneshot::channel();
+        let copying = Copying {
+            pieces: VecDeque::new(),
+            room: bytes_max,
+            to,
+        };
+        if self.is_end_stream() {
+            let _ = copying.to.send(copying.pieces);
+        } else {
+            self.copy = Some(Box::new(copying));
+        }
+        Some(copy)
+    }
+
+    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, io::Error>>>) {
+        let Some(mut copying) = self.copy.take() else {
+            return;
+        };
+        let is_complete = match polled {
+            Poll::Pending => false,
+            // Whoever waits for the copy hears that there will be none.
+            Poll::Ready(Some(Err(_))) => return,
+            Poll::Ready(Some(Ok(frame))) => {
+                let data = frame.data_ref();
+                let Some(room) = copying.room.checked_sub(data.map_or(0, Bytes::len)) else {
+                    return;
+                };
+                copying.room = room;
+                copying.pieces.extend(data.cloned());
+                self.is_end_stream()
+            }
+            Poll::Ready(None) => true,
+        };
+        if is_complete {
+            let _ = copying.to.send(copying.pieces);
+        } else {
+            self.copy = Some(copying);
+        }
+    }
+
     /// Whether there was more of it than is allowed.
     pub(super) fn is_too_large(&self) -> bool {
         let progress = self.progress.as_ref();
@@ -182,7 +258,7 @@ impl RequestBody {
                 self.progress.clone(),
                 self.limit,
             )),
-            Source::Absent | Source::Client(_) => None,
+            Source::Absent | Source::Client(_) | Source::Own(_) => None,
         }
     }
 
@@ -203,7 +279,7 @@ impl RequestBody {
     /// Passes on to the client what is not the final response; HTTP/2 clients are not told.
     pub(super) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
-            Source::Absent => (),
+            Source::Absent | Source::Own(_) => (),
             Source::Client(body) => body.tell(status, headers),
             Source::Taped(reader) => reader.with_source(|body| body.tell(status, headers)),
         }
@@ -280,6 +356,9 @@ impl Body for RequestBody {
         }
         let polled = match &mut this.source {
             Source::Absent => return Poll::Ready(None),
+            Source::Own(pieces) => {
+                return Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))));
+            }
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
         };
@@ -306,6 +385,9 @@ impl Body for RequestBody {
                 }
             });
         }
+        if this.copy.is_some() {
+            this.copy_of(&polled);
+        }
         polled
     }
 
@@ -313,6 +395,7 @@ impl Body for RequestBody {
         self.ahead.is_empty()
             && match &self.source {
                 Source::Absent => true,
+                Source::Own(pieces) => pieces.is_empty(),
                 Source::Client(body) => body.is_end_stream(),
                 Source::Taped(reader) => reader.is_end_stream(),
             }
@@ -321,6 +404,9 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         let rest = match &self.source {
             Source::Absent => SizeHint::with_exact(0),
+            Source::Own(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|it| it.len() as u64).sum())
+            }
             Source::Client(body) => body.size_hint(),
             Source::Taped(reader) => reader.size_hint(),
         };

@@ -23,6 +23,7 @@ pub(crate) use template::{Parts, Template};
 use bytes::Bytes;
 use core::time::Duration;
 use http::{HeaderValue, StatusCode};
+use slackwater_core::Quantile;
 
 /// Which requests, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -63,6 +64,18 @@ pub(crate) struct Forward {
     pub(crate) rewrite: Rewrite,
     pub(crate) request_headers: HeaderChanges,
     pub(crate) bounds: Bounds,
+    pub(crate) mirror: Option<Mirror>,
+}
+
+/// Who gets copies of a route's requests, whose answers nobody hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mirror {
+    /// The place of the service.
+    pub(crate) service: usize,
+    /// Of all requests.
+    pub(crate) share: Quantile,
+    /// Bytes of a body that are kept for the copy; a request with more is not copied.
+    pub(crate) body_bytes_max: u32,
 }
 
 /// How long a request of this route may take, and how much it may be; where nothing is said, as long and as much as any.

@@ -22,6 +22,7 @@ mod queue;
 mod replicas;
 mod requests;
 mod retries;
+mod route_bounds;
 mod routes;
 mod sticky;
 mod streaming;

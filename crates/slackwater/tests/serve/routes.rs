@@ -5,13 +5,11 @@ use crate::clients::{self, Answer, Client, empty, get};
 use crate::proxy::Proxy;
 use crate::replicas::{self, Replica};
 use core::net::SocketAddr;
-use core::time::Duration;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Sections of services with one replica each, round robin and no probes.
-fn services(named: &[(&str, SocketAddr)]) -> String {
+pub(crate) fn services(named: &[(&str, SocketAddr)]) -> String {
     let sections = named.iter().map(|(name, address)| {
         format!(
             "[services.{name}]\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
@@ -22,7 +20,7 @@ fn services(named: &[(&str, SocketAddr)]) -> String {
 }
 
 /// A request, and the answer to it.
-async fn ask(proxy: &Proxy, request: &str) -> Answer {
+pub(crate) async fn ask(proxy: &Proxy, request: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     client.send(request).await;
     client.answer().await
@@ -38,7 +36,7 @@ async fn get_of(proxy: &Proxy, host: &str, target: &str) -> Answer {
 }
 
 /// The name that an echoing replica begins its answers with.
-fn name_in(answer: &Answer) -> &str {
+pub(crate) fn name_in(answer: &Answer) -> &str {
     answer.text().lines().next().unwrap_or_default()
 }
 
@@ -335,115 +333,4 @@ async fn each_service_has_its_own_protocol_and_timeouts() {
         (Some("h2"), "rpc")
     );
     assert_eq!(name_in(&get(proxy.address, "/").await), "web");
-}
-
-#[tokio::test]
-async fn a_route_bounds_the_time_of_its_requests() {
-    let web = Replica::scripted(|mut connection| async move {
-        while let Some(head) = connection.head().await {
-            if head.starts_with("GET /mute") || head.starts_with("POST") {
-                // Nothing, ever.
-                while connection.more().await > 0 {}
-                return;
-            }
-            connection
-                .send("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
-                .await;
-            while head.starts_with("GET /drips") {
-                // A byte now and then: it never stalls, and never ends in time.
-                connection.send("x").await;
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            while connection.more().await > 0 {}
-        }
-    })
-    .await;
-    let toml = services(&[("web", web.address)])
-        + "[[routes]]\npath = \"/mute\"\nservice = \"web\"\ntimeouts.first_byte = \"60ms\"\n\
-           [[routes]]\npath = \"/stalls\"\nservice = \"web\"\ntimeouts.stall = \"60ms\"\n\
-           [[routes]]\nservice = \"web\"\ntimeouts.total = \"200ms\"\n";
-    let proxy = Proxy::of_file(&toml);
-    let mute = get(proxy.address, "/mute").await;
-    assert_eq!(mute.status, 504);
-    for target in ["/stalls", "/drips"] {
-        let mut client = Client::connect(proxy.address).await;
-        client
-            .send(&format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n"))
-            .await;
-        assert!(client.head().await.starts_with("HTTP/1.1 200"));
-        let rest = client.rest().await;
-        assert!(rest.len() < 1_000_000, "{target} is cut off");
-    }
-    // An upload that goes on for ever moves the time for the head, and not the time for all.
-    let mut client = Client::connect(proxy.address).await;
-    client
-        .send("POST /up HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
-        .await;
-    let (mut read, mut write) = client.stream.into_split();
-    let uploading = tokio::spawn(async move {
-        while write.write_all(b"1\r\nx\r\n").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    let mut answer = vec![0; 12];
-    read.read_exact(&mut answer).await.unwrap();
-    assert!(
-        [&b"HTTP/1.1 504"[..], b"HTTP/1.1 408"].contains(&answer.as_slice()),
-        "{}",
-        String::from_utf8_lossy(&answer)
-    );
-    drop(read);
-    uploading.abort();
-    proxy.settled().await;
-    let timeouts = proxy.sum("/requests/timeouts").await;
-    assert!((3..=4).contains(&timeouts), "{timeouts}");
-}
-
-#[tokio::test]
-async fn a_body_larger_than_its_route_allows_is_refused() {
-    let web = Replica::echo("web").await;
-    let rpc = replicas::http2(|request| async move {
-        let read = request.into_body().collect().await;
-        Response::new(clients::full(format!("{}", read.is_ok())))
-    })
-    .await;
-    let toml = services(&[("web", web.address), ("rpc", rpc)])
-        + "replica.protocol = \"h2c\"\n\
-           [[routes]]\npath = \"/rpc\"\nservice = \"rpc\"\nlimits.body_bytes_max = 5\n\
-           [[routes]]\npath = \"/free\"\nservice = \"web\"\n\
-           [[routes]]\nservice = \"web\"\nlimits.body_bytes_max = 5\n";
-    let proxy = Proxy::of_file(&toml);
-    for (target, length, status) in [("/", 5, 200), ("/", 6, 413), ("/free", 6, 200)] {
-        let body = "x".repeat(length);
-        let answer = ask(
-            &proxy,
-            &format!("POST {target} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}"),
-        )
-        .await;
-        assert_eq!(answer.status, status, "{target} {length}");
-    }
-    assert_eq!(
-        proxy.sum("/requests/sent").await,
-        2,
-        "known beforehand, so not sent"
-    );
-    for target in ["/", "/rpc"] {
-        let answer = ask(
-            &proxy,
-            &format!(
-                "POST {target} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
-                 3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"
-            ),
-        )
-        .await;
-        assert_eq!(answer.status, 413, "{target}");
-        assert_eq!(answer.field("x-slackwater-error"), Some("too_large"));
-    }
-    let mut client = clients::http2(proxy.address).await;
-    let request = Request::post(format!("http://a/{}", "x"))
-        .body(clients::full("123456"))
-        .unwrap();
-    let response = client.send_request(request).await.unwrap();
-    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    proxy.settled().await;
 }

@@ -4,6 +4,7 @@
 mod action;
 mod bounds;
 mod heads;
+mod mirror;
 mod reach;
 mod show;
 mod when;
@@ -123,6 +124,7 @@ impl Route {
                 rewrite: Rewrite::default(),
                 request_headers: HeaderChanges::default(),
                 bounds: Bounds::default(),
+                mirror: None,
             })),
             response_headers: HeaderChanges::default(),
         }

@@ -34,8 +34,11 @@ pub(super) fn remarks(
     }
     for (place, service) in services.iter().enumerate() {
         let leads_there = |said: &SaidRoute| match &said.route.then {
-            Action::Forward(forward) => (forward.services.parts().iter())
-                .any(|&(service, weight)| service == place && weight > 0),
+            Action::Forward(forward) => {
+                let mut parts = forward.services.parts().iter();
+                let is_copied = forward.mirror.is_some_and(|mirror| mirror.service == place);
+                is_copied || parts.any(|&(service, weight)| service == place && weight > 0)
+            }
             Action::Redirect(_) | Action::Respond(_) => false,
         };
         let field = format!("services.{}", service.name);

@@ -2,6 +2,8 @@
 //!
 //! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
 
+mod mirror;
+
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::ReplicaProtocol;
@@ -16,6 +18,7 @@ use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
+use mirror::Mirrors;
 use slackwater_core::SplitMix64;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -57,6 +60,7 @@ pub(super) struct Routing {
     table: Rc<Table>,
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
+    mirrors: Mirrors,
     /// `None`: there is no access log.
     recorder: Option<Rc<Recorder>>,
 }
@@ -67,6 +71,7 @@ impl Routing {
         Self {
             table: Rc::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
+            mirrors: Mirrors::default(),
             recorder,
         }
     }
@@ -91,6 +96,10 @@ impl Routing {
             return no_route();
         };
         trace.route(service.name());
+        if let Some(mirror) = &forward.mirror {
+            let draw = &mut *self.draw.borrow_mut();
+            (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
+        }
         let client = service.client(request.headers(), origin);
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);

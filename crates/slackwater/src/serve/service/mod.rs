@@ -66,6 +66,7 @@ pub(super) struct Service {
     protocol: ReplicaProtocol,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
+    counts: Arc<ServiceCounts>,
     retries: Retries,
     /// Absent: each request stands for itself.
     sticky: Option<Sticky>,
@@ -108,13 +109,14 @@ impl Service {
             balancer: balancer.clone(),
             ids: members.iter().map(|member| member.id).collect(),
             counts,
-            admission,
+            admission: Arc::clone(&admission),
         };
         let service = Self {
             name: config.name.as_str().into(),
             members,
             protocol: config.replica.protocol,
             gate,
+            counts: admission,
             retries,
             sticky,
             first_byte: config.timeouts.first_byte,
@@ -128,6 +130,11 @@ impl Service {
     /// What the configuration calls it.
     pub(super) const fn name(&self) -> &Rc<str> {
         &self.name
+    }
+
+    /// What happened to its requests before a replica had them.
+    pub(super) fn counts(&self) -> &ServiceCounts {
+        &self.counts
     }
 
     /// What its replicas speak.
