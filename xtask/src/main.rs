@@ -3,6 +3,7 @@
 mod arguments;
 mod chaos;
 mod command;
+mod conformance;
 mod folder;
 mod peers;
 mod provenance;
@@ -23,6 +24,9 @@ cargo xtask CHORE
   chaos   load through serve over agents, while replicas are killed, stopped and slowed, and serve is reloaded and upgraded;
           no request may fail without cause (ten minutes)
           [--short] [--keep] [--seconds N] [--rate N] [--report FILE]
+  conformance
+          h2spec, gRPC's interop tests, curl and Chromium through serve, in plain and over TLS (two minutes)
+          [--keep] [--slackwater FILE] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         ["peers", ref options @ ..] => peers::run(options),
         ["chaos", ref options @ ..] => chaos::run(options),
         [chaos::REPLICA, port] => chaos::replica(port),
+        ["conformance", ref options @ ..] => conformance::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

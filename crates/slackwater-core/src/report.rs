@@ -3,7 +3,9 @@
 //! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything else is optional, and
 //! absent from replicas that do not know it. How a report travels is the adapters' business (`docs/probe-protocol.md`).
 
+use crate::draw::{Draw, below};
 use core::fmt;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 /// Requests in flight: queries that a replica has received and not yet finished.
@@ -103,5 +105,20 @@ impl LoadReport {
             capacity_millirif: None,
             cost: None,
         }
+    }
+
+    /// The report of one of `parts` equal parts of the replica that made this one: a replica of that weight. Each part has
+    /// its share of the queries in flight, rounded by the draw so that the mean holds, of the query rate and of the
+    /// capacity; latency and the share of CPU in use are those of the whole. A replica of one part needs no draw.
+    #[must_use]
+    pub fn of_part(&self, parts: NonZeroU32, draw: &mut dyn Draw) -> Self {
+        let mut report = self.clone();
+        if parts.get() > 1 {
+            let up = below(draw, parts.get());
+            report.rif = Rif(self.rif.0.saturating_add(up) / parts);
+            report.query_rate_millis = self.query_rate_millis.map(|rate| rate / parts);
+            report.capacity_millirif = self.capacity_millirif.map(|room| room / parts);
+        }
+        report
     }
 }

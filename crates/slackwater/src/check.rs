@@ -121,7 +121,7 @@ fn summary_of_agent(config: &AgentConfig) -> String {
         "  agent before {} over {}, workers {}, listening at {listen}\n  \
          probes by udp{signed} at {probes}, by http at {}\n  {}\n",
         config.to,
-        config.replica.protocol.as_str(),
+        (config.replica.protocol).as_str(config.replica.tls.is_some()),
         config.workers,
         config.probe_path,
         admin(&config.admin),
@@ -170,7 +170,7 @@ fn summary_of_service(service: &ServiceConfig) -> String {
         service.policy.name,
         service.replicas.len(),
         plural(service.replicas.len()),
-        service.replica.protocol.as_str(),
+        (service.replica.protocol).as_str(service.replica.tls.is_some()),
         names.join(", "),
         where_probes_go(service),
     )
@@ -180,7 +180,11 @@ fn where_probes_go(service: &ServiceConfig) -> String {
     let carrier = match service.probe.transport {
         _ if !service.sends_probes() => return why_no_probes(service),
         ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => format!("http (GET {})", service.probe.path),
+        ProbeTransport::Http => {
+            let carrier = if service.probe.tls { "https" } else { "http" };
+            let signed = service.probe.key.as_ref().map_or("", |_| ", signed,");
+            format!("{carrier} (GET {}){signed}", service.probe.path)
+        }
         other => other.as_str().to_owned(),
     };
     let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;

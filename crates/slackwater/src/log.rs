@@ -17,7 +17,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// Begins to log.
 pub(crate) fn log_to_stderr(settings: &LogSettings) {
     let asked = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|asked| !asked.is_empty());
-    let level = || EnvFilter::new(settings.level.as_str());
+    // The HTTP/2 library warns of single frames of clients, who could fill the log with them.
+    let level = || EnvFilter::new(format!("{},h2=error", settings.level.as_str()));
     let (filter, wrong) = match EnvFilter::try_from_default_env() {
         Ok(filter) if asked.is_some() => (filter, None),
         Ok(_) => (level(), None),

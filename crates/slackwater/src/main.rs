@@ -23,6 +23,7 @@ mod routes;
 mod serve;
 mod sim;
 mod supervisor;
+mod tls;
 mod toml_reader;
 mod upgrade;
 mod worker_threads;

@@ -80,8 +80,10 @@ fn keep_key_secret() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let key = fixtures().join("good/probe.key");
-        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).expect("a fixture");
+        for key in ["good/probe.key", "good/tls.key"] {
+            let key = fixtures().join(key);
+            fs::set_permissions(key, fs::Permissions::from_mode(0o600)).expect("a fixture");
+        }
     }
 }
 
@@ -129,7 +131,7 @@ fn a_summary_says_who_chooses_whom_and_where_probes_go() {
         shown,
         "good/everything.toml: ok
   workers 3, listening at 127.0.0.1:8080, [::1]:8080
-  service default: policy prequal, 5 replicas over h2c: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
+  service default: policy prequal, 5 replicas over h2: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
     probes by udp, signed, to port 9100 of each replica that names no place of its own
   status and metrics at http://127.0.0.1:9901/
 "

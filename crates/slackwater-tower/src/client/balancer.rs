@@ -14,6 +14,7 @@ use super::rounds::{ActiveRound, RoundId};
 use crate::clock::Clock;
 use bytes::Bytes;
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
     Counters, Decision, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
@@ -91,12 +92,26 @@ impl Balancer {
     /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a replica that answers
     /// probes at the address where it takes queries.
     pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
+        let added = self.insert_weighted(addrs, NonZeroU32::MIN)?;
+        added.first().copied().ok_or(InsertError::Full)
+    }
+
+    /// Adds a replica that has `weight` times the room of one of weight 1. To the policy it is that many replicas at one
+    /// address, each with its part of the load: so each policy gives it its share, whatever it goes by. Each part is
+    /// chosen, made unavailable and removed by its own name.
+    pub fn insert_weighted(
+        &self,
+        addrs: impl Into<ReplicaAddrs>,
+        weight: NonZeroU32,
+    ) -> Result<Vec<ReplicaId>, InsertError> {
         let mut driver = self.lock();
-        let replica = driver.replicas.insert(addrs.into())?;
+        let parts = driver.replicas.insert(addrs.into(), weight)?;
         let now = self.now();
-        driver.policy.add_replica(now, replica);
+        for &part in &parts {
+            driver.policy.add_replica(now, part);
+        }
         self.rearm(driver);
-        Ok(replica)
+        Ok(parts)
     }
 
     /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it

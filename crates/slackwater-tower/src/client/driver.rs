@@ -87,7 +87,7 @@ impl Driver {
             } = self.policy.poll_probe(now, &mut self.draw)?;
             if let Some(addrs) = self.replicas.addrs(replica) {
                 return Some(WantedProbe {
-                    token: ProbeToken::pooled(id),
+                    token: ProbeToken::pooled(id, self.replicas.parts(replica)),
                     replica,
                     addr: addrs.probe,
                     deadline,
@@ -138,13 +138,16 @@ impl Driver {
         report: &LoadReport,
     ) -> Option<Waker> {
         match token.0 {
-            super::probe::Purpose::Pooled(id) => {
+            super::probe::Purpose::Pooled { id, parts } => {
+                let of_part = (parts.get() > 1).then(|| report.of_part(parts, &mut self.draw));
+                let report = of_part.as_ref().unwrap_or(report);
                 self.policy.handle_report(now, id, report, &mut self.draw);
                 None
             }
             super::probe::Purpose::Round { round, replica } => {
                 let active = self.rounds.find_mut(round)?;
-                active.round.handle_report(replica, report);
+                let report = report.of_part(self.replicas.parts(replica), &mut self.draw);
+                active.round.handle_report(replica, &report);
                 Self::waiting_for(active)
             }
         }
@@ -153,7 +156,7 @@ impl Driver {
     /// A probe has failed; who waits for it, if anybody does.
     pub(super) fn probe_lost(&mut self, now: Instant, token: ProbeToken) -> Option<Waker> {
         match token.0 {
-            super::probe::Purpose::Pooled(id) => {
+            super::probe::Purpose::Pooled { id, .. } => {
                 self.policy.handle_probe_lost(now, id, &mut self.draw);
                 None
             }
@@ -168,7 +171,7 @@ impl Driver {
     /// A probe that the prober had no room for. A round waits for it no longer, like for one that is lost.
     pub(super) fn probe_unsent(&mut self, token: ProbeToken) {
         match token.0 {
-            super::probe::Purpose::Pooled(id) => self.policy.handle_probe_unsent(id),
+            super::probe::Purpose::Pooled { id, .. } => self.policy.handle_probe_unsent(id),
             super::probe::Purpose::Round { round, replica } => {
                 // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
                 if let Some(active) = self.rounds.find_mut(round) {

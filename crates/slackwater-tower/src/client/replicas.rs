@@ -6,6 +6,7 @@
 use core::fmt;
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use slackwater_core::{ReplicaId, ReplicaIds};
 use std::collections::HashMap;
 
@@ -64,44 +65,85 @@ impl fmt::Display for InsertError {
 
 impl core::error::Error for InsertError {}
 
+/// Where a part of a replica is; a replica that is not weighted has one part.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    addrs: ReplicaAddrs,
+    parts: NonZeroU32,
+}
+
 /// The fleet's names and addresses.
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
     ids: ReplicaIds,
-    addrs: ReplicaMap<ReplicaAddrs>,
+    parts: ReplicaMap<Part>,
+    /// The first of the parts that are there.
     by_query_addr: HashMap<SocketAddr, ReplicaId>,
 }
 
 impl Replicas {
-    pub(super) fn insert(&mut self, addrs: ReplicaAddrs) -> Result<ReplicaId, InsertError> {
+    /// Adds a replica of so many parts, each with a name of its own.
+    pub(super) fn insert(
+        &mut self,
+        addrs: ReplicaAddrs,
+        parts: NonZeroU32,
+    ) -> Result<Vec<ReplicaId>, InsertError> {
         if let Some(&replica) = self.by_query_addr.get(&addrs.query) {
             return Err(InsertError::Duplicate {
                 addr: addrs.query,
                 replica,
             });
         }
-        let replica = self.ids.allocate().ok_or(InsertError::Full)?;
-        self.by_query_addr.insert(addrs.query, replica);
-        self.addrs.insert(replica, addrs);
-        Ok(replica)
+        let mut replicas = Vec::with_capacity(parts.get() as usize);
+        for _ in 0..parts.get() {
+            let Some(replica) = self.ids.allocate() else {
+                for replica in replicas {
+                    self.ids.release(replica);
+                }
+                return Err(InsertError::Full);
+            };
+            replicas.push(replica);
+        }
+        for &replica in &replicas {
+            self.by_query_addr.entry(addrs.query).or_insert(replica);
+            self.parts.insert(replica, Part { addrs, parts });
+        }
+        Ok(replicas)
     }
 
+    /// Takes a part of a replica away; its address is free again once all are.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
-        let addrs = self.addrs.remove(&replica)?;
-        self.by_query_addr.remove(&addrs.query);
+        let Part { addrs, parts } = self.parts.remove(&replica)?;
+        if self.by_query_addr.get(&addrs.query) == Some(&replica) {
+            self.by_query_addr.remove(&addrs.query);
+            if parts.get() > 1 {
+                let other = self.parts.iter();
+                let mut other = other.filter(|(_, other)| other.addrs.query == addrs.query);
+                if let Some((&other, _)) = other.next() {
+                    self.by_query_addr.insert(addrs.query, other);
+                }
+            }
+        }
         self.ids.release(replica);
         Some(addrs)
     }
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
-        self.addrs.get(&replica).copied()
+        self.parts.get(&replica).map(|part| part.addrs)
+    }
+
+    /// Of how many parts this is one.
+    pub(super) fn parts(&self, replica: ReplicaId) -> NonZeroU32 {
+        self.parts
+            .get(&replica)
+            .map_or(NonZeroU32::MIN, |part| part.parts)
     }
 
     /// Whether any replica is probed there.
     pub(super) fn probes_at(&self, probe: SocketAddr) -> bool {
-        self.by_query_addr
-            .values()
-            .any(|replica| self.addrs.get(replica).is_some_and(|a| a.probe == probe))
+        let named = self.by_query_addr.values();
+        let mut addrs = named.filter_map(|&replica| self.addrs(replica));
+        addrs.any(|addrs| addrs.probe == probe)
     }
 }
 

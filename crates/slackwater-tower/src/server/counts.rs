@@ -20,7 +20,7 @@ pub struct LoadCounts {
     pub queries_cancelled: u64,
     /// Probes over HTTP that were answered.
     pub http_answered: u64,
-    /// Probes over HTTP that were answered with status 400, because of their hint.
+    /// Probes over HTTP that were refused: with status 400, because of their hint, or 403, because of their signature.
     pub http_refused: u64,
     /// Probes over UDP that were answered.
     pub udp_answered: u64,

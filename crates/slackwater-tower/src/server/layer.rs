@@ -7,7 +7,7 @@ use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
 use crate::response::{BytesLeft, head_failed};
-use crate::wire::{PROBE_PATH, headers};
+use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -17,6 +17,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::tracker::End;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -28,6 +29,7 @@ use tower_service::Service;
 pub struct LoadLayer {
     load: Load,
     probe_path: Option<Arc<str>>,
+    probe_key: Option<ProbeKey>,
 }
 
 impl LoadLayer {
@@ -36,6 +38,16 @@ impl LoadLayer {
         Self {
             load,
             probe_path: Some(PROBE_PATH.into()),
+            probe_key: None,
+        }
+    }
+
+    /// Answers only probes that are signed with `key`, and signs the answers; all others get status 403.
+    #[must_use]
+    pub fn probe_key(self, key: ProbeKey) -> Self {
+        Self {
+            probe_key: Some(key),
+            ..self
         }
     }
 
@@ -91,6 +103,7 @@ impl<S> Layer<S> for LoadLayer {
             inner,
             load: self.load.clone(),
             probe_path: self.probe_path.clone(),
+            probe_key: self.probe_key.clone(),
         }
     }
 }
@@ -104,6 +117,7 @@ pub struct LoadService<S> {
     inner: S,
     load: Load,
     probe_path: Option<Arc<str>>,
+    probe_key: Option<ProbeKey>,
 }
 
 impl<S> LoadService<S> {
@@ -113,25 +127,52 @@ impl<S> LoadService<S> {
     }
 
     fn answer<B: Body>(&self, probe: &HeaderMap) -> Response<TrackedBody<B>> {
-        respond_http(&self.load, probe).map(|()| TrackedBody::empty())
+        respond_http(&self.load, probe, self.probe_key.as_ref()).map(|()| TrackedBody::empty())
     }
 }
 
-/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400 for a bad hint. For
-/// servers that are no tower service; [`LoadLayer`] calls it for those that are. The body is empty.
-pub fn respond_http(load: &Load, probe: &HeaderMap) -> Response<()> {
+/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400 for a bad hint. With a key
+/// only probes that are signed with it are answered, by a signed report, and others get status 403. For servers that are no
+/// tower service; [`LoadLayer`] calls it for those that are. The body is empty.
+pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> Response<()> {
     let counts = &load.live_counts().probes;
     let mut response = Response::new(());
-    if let Ok(hint) = headers::read_hint(probe) {
-        add_one(&counts.http_answered);
-        headers::write_report(&load.report(Some(&hint)), response.headers_mut());
-    } else {
-        add_one(&counts.http_refused);
-        *response.status_mut() = StatusCode::BAD_REQUEST;
+    match report(load, probe, key, response.headers_mut()) {
+        Ok(()) => add_one(&counts.http_answered),
+        Err(status) => {
+            add_one(&counts.http_refused);
+            *response.status_mut() = status;
+        }
     }
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(CACHE_CONTROL, no_store);
     response
+}
+
+/// Writes a report into `answer`, signed if there is a key; or the status that refuses it.
+fn report(
+    load: &Load,
+    probe: &HeaderMap,
+    key: Option<&ProbeKey>,
+    answer: &mut HeaderMap,
+) -> Result<(), StatusCode> {
+    let signing = match key {
+        Some(key) => {
+            let checked = signed::check_probe(key, SystemTime::now(), probe);
+            let challenge = checked.map_err(|why| {
+                tracing::debug!("a probe over HTTP is refused: {why}");
+                StatusCode::FORBIDDEN
+            })?;
+            Some((key, challenge))
+        }
+        None => None,
+    };
+    let hint = headers::read_hint(probe).map_err(|_| StatusCode::BAD_REQUEST)?;
+    headers::write_report(&load.report(Some(&hint)), answer);
+    if let Some((key, challenge)) = signing {
+        signed::sign_report(key, &challenge, answer);
+    }
+    Ok(())
 }
 
 /// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status that blames the

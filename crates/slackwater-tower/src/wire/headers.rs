@@ -34,6 +34,20 @@ pub const COST_NS: HeaderName = HeaderName::from_static("x-slackwater-cost-ns");
 /// The query hint of a probe: up to 256 bytes in hexadecimal. `[S3]`
 pub const HINT: HeaderName = HeaderName::from_static("x-slackwater-hint");
 
+/// All that a report is made of, in the order of the specification.
+pub(super) const OF_REPORT: [HeaderName; 10] = [
+    RIF,
+    LATENCY_US,
+    LOAD_SCALE,
+    DRAINING,
+    INCARNATION,
+    ERROR_MILLIONTHS,
+    CPU_MILLIONTHS,
+    QUERY_RATE_MILLIS,
+    CAPACITY_MILLIRIF,
+    COST_NS,
+];
+
 /// Puts `report` into `headers`, in place of any report there. Durations beyond 2^64 − 1 µs, or ns for the cost, are
 /// written as that.
 pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {

@@ -222,7 +222,7 @@ impl Replica {
         let mut tasks = JoinSet::new();
         let socket = UdpSocket::bind(addr(0)).await.expect("a socket");
         let udp = socket.local_addr().expect("bound");
-        let responder = respond_udp(socket, load.clone(), key);
+        let responder = respond_udp(socket, load.clone(), key.clone());
         tasks.spawn(async move { drop(responder.await) });
 
         let listener = TcpListener::bind(addr(0)).await.expect("a listener");
@@ -232,7 +232,12 @@ impl Replica {
         let app = tower::service_fn(|_: Request<_>| async {
             Ok::<_, Infallible>(Response::new(Empty::<bytes::Bytes>::new()))
         });
-        let service = LoadLayer::new(load.clone()).layer(app);
+        let layer = LoadLayer::new(load.clone());
+        let layer = match key {
+            Some(key) => layer.probe_key(key),
+            None => layer,
+        };
+        let service = layer.layer(app);
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {

@@ -2,12 +2,14 @@
 
 use crate::common::{Replica, addr, pick_ready, prequal, until};
 use core::net::SocketAddr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use slackwater_core::policy::PickReason;
+use slackwater_tower::client::probe::{Connect, Connecting, ProbeStream};
 use slackwater_tower::client::{
     Balancer, DriveGuard, HttpProber, HttpProberConfig, ProbeCounters, ReplicaAddrs,
 };
 use slackwater_tower::server::Load;
+use slackwater_tower::wire::ProbeKey;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -231,4 +233,102 @@ async fn a_replica_that_left_keeps_no_connection() {
     let before = answered(&balancer);
     until("answers", || answered(&balancer) >= before + 2).await;
     assert_eq!(replica.accepted.load(Ordering::Relaxed), 2);
+}
+
+fn key(digit: char) -> ProbeKey {
+    let digits: String = core::iter::repeat_n(digit, 32).collect();
+    digits.parse().expect("a key")
+}
+
+/// A balancer that signs its probes, with one replica that has a key of its own.
+async fn signed(
+    ours: Option<ProbeKey>,
+    theirs: Option<ProbeKey>,
+) -> (Balancer, DriveGuard, Replica) {
+    let replica = Replica::start(Load::new(), theirs).await;
+    let prober = HttpProber::new(HttpProberConfig {
+        key: ours,
+        ..HttpProberConfig::default()
+    });
+    let balancer = Balancer::with_seed(prequal(), prober, 1);
+    let drive = balancer.spawn_drive();
+    let probe = replica.http;
+    balancer
+        .insert(ReplicaAddrs {
+            query: addr(1),
+            probe,
+        })
+        .expect("new");
+    (balancer, drive, replica)
+}
+
+#[tokio::test]
+async fn with_one_key_on_both_sides_probes_flow() {
+    let (balancer, _drive, replica) = signed(Some(key('a')), Some(key('a'))).await;
+    until("answers", || {
+        drop(pick_ready(&balancer));
+        balancer.counters().probes_answered >= 3
+    })
+    .await;
+    let counts = replica.load.counts();
+    assert_eq!(counts.http_refused, 0);
+    assert_eq!(balancer.probe_counters().bad_report, 0);
+}
+
+#[tokio::test]
+async fn without_the_key_a_replica_tells_nothing() {
+    for ours in [None, Some(key('b'))] {
+        let (balancer, _drive, replica) = signed(ours, Some(key('a'))).await;
+        until("refusals", || {
+            drop(pick_ready(&balancer));
+            balancer.probe_counters().bad_status >= 2
+        })
+        .await;
+        assert_eq!(replica.load.counts().http_answered, 0);
+        assert_eq!(balancer.counters().probes_answered, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_report_that_is_not_signed_is_not_believed() {
+    let (balancer, _drive, replica) = signed(Some(key('a')), None).await;
+    until("reports", || {
+        drop(pick_ready(&balancer));
+        balancer.probe_counters().bad_report >= 2
+    })
+    .await;
+    assert!(replica.load.counts().http_answered >= 2);
+    assert_eq!(balancer.counters().probes_answered, 0);
+}
+
+/// Goes elsewhere than it is asked to, and counts.
+#[derive(Debug)]
+struct Detour(SocketAddr, Arc<AtomicUsize>);
+
+impl Connect for Detour {
+    fn connect(&self, _addr: SocketAddr) -> Connecting<'_> {
+        Box::pin(async move {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            let stream = TcpStream::connect(self.0).await?;
+            Ok(Box::new(stream) as Box<dyn ProbeStream>)
+        })
+    }
+}
+
+#[tokio::test]
+async fn connections_are_the_connectors() {
+    let replica = Replica::start(Load::new(), None).await;
+    let opened = Arc::new(AtomicUsize::new(0));
+    let detour = Detour(replica.http, Arc::clone(&opened));
+    let prober = HttpProber::with_connector(HttpProberConfig::default(), detour);
+    let balancer = Balancer::with_seed(prequal(), prober, 1);
+    let _drive = balancer.spawn_drive();
+    let (query, probe) = (addr(1), addr(2));
+    balancer.insert(ReplicaAddrs { query, probe }).expect("new");
+    until("answers", || {
+        drop(pick_ready(&balancer));
+        balancer.counters().probes_answered >= 3
+    })
+    .await;
+    assert_eq!(opened.load(Ordering::Relaxed), 1, "and kept");
 }

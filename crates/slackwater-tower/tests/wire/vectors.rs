@@ -10,6 +10,10 @@ use slackwater_tower::wire::datagram::{
     encode_request,
 };
 use slackwater_tower::wire::headers::{BadReport, read_report, write_report};
+use slackwater_tower::wire::signed::{
+    BadAuth, PROBE_AUTH, REPORT_AUTH, check_probe, check_report, sign_probe, sign_report,
+};
+use std::time::UNIX_EPOCH;
 
 #[test]
 fn requests_decode_and_encode_as_the_vectors_say() {
@@ -87,6 +91,87 @@ fn headers_read_and_write_as_the_vectors_say() {
                 "{name}"
             );
         }
+    }
+}
+
+fn verdict(refusal: BadAuth) -> &'static str {
+    match refusal {
+        BadAuth::Absent => "absent",
+        BadAuth::Malformed => "malformed",
+        BadAuth::Wrong => "wrong",
+        BadAuth::Stale => "stale",
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn signed_probes_are_believed_or_refused_as_the_vectors_say() {
+    for case in cases(include_str!("../../../../vectors/probe/signed-probes.json")) {
+        let (name, key) = (text(&case, "name"), key(&case).expect("a key"));
+        let headers = header_map(&case["headers"]);
+        let now = UNIX_EPOCH + Duration::from_secs(number(&case, "now_s"));
+        let checked = check_probe(&key, now, &headers);
+        if case["verdict"].is_string() {
+            assert_eq!(
+                verdict(checked.expect_err(name)),
+                text(&case, "verdict"),
+                "{name}"
+            );
+            continue;
+        }
+        let challenge = checked.expect(name);
+        if case["signs"].is_object() {
+            let at = UNIX_EPOCH + Duration::from_secs(number(&case["signs"], "time_s"));
+            let mut signed = headers.clone();
+            signed.remove(PROBE_AUTH);
+            let made = sign_probe(&key, at, number(&case["signs"], "nonce"), &mut signed);
+            assert_eq!(signed, headers, "{name}");
+            assert_eq!(made, challenge, "{name}");
+        }
+    }
+}
+
+#[test]
+fn signed_reports_are_believed_or_refused_as_the_vectors_say() {
+    for case in cases(include_str!(
+        "../../../../vectors/probe/signed-reports.json"
+    )) {
+        let (name, key) = (text(&case, "name"), key(&case).expect("a key"));
+        let headers = header_map(&case["headers"]);
+        // A challenge comes out of a probe, so one is made that has it.
+        let (time_s, nonce) = text(&case, "challenge").split_once('.').expect(name);
+        let at = UNIX_EPOCH + Duration::from_secs(time_s.parse().expect(name));
+        let nonce = u64::from_str_radix(nonce, 16).expect(name);
+        let challenge = sign_probe(&key, at, nonce, &mut HeaderMap::new());
+        let checked = check_report(&key, &challenge, &headers);
+        if case["verdict"].is_string() {
+            assert_eq!(
+                verdict(checked.expect_err(name)),
+                text(&case, "verdict"),
+                "{name}"
+            );
+        } else {
+            assert_eq!(checked, Ok(()), "{name}");
+            let mut signed = headers.clone();
+            signed.remove(REPORT_AUTH);
+            sign_report(&key, &challenge, &mut signed);
+            assert_eq!(signed, headers, "{name}");
+        }
+    }
+}
+
+#[test]
+fn while_keys_change_both_are_accepted() {
+    let old: ProbeKey = "00112233445566778899aabbccddeeff".parse().unwrap();
+    let new: ProbeKey = "ffeeddccbbaa99887766554433221100".parse().unwrap();
+    let both = new.clone().accepting(&old);
+    let at = UNIX_EPOCH + Duration::from_secs(1_763_750_000);
+    for key in [&old, &new] {
+        let mut headers = HeaderMap::new();
+        let challenge = sign_probe(key, at, 1, &mut headers);
+        assert_eq!(check_probe(&both, at, &headers), Ok(challenge.clone()));
+        sign_report(key, &challenge, &mut headers);
+        assert_eq!(check_report(&both, &challenge, &headers), Ok(()));
     }
 }
 

@@ -24,12 +24,46 @@ pub(crate) struct Facts {
     pub(crate) role: &'static str,
     /// The fleets, in the order of the configuration.
     pub(crate) services: Vec<ServiceFacts>,
+    /// The certificates that it shows, to clients and to replicas.
+    pub(crate) certificates: Vec<CertificateFacts>,
+    /// How handshakes ended at each listener that speaks TLS.
+    pub(crate) handshakes: Vec<HandshakeFacts>,
     /// Connections closed because they did not begin with the PROXY header that they had to.
     pub(crate) proxy_headers_refused: u64,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
     /// Lines that the access log has lost; `None` if there is none.
     pub(crate) access_log_lost: Option<u64>,
+}
+
+/// A certificate in force.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct CertificateFacts {
+    /// What it is shown for: `listener NAME` or `service NAME`.
+    pub(crate) purpose: String,
+    /// Its file.
+    pub(crate) file: String,
+    /// Its last second, from 1970 on; `None` where that cannot be read.
+    pub(crate) expires_s: Option<i64>,
+}
+
+/// How TLS handshakes ended at one listener, over all workers. Every count only rises.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct HandshakeFacts {
+    /// What the configuration calls it.
+    pub(crate) listener: String,
+    /// Full ones.
+    pub(crate) full: u64,
+    /// Those that resumed a session.
+    pub(crate) resumed: u64,
+    /// The client had no acceptable version, cipher or certificate, or broke off.
+    pub(crate) failed: u64,
+    /// Not done within `timeouts.handshake`.
+    pub(crate) timed_out: u64,
+    /// The client spoke plain HTTP.
+    pub(crate) plain: u64,
+    /// Ended for a newer one, because there were too many.
+    pub(crate) displaced: u64,
 }
 
 /// One fleet, and who chooses from it.

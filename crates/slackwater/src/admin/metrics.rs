@@ -39,6 +39,7 @@ impl Collector for Snapshot {
         let mut families = Families(encoder);
         let status = &self.0;
         families.process(status)?;
+        families.tls(status)?;
         families.replicas(&status.replicas)?;
         families.admission(&status.services)?;
         families.policy(status)?;
@@ -181,6 +182,43 @@ impl Families<'_> {
             "Lines of the access log that were not written.",
             lost,
         )
+    }
+
+    fn tls(&mut self, status: &Status) -> fmt::Result {
+        let ends = status.certificates.iter().filter_map(|certificate| {
+            let labels = vec![
+                ("purpose", certificate.purpose.clone()),
+                ("file", certificate.file.clone()),
+            ];
+            let end = ConstGauge::new(certificate.expires_s?);
+            Some((labels, end))
+        });
+        self.write(
+            "certificate_expiry_timestamp",
+            Some(&Unit::Seconds),
+            "When the certificate expires, as seconds from 1970 on.",
+            MetricType::Gauge,
+            ends,
+        )?;
+        let handshakes = status.handshakes.iter().flat_map(|listener| {
+            let counts = [
+                ("full", listener.full),
+                ("resumed", listener.resumed),
+                ("failed", listener.failed),
+                ("timed_out", listener.timed_out),
+                ("plain", listener.plain),
+                ("displaced", listener.displaced),
+            ];
+            counts.map(|(end, count)| {
+                let labels = vec![
+                    ("listener", listener.listener.clone()),
+                    ("end", end.to_owned()),
+                ];
+                (labels, count)
+            })
+        });
+        let help = "TLS handshakes of clients, by how they ended.";
+        self.counters("tls_handshakes", help, handshakes)
     }
 
     fn replicas(&mut self, replicas: &[ReplicaStatus]) -> fmt::Result {

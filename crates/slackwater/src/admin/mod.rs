@@ -14,8 +14,8 @@ mod tests;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, Facts, HealthFacts, Lifecycle, ReplicaFacts, RequestCounts, ServiceFacts,
-    StatusSource, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReplicaFacts,
+    RequestCounts, ServiceFacts, StatusSource, WorkerFacts,
 };
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
 pub(crate) use status::{Status, silent_note};

@@ -35,6 +35,8 @@ const FACTS_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of a head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Connections that are open when the server is stopped have so long to end.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// After an accept that failed (no file descriptor left), the next one waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -152,12 +154,16 @@ impl AdminServer {
             tokio::net::TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel::<Infallible>();
+        let permits = Arc::new(Semaphore::new(self.connections_max));
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         let serve = async move {
             tokio::select! {
-                () = self.serve(listener) => {}
+                () = self.serve(listener, Arc::clone(&permits)) => {}
                 // The other end was dropped; nothing is ever sent.
                 _ = stopped => {}
             }
+            // Whoever was let in gets an answer.
+            let _ = tokio::time::timeout(END_TIMEOUT, permits.acquire_many(all)).await;
         };
         let thread = std::thread::Builder::new().name("admin".to_owned());
         let thread = thread.spawn(move || runtime.block_on(serve))?;
@@ -169,8 +175,7 @@ impl AdminServer {
     }
 
     /// Serves for ever, on the current runtime.
-    pub(crate) async fn serve(self, listener: tokio::net::TcpListener) {
-        let permits = Arc::new(Semaphore::new(self.connections_max));
+    async fn serve(self, listener: tokio::net::TcpListener, permits: Arc<Semaphore>) {
         let server = Arc::new(self);
         // The semaphore is never closed.
         while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
@@ -297,8 +302,8 @@ fn failed(error: &dyn fmt::Display) -> Reply {
     reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
 }
 
-/// A running admin server. Dropping it stops the server and waits for its thread, which takes no longer than the source's
-/// current step.
+/// A running admin server. Dropping it stops the server and waits for its thread: for connections that are open, at most a
+/// second.
 #[derive(Debug)]
 pub(crate) struct AdminThread {
     address: SocketAddr,

@@ -2,7 +2,8 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, Facts, HealthFacts, Phase, RequestCounts, ServiceFacts, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, RequestCounts,
+    ServiceFacts, WorkerFacts,
 };
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -21,6 +22,8 @@ pub(crate) struct Status {
     pub(crate) uptime_ms: u64,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) certificates: Vec<CertificateFacts>,
+    pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) access_log_lost: Option<u64>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
@@ -114,6 +117,8 @@ impl Status {
             uptime_ms: whole(uptime.as_millis()),
             proxy_headers_refused: facts.proxy_headers_refused,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            certificates: facts.certificates.clone(),
+            handshakes: facts.handshakes.clone(),
             access_log_lost: facts.access_log_lost,
             counts,
             services,

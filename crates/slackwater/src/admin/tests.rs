@@ -52,6 +52,16 @@ fn facts() -> Facts {
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
         }],
+        certificates: vec![CertificateFacts {
+            purpose: "listener web".to_owned(),
+            file: "/etc/tls/a.pem".to_owned(),
+            expires_s: Some(2_000_000_000),
+        }],
+        handshakes: vec![HandshakeFacts {
+            listener: "web".to_owned(),
+            full: 7,
+            ..HandshakeFacts::default()
+        }],
         access_log_lost: Some(3),
         proxy_headers_refused: 3,
         own_load: Some(LoadReport::new(

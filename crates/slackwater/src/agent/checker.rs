@@ -77,7 +77,7 @@ fn tell(presence: &Presence, connected: io::Result<()>) {
 mod tests {
     use super::*;
     use crate::admin::Lifecycle;
-    use crate::forward::Target;
+    use crate::forward::ReplicaAddress;
     use core::cell::{Cell, RefCell};
     use slackwater_tower::server::Load;
     use tokio::time::Instant;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn presence() -> Presence {
-        let server = Target::Unix("/run/app.sock".into());
+        let server = ReplicaAddress::Unix("/run/app.sock".into());
         Presence::new(server, Load::new(), Lifecycle::default())
     }
 

@@ -8,7 +8,8 @@ use super::checker;
 use super::presence::Presence;
 use super::sockets::Sockets;
 use super::status::AgentStatus;
-use super::worker::{self, WorkerParts};
+use super::tls::Tls;
+use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
@@ -72,7 +73,9 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let load = Load::builder().tracker(tracker).build();
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
-    let connect = async || reach(&config.to, config.timeouts.connect).await;
+    let tls = Tls::read(&config)?;
+    let target = tls.target(&config);
+    let connect = async || reach(&target, config.timeouts.connect).await;
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
@@ -84,11 +87,19 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         });
     }
     let pulse = Pulse::default();
-    let mut workers = Workers::start(&config, sockets.listeners, &load, &presence, &pulse)?;
+    let shared = Shared {
+        load: load.clone(),
+        probe_key: key.clone(),
+        presence: presence.clone(),
+        tls: tls.clone(),
+        pulse: pulse.clone(),
+    };
+    let mut workers = Workers::start(&config, sockets.listeners, &shared)?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
         counts: workers.counts.clone(),
+        tls,
     };
     let _admin = (sockets.admin)
         .map(|listener| serve_admin(listener, status, &lifecycle, &config))
@@ -158,9 +169,7 @@ impl Workers {
     fn start(
         config: &Arc<AgentConfig>,
         listeners: Vec<Vec<TcpListener>>,
-        load: &Load,
-        presence: &Presence,
-        pulse: &Pulse,
+        shared: &Shared,
     ) -> Result<Self, Fault> {
         let (phase, phases) = watch::channel(Phase::Serving);
         let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
@@ -175,9 +184,7 @@ impl Workers {
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
-                load: load.clone(),
-                presence: presence.clone(),
-                pulse: pulse.clone(),
+                shared: shared.clone(),
                 counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),

@@ -12,6 +12,7 @@ use crate::forward::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
+use slackwater_tower::wire::ProbeKey;
 use std::io;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(super) struct Door {
     pub(super) presence: Presence,
     pub(super) load: Load,
     pub(super) probe_path: Box<str>,
+    /// Signs HTTP probes and their answers; `None`: anybody may ask.
+    pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
 }
 
@@ -32,7 +35,7 @@ impl Handler for Door {
 
     async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
-            return respond_http(&self.load, request.headers())
+            return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
                 .map(|()| ResponseBody::own(Bytes::new()));
         }
         if self.presence.is_withdrawn() {

@@ -11,6 +11,7 @@
 //! | what becomes of a request | `door` |
 //! | whether the server is there, and who is told | `presence` |
 //! | going to look | `checker` |
+//! | TLS on both sides | `tls` |
 //! | for the admin server | `status` |
 
 mod checker;
@@ -19,6 +20,7 @@ mod door;
 mod presence;
 mod sockets;
 mod status;
+mod tls;
 mod worker;
 
 pub(crate) use command::{Args, run};

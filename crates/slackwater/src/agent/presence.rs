@@ -5,7 +5,7 @@
 //! nothing. Who connects is not decided here: requests report what they meet, and `checker` goes and looks.
 
 use crate::admin::Lifecycle;
-use crate::forward::Target;
+use crate::forward::ReplicaAddress;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use slackwater_tower::server::Load;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct Presence {
 
 #[derive(Debug)]
 struct Shared {
-    server: Target,
+    server: ReplicaAddress,
     load: Load,
     lifecycle: Lifecycle,
     /// Taken only when something changes.
@@ -42,7 +42,7 @@ struct State {
 
 impl Presence {
     /// Knowledge of `server`, which is taken to be there, told by `load` and `lifecycle`.
-    pub(super) fn new(server: Target, load: Load, lifecycle: Lifecycle) -> Self {
+    pub(super) fn new(server: ReplicaAddress, load: Load, lifecycle: Lifecycle) -> Self {
         Self {
             shared: Arc::new(Shared {
                 server,
@@ -149,7 +149,7 @@ mod tests {
     fn presence() -> (Presence, Load, Lifecycle) {
         let (load, lifecycle) = (Load::new(), Lifecycle::default());
         lifecycle.set_serving();
-        let server = Target::Unix("/run/app.sock".into());
+        let server = ReplicaAddress::Unix("/run/app.sock".into());
         let presence = Presence::new(server, load.clone(), lifecycle.clone());
         (presence, load, lifecycle)
     }

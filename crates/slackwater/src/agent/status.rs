@@ -1,5 +1,6 @@
 //! What the admin server hears of an agent: its own load, and one replica, the server behind it.
 
+use super::tls::Tls;
 use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
 use crate::forward::ReplicaCounts;
 use futures_util::FutureExt;
@@ -15,6 +16,7 @@ pub(super) struct AgentStatus {
     pub(super) load: Load,
     /// One for each worker.
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
+    pub(super) tls: Tls,
 }
 
 impl StatusSource for AgentStatus {
@@ -36,6 +38,8 @@ impl StatusSource for AgentStatus {
                 }],
                 workers: self.counts.iter().map(worker).collect(),
             }],
+            certificates: self.tls.certificates(),
+            handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
             own_load: Some(self.load.report(None)),
             access_log_lost: None,

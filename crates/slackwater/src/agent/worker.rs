@@ -3,14 +3,16 @@
 
 use super::door::Door;
 use super::presence::Presence;
+use super::tls::Tls;
 use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Phase, Replica, ReplicaCounts, ReplicaOptions,
-    Rules,
+    ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
+    ReplicaOptions, Rules,
 };
 use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
+use slackwater_tower::wire::ProbeKey;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,12 +25,20 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct WorkerParts {
     pub(super) config: Arc<AgentConfig>,
     pub(super) listeners: Vec<std::net::TcpListener>,
-    pub(super) load: Load,
-    pub(super) presence: Presence,
-    pub(super) pulse: Pulse,
+    pub(super) shared: Shared,
     pub(super) counts: Arc<ReplicaCounts>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// What all workers have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub(super) tls: Tls,
+    pub(super) load: Load,
+    pub(super) probe_key: Option<ProbeKey>,
+    pub(super) presence: Presence,
+    pub(super) pulse: Pulse,
 }
 
 /// Runs a worker on this thread until it has stopped.
@@ -46,7 +56,7 @@ pub(super) fn run(parts: WorkerParts) -> Result<(), Fault> {
 }
 
 async fn serve(parts: WorkerParts) -> io::Result<()> {
-    let config = &parts.config;
+    let (config, shared) = (&parts.config, parts.shared);
     let listeners = (parts.listeners.into_iter())
         .enumerate()
         .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
@@ -58,17 +68,22 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         may_be_agent: false,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
-    let server = Replica::new(config.to.clone(), &options, &deadlines);
+    let server = Replica::new(shared.tls.target(config), &options, &deadlines);
     let door = Rc::new(Door {
         server,
-        presence: parts.presence,
-        load: parts.load,
+        presence: shared.presence,
+        load: shared.load,
         probe_path: config.probe_path.as_str().into(),
+        probe_key: shared.probe_key,
         counts: parts.counts,
     });
-    let clients = Clients::new(&ClientSettings::new(timeouts, &config.limits), &deadlines);
+    let settings = ClientSettings {
+        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        ..ClientSettings::new(timeouts, &config.limits)
+    };
+    let clients = Clients::new(&settings, &deadlines);
     let swept = Rc::clone(&door);
-    tokio::task::spawn_local(parts.pulse.heart());
+    tokio::task::spawn_local(shared.pulse.heart());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
         clients,
@@ -78,6 +93,11 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         phase: parts.phase,
         drain: timeouts.drain,
     };
-    intake.serve(listeners).await;
+    let listeners = listeners.into_iter().map(|(index, listener)| Listening {
+        index,
+        listener,
+        handshakes: shared.tls.accept(config),
+    });
+    intake.serve(listeners.collect()).await;
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! the same everywhere.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use rustls::pki_types::ServerName;
 use std::net::ToSocketAddrs;
 
 /// A host and a port, the host not yet resolved.
@@ -17,6 +18,14 @@ pub(super) enum Address {
 }
 
 impl Address {
+    /// What a certificate for this host is for; `None` if no certificate can be.
+    pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
+        match self {
+            Self::Ip(address) => Some(ServerName::from(address.ip())),
+            Self::Name(host, _) => ServerName::try_from(host.clone()).ok(),
+        }
+    }
+
     /// Reads `host:port`.
     ///
     /// # Errors

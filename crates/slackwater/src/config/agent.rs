@@ -12,12 +12,15 @@ use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
-use crate::forward::Target;
+use super::tls::{ListenerTls, read_listener_tls};
+use crate::forward::ReplicaAddress;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{nonzero, text, within};
 use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
+use rustls::pki_types::ServerName;
 use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +35,12 @@ const SOCKET_PATH_BYTES_MAX: usize = 103;
 pub(crate) struct AgentConfig {
     /// Where clients connect: 1 to 64 addresses, none twice. Port 0 lets the system choose.
     pub(crate) listen: Vec<SocketAddr>,
+    /// TLS at all of them; `None`: clients connect without.
+    pub(crate) tls: Option<ListenerTls>,
     /// The server.
-    pub(crate) to: Target,
+    pub(crate) to: ReplicaAddress,
+    /// The name that the server's certificate must be for. `None` for a Unix socket, which carries no TLS.
+    pub(crate) to_name: Option<ServerName<'static>>,
     /// Threads that carry requests: 1 to 1,024, default 1.
     pub(crate) workers: NonZeroU16,
     /// How to speak to the server.
@@ -42,7 +49,7 @@ pub(crate) struct AgentConfig {
     pub(crate) probe_listen: Option<SocketAddr>,
     /// Where they are answered over HTTP: a path without query, default `/prequal/probe`.
     pub(crate) probe_path: String,
-    /// Signs UDP probes and their answers. `None`: unsigned.
+    /// Signs probes and their answers; others get none. `None`: unsigned.
     pub(crate) probe_key: Option<ProbeKey>,
     /// The file that it was read from.
     pub(crate) probe_key_file: Option<PathBuf>,
@@ -89,7 +96,7 @@ pub(crate) struct AgentOverrides {
     /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
     #[arg(long, value_name = "PATH")]
     pub(crate) probe_path: Option<String>,
-    /// File with the key of UDP probes, 32 to 128 hexadecimal digits [key: probe.key_file]
+    /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<String>,
     /// What the server speaks: http1 or h2c [key: replica.protocol; default: http1]
@@ -201,12 +208,14 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     const UNSAID: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let reader_ref = &mut reader;
     let listeners = read_listen(reader_ref);
-    let to = read_to(reader_ref, &listeners);
     let workers = read_workers(reader_ref);
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref, "");
-    let replica = read_replica_settings(reader_ref, "");
+    let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
+    let tls = read_listener_tls(reader_ref, "tls", &mut remarks);
+    let replica = read_replica_settings(reader_ref, "", &mut remarks);
+    let to = read_to(reader_ref, &listeners, replica.tls.as_ref());
     let check = 50 * MS..=60_000 * MS;
     let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
     let age = MS..=Duration::from_hours(1);
@@ -221,7 +230,6 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let log = read_log(reader_ref);
     note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
-    let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
     if let Some((address, said)) = &admin {
         remarks.extend(exposed_admin(*address, said.as_ref()));
     }
@@ -230,10 +238,12 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let (_, mistakes) = reader.finish();
     let (probe_key, probe_key_file) = probe_key.value.unzip();
     match to {
-        Some(to) if mistakes.is_empty() => Ok(LoadedAgent {
+        Some((to, to_name)) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
                 listen: listeners.into_iter().map(|(address, _)| address).collect(),
+                tls,
                 to,
+                to_name,
                 workers,
                 replica,
                 probe_listen,
@@ -279,16 +289,24 @@ fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> O
 }
 
 /// The key `to`; `None` after a mistake.
-fn read_to(reader: &mut Reader<'_>, listeners: &[Listener]) -> Option<Target> {
+fn read_to(
+    reader: &mut Reader<'_>,
+    listeners: &[Listener],
+    tls: Option<&ClientTls>,
+) -> Option<(ReplicaAddress, Option<ServerName<'static>>)> {
     let Some(item) = reader.take("to") else {
         let expected = format!("the server: {TO_EXPECTED}");
         reader.add_missing("to", "--to", &expected);
         return None;
     };
-    reader.note(parse_to(&item, listeners))
+    reader.note(parse_to(&item, listeners, tls))
 }
 
-fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> {
+fn parse_to(
+    item: &Item<'_>,
+    listeners: &[Listener],
+    tls: Option<&ClientTls>,
+) -> Result<(ReplicaAddress, Option<ServerName<'static>>), Mistake> {
     let written = item.read(|value| text(value, TO_EXPECTED), TO_EXPECTED)?;
     let wrong = |why: &str| item.mistake(format!("found {written:?}, {why}"));
     if let Some(path) = written.strip_prefix("unix:") {
@@ -296,15 +314,17 @@ fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> 
             _ if !path.starts_with('/') => Err(wrong(
                 "expected an absolute path, as in \"unix:/run/app.sock\"",
             )),
-            1..=SOCKET_PATH_BYTES_MAX => Ok(Target::Unix(PathBuf::from(path))),
+            _ if tls.is_some() => Err(wrong(
+                "a Unix socket, which carries no TLS; expected no section [replica.tls]",
+            )),
+            1..=SOCKET_PATH_BYTES_MAX => Ok((ReplicaAddress::Unix(PathBuf::from(path)), None)),
             _ => Err(wrong(&format!(
                 "expected a path of at most {SOCKET_PATH_BYTES_MAX} bytes, as sockets need"
             ))),
         };
     }
-    let addresses = Address::parse(written)
-        .and_then(|address| address.resolve())
-        .map_err(|why| wrong(&why))?;
+    let host = Address::parse(written).map_err(|why| wrong(&why))?;
+    let addresses = host.resolve().map_err(|why| wrong(&why))?;
     let &[address] = addresses.as_slice() else {
         return Err(wrong(&format!(
             "which has {} addresses, expected one server",
@@ -317,7 +337,9 @@ fn parse_to(item: &Item<'_>, listeners: &[Listener]) -> Result<Target, Mistake> 
     if (listeners.iter()).any(|(listen, _)| loops_back(*listen, address)) {
         return Err(wrong("which is where the agent itself listens"));
     }
-    Ok(Target::Tcp(address))
+    let name = tls.and_then(|tls| tls.server_name.clone());
+    let name = name.or_else(|| host.server_name());
+    Ok((ReplicaAddress::Tcp(address), name))
 }
 
 fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {

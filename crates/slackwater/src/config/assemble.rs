@@ -7,11 +7,12 @@ use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::routes::{Named, read_routes};
 use super::services::read_services;
+use super::tls::read_replica_tls;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
     bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
 };
-use crate::toml_reader::{Mistakes, Reader};
+use crate::toml_reader::{Mistakes, Reader, Remark};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
@@ -24,7 +25,8 @@ const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9900)
 /// Reads every key and checks them against each other. Also gives every key that there is.
 pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, Mistakes>) {
     let reader_ref = &mut reader;
-    let listeners = read_listeners(reader_ref);
+    let mut remarks = Vec::new();
+    let listeners = read_listeners(reader_ref, &mut remarks);
     let workers = read_workers(reader_ref);
     let forwarded = ForwardedSettings::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
@@ -36,7 +38,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
-    let (services, mut remarks) = read_services(reader_ref, own, &timeouts);
+    let services = read_services(reader_ref, own, &timeouts, &mut remarks);
     let named = Named {
         listeners: &listeners,
         services: &services,
@@ -87,15 +89,37 @@ fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {
 }
 
 /// The section `replica`, of the service that `prefix` names.
-pub(super) fn read_replica_settings(reader: &mut Reader<'_>, prefix: &str) -> ReplicaSettings {
+pub(super) fn read_replica_settings(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    remarks: &mut Vec<Remark>,
+) -> ReplicaSettings {
+    // HTTP/2 has a name of its own over TLS, so that nobody leaves TLS out by mistake.
+    const NAMES: [(&str, (ReplicaProtocol, Option<bool>)); 3] = [
+        ("http1", (ReplicaProtocol::Http1, None)),
+        ("h2c", (ReplicaProtocol::H2c, Some(false))),
+        ("h2", (ReplicaProtocol::H2c, Some(true))),
+    ];
     let key = |name| format!("{prefix}replica.{name}");
-    let protocol = reader.setting(&key("protocol"), ReplicaProtocol::Http1, "", |value| {
-        one_of(value, &ReplicaProtocol::NAMES)
+    let protocol = reader.setting(&key("protocol"), NAMES[0].1, "", |value| {
+        one_of(value, &NAMES)
     });
+    let has_tls = reader.has_section(&key("tls"));
+    if let ((_, Some(wants_tls)), Some(said)) = (protocol.value, protocol.said)
+        && wants_tls != has_tls
+    {
+        let section = key("tls");
+        reader.add_mistake(said.mistake(if wants_tls {
+            format!("found \"h2\", HTTP/2 over TLS, without a section [{section}]; expected that, or \"h2c\"")
+        } else {
+            format!("found \"h2c\", HTTP/2 without TLS, beside a section [{section}]; expected \"h2\"")
+        }));
+    }
     let idle = count(reader, &key("idle_connections_max"), 64, 0..=65_536);
     ReplicaSettings {
-        protocol: protocol.value,
+        protocol: protocol.value.0,
         idle_connections_max: idle,
+        tls: read_replica_tls(reader, &key("tls"), remarks),
     }
 }
 
@@ -103,6 +127,11 @@ pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
     let whole = read_service_timeouts(reader, "", &Timeouts::default());
     let mut span = |field, default, range| timeout(reader, field, default, &range);
     Timeouts {
+        handshake: span(
+            "timeouts.handshake",
+            whole.handshake,
+            MS..=Duration::from_hours(1),
+        ),
         head: span("timeouts.head", whole.head, MS..=Duration::from_hours(1)),
         idle: span("timeouts.idle", whole.idle, MS..=DAY),
         drain: span("timeouts.drain", whole.drain, Duration::ZERO..=DAY),

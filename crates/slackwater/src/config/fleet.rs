@@ -4,10 +4,13 @@
 use super::address::{Address, loops_back, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::ReplicaConfig;
+use super::tls::parse_server_name;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
+use rustls::pki_types::ServerName;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -98,6 +101,7 @@ struct Entry {
     written: String,
     address: Address,
     probe: Option<ProbePlace>,
+    server_name: Option<ServerName<'static>>,
 }
 
 /// Where a replica's own `probe` sends probes.
@@ -112,6 +116,7 @@ pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
     prefix: &str,
     probe_port: Option<NonZeroU16>,
+    tls: Option<&ClientTls>,
 ) -> Vec<(ReplicaConfig, Said)> {
     const EXPECTED: &str = "a list such as [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
     let field = format!("{prefix}replicas");
@@ -131,7 +136,7 @@ pub(super) fn read_replicas(
     let mut fleet = Fleet::default();
     for item in items {
         let entry = read_entry(reader, &item);
-        let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port)));
+        let resolved = entry.and_then(|entry| reader.note(resolve(&entry, probe_port, tls)));
         for (replica, said) in resolved.unwrap_or_default() {
             if let Err(mistake) = fleet.add(replica, said) {
                 reader.add_mistake(mistake);
@@ -183,11 +188,12 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 written: written.to_string(),
                 address,
                 probe: None,
+                server_name: None,
             })
         }
         DeValue::Table(_) => {
-            let [at, probe] =
-                ["address", "probe"].map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let [at, probe, name] = ["address", "probe", "server_name"]
+                .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
             let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
@@ -195,11 +201,13 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
+            let server_name = name.and_then(|name| reader.note(name.read(parse_server_name, "")));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
+                server_name,
             })
         }
         other => {
@@ -237,7 +245,11 @@ fn probe_place(item: &Item<'_>) -> Result<ProbePlace, Mistake> {
 fn resolve(
     entry: &Entry,
     probe_port: Option<NonZeroU16>,
+    tls: Option<&ClientTls>,
 ) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
+    let server_name = (entry.server_name.clone())
+        .or_else(|| tls.and_then(|tls| tls.server_name.clone()))
+        .or_else(|| entry.address.server_name());
     let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
     let probe_address = match &entry.probe {
         Some(ProbePlace::Address(address, said)) => {
@@ -261,6 +273,7 @@ fn resolve(
                 entry.written.clone()
             },
             address,
+            server_name: server_name.clone().unwrap_or_else(|| address.ip().into()),
             probe_address: probe_address.unwrap_or(own),
         }
     };

@@ -4,8 +4,9 @@ use super::fleet::{Listener, add_listener, listen_address, read_listen};
 use super::model::ListenerConfig;
 use super::proxy_protocol::read_proxy_protocol;
 use super::services::is_name;
+use super::tls::read_listener_tls;
 use crate::toml_reader::values::text;
-use crate::toml_reader::{Reader, Said};
+use crate::toml_reader::{Reader, Remark, Said};
 
 /// The most listeners.
 pub(super) const LISTENERS_MAX: usize = 64;
@@ -24,13 +25,20 @@ impl SaidListener {
 }
 
 /// All listeners; at least one, unless mistakes were noted.
-pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
+///
+/// The section `[tls]` is for all addresses of `listen`; tables have one each.
+pub(super) fn read_listeners(
+    reader: &mut Reader<'_>,
+    remarks: &mut Vec<Remark>,
+) -> Vec<SaidListener> {
     let count = reader.count_tables("listeners");
     if count == 0 {
+        let tls = read_listener_tls(reader, "tls", remarks);
         let short = |(address, said): Listener| SaidListener {
             config: ListenerConfig {
                 name: address.to_string(),
                 address,
+                tls: tls.clone(),
                 proxy_protocol: None,
             },
             said,
@@ -39,6 +47,14 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
     }
     if let Some(item) = reader.take("listen") {
         reader.add_mistake(item.mistake("and [[listeners]] say the same, expected one of them"));
+    }
+    if reader.has("tls") {
+        reader.add_mistake_near(
+            "tls",
+            "is for addresses in listen, expected [listeners.tls] below its [[listeners]]"
+                .to_owned(),
+        );
+        reader.give_up("tls");
     }
     if count > LISTENERS_MAX {
         reader.add_mistake_near(
@@ -51,6 +67,7 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
     for index in 0..count.min(LISTENERS_MAX) {
         let prefix = format!("listeners[{index}].");
         let name = read_name(reader, &prefix, &listeners);
+        let tls = read_listener_tls(reader, &format!("{prefix}tls"), remarks);
         let proxy_protocol = read_proxy_protocol(reader, &prefix);
         let field = format!("{prefix}address");
         let Some(item) = reader.take(&field) else {
@@ -68,6 +85,7 @@ pub(super) fn read_listeners(reader: &mut Reader<'_>) -> Vec<SaidListener> {
             config: ListenerConfig {
                 name: name.unwrap_or_else(|| address.to_string()),
                 address,
+                tls,
                 proxy_protocol,
             },
             said: Some(item.said),

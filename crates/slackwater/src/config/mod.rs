@@ -27,6 +27,7 @@ mod show;
 mod sticky;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use forwarded::ForwardedSettings;
@@ -41,6 +42,7 @@ pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::{RetryMethods, RetrySettings};
+pub(crate) use tls::ListenerTls;
 
 #[cfg(test)]
 pub(crate) use sticky::SameSite;

@@ -3,6 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
+use super::ListenerTls;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::log::{AccessLogSettings, LogSettings};
@@ -12,11 +13,13 @@ use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use crate::routes::Route;
+use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::uri::PathAndQuery;
+use rustls::pki_types::ServerName;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
 use std::path::PathBuf;
 
@@ -53,6 +56,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) name: String,
     /// Port 0 lets the system choose.
     pub(crate) address: SocketAddr,
+    /// `None`: clients connect without TLS.
+    pub(crate) tls: Option<ListenerTls>,
     /// From which networks connections may come, each of which has to begin with a PROXY header: 1 to 256. `None`: such
     /// headers are not understood.
     pub(crate) proxy_protocol: Option<Vec<Network>>,
@@ -107,6 +112,9 @@ pub(crate) struct ReplicaConfig {
     pub(crate) name: String,
     /// Where its requests go.
     pub(crate) address: SocketAddr,
+    /// The name that its certificate must be for: its own, or else the service's, or else the host as it was written.
+    /// Means nothing without TLS.
+    pub(crate) server_name: ServerName<'static>,
     /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
     pub(crate) probe_address: SocketAddr,
 }
@@ -119,6 +127,8 @@ pub(crate) struct ReplicaSettings {
     /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
     /// each request has a connection of its own. HTTP/1.1 only.
     pub(crate) idle_connections_max: u32,
+    /// TLS to replicas; `None`: without.
+    pub(crate) tls: Option<ClientTls>,
 }
 
 /// What replicas speak.
@@ -126,19 +136,25 @@ pub(crate) struct ReplicaSettings {
 pub(crate) enum ReplicaProtocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without TLS, known in advance.
+    /// HTTP/2: without TLS known in advance, with TLS agreed on.
     H2c,
 }
 
 impl ReplicaProtocol {
-    pub(super) const NAMES: [(&'static str, Self); 2] =
-        [("http1", Self::Http1), ("h2c", Self::H2c)];
-
     /// Its name in the configuration.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self, has_tls: bool) -> &'static str {
         match self {
             Self::Http1 => "http1",
+            Self::H2c if has_tls => "h2",
             Self::H2c => "h2c",
+        }
+    }
+
+    /// What TLS is to agree on.
+    pub(crate) const fn alpn(self) -> HttpVersion {
+        match self {
+            Self::Http1 => HttpVersion::Http1,
+            Self::H2c => HttpVersion::Http2,
         }
     }
 }
@@ -153,7 +169,9 @@ pub(crate) struct ProbeSettings {
     pub(crate) port: Option<NonZeroU16>,
     /// What HTTP probes ask for; default `/prequal/probe`.
     pub(crate) path: PathAndQuery,
-    /// Signs UDP probes and their answers. `None`: unsigned.
+    /// Whether HTTP probes go over TLS: by default if the replicas' requests do, and never without that.
+    pub(crate) tls: bool,
+    /// Signs probes and their answers. `None`: unsigned.
     pub(crate) key: Option<ProbeKey>,
     /// The file that [`Self::key`] was read from.
     pub(crate) key_file: Option<PathBuf>,
@@ -216,8 +234,10 @@ impl fmt::Debug for ProbeKey {
 /// How long anything may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// To a connection to a replica: 1 ms to 1 minute, default 1 s.
+    /// To a connection to a replica, its TLS handshake included: 1 ms to 1 minute, default 1 s.
     pub(crate) connect: Duration,
+    /// From a client's connection to the end of its TLS handshake: 1 ms to 1 hour, default 10 s.
+    pub(crate) handshake: Duration,
     /// From a client's first byte to the end of its request's head: 1 ms to 1 hour, default 10 s.
     pub(crate) head: Duration,
     /// From a request's dispatch to the head of the replica's response: 1 ms to 24 hours, default 60 s.
@@ -234,6 +254,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(1),
+            handshake: Duration::from_secs(10),
             head: Duration::from_secs(10),
             first_byte: Duration::from_mins(1),
             idle: Duration::from_mins(1),

@@ -4,7 +4,7 @@
 //! be shown, logged and kept under version control.
 
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
-use crate::toml_reader::values::{Unfit, found, nonzero, one_of, text};
+use crate::toml_reader::values::{Unfit, boolean, found, nonzero, one_of, text};
 use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;
 use http::uri::PathAndQuery;
@@ -20,6 +20,7 @@ pub(super) struct ProbeSection {
     pub(super) transport: Setting<ProbeTransport>,
     pub(super) port: Setting<Option<NonZeroU16>>,
     path: Setting<PathAndQuery>,
+    tls: Setting<Option<bool>>,
     key: Setting<Option<(ProbeKey, PathBuf)>>,
     key_remark: Option<Remark>,
 }
@@ -40,10 +41,12 @@ impl ProbeSection {
             "",
             parse_path,
         );
+        let tls = reader.setting(&key("tls"), None, "", |value| boolean(value).map(Some));
         let mut section = Self {
             transport,
             port,
             path,
+            tls,
             key: Setting {
                 value: None,
                 said: None,
@@ -70,17 +73,30 @@ impl ProbeSection {
         };
         idle(self.path.said.as_ref(), ProbeTransport::Http)
             .into_iter()
-            .chain(idle(self.key.said.as_ref(), ProbeTransport::Udp))
+            .chain(idle(self.tls.said.as_ref(), ProbeTransport::Http))
             .chain(self.key_remark.clone())
             .collect()
     }
 
-    pub(super) fn into_settings(self) -> ProbeSettings {
+    /// Whether there is TLS for probes to go over.
+    pub(super) fn note_tls(&self, reader: &mut Reader<'_>, has_tls: bool) {
+        if let (Some(true), Some(said)) = (self.tls.value, &self.tls.said)
+            && !has_tls
+        {
+            reader.add_mistake(said.mistake(
+                "found true, expected a section [replica.tls], which says how replicas are verified",
+            ));
+        }
+    }
+
+    /// The settings, for replicas whose requests go over TLS or not.
+    pub(super) fn into_settings(self, has_tls: bool) -> ProbeSettings {
         let (key, key_file) = self.key.value.unzip();
         ProbeSettings {
             transport: self.transport.value,
             port: self.port.value,
             path: self.path.value,
+            tls: has_tls && self.tls.value.unwrap_or(true),
             key,
             key_file,
         }
@@ -153,13 +169,13 @@ fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(unix)]
-fn readable_by_all(file: &Path) -> bool {
+pub(super) fn readable_by_all(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
 }
 
 #[cfg(not(unix))]
-fn readable_by_all(_file: &Path) -> bool {
+pub(super) fn readable_by_all(_file: &Path) -> bool {
     false
 }
 

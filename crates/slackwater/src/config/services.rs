@@ -24,19 +24,19 @@ const SERVICES_MAX: usize = 1024;
 /// The longest name of a service, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// All services, and what is to be remarked on them. `own` is where this process listens, for clients and for the admin
+/// All services; what is to be remarked on them goes to `remarks`. `own` is where this process listens, for clients and for the admin
 /// server.
 pub(super) fn read_services(
     reader: &mut Reader<'_>,
     own: (&[Listener], Option<&Listener>),
     timeouts: &Timeouts,
-) -> (Vec<ServiceConfig>, Vec<Remark>) {
-    let mut remarks = Vec::new();
+    remarks: &mut Vec<Remark>,
+) -> Vec<ServiceConfig> {
     let named = reader.take_tables("services");
     if !reader.has("services") {
         let prefix = String::new();
-        let service = Section { prefix, own }.read(reader, DEFAULT, timeouts, &mut remarks);
-        return (vec![service], remarks);
+        let service = Section { prefix, own }.read(reader, DEFAULT, timeouts, remarks);
+        return vec![service];
     }
     if named.is_empty() && reader.has_section("services") {
         reader.add_mistake_near(
@@ -58,9 +58,9 @@ pub(super) fn read_services(
             continue;
         }
         let prefix = format!("services.{name}.");
-        services.push(Section { prefix, own }.read(reader, &name, timeouts, &mut remarks));
+        services.push(Section { prefix, own }.read(reader, &name, timeouts, remarks));
     }
-    (services, remarks)
+    services
 }
 
 pub(super) fn is_name(name: &str) -> bool {
@@ -86,8 +86,8 @@ impl Section<'_> {
         let policy = read_policy(reader, prefix);
         let probe = ProbeSection::read(reader, prefix);
         let mut policies = PolicySections::read(reader, prefix);
-        let replicas = read_replicas(reader, prefix, probe.port.value);
-        let replica = read_replica_settings(reader, prefix);
+        let replica = read_replica_settings(reader, prefix, remarks);
+        let replicas = read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref());
         let retries = RetrySettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
@@ -108,6 +108,7 @@ impl Section<'_> {
             policy.value.name,
             &policies,
         ));
+        probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         remarks.extend(sticky_remark);
         let may_be_local = reads(policy.value.name, "prequal");
@@ -125,8 +126,8 @@ impl Section<'_> {
             policy: policy.value,
             policy_settings,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
+            probe: probe.into_settings(replica.tls.is_some()),
             replica,
-            probe: probe.into_settings(),
             retries,
             queue,
             health,

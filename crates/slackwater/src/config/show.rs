@@ -1,11 +1,13 @@
 //! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
 //! resolved to. Loading it again gives the same configuration.
 
+use super::ListenerTls;
 use super::agent::AgentConfig;
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
 use super::routes::write_routes;
+use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
 use core::fmt::{self, Display, Write};
 use std::path::Path;
@@ -34,6 +36,9 @@ impl Config {
                 writeln!(to, "proxy_protocol_trust = [{}]", networks.join(", "))?;
             }
             writeln!(to)?;
+            if let Some(tls) = &listener.tls {
+                tls.write_toml(to, "listeners.tls")?;
+            }
         }
         for service in &self.services {
             service.write_toml(to)?;
@@ -55,7 +60,15 @@ impl ServiceConfig {
         writeln!(to, "replicas = [")?;
         for replica in &self.replicas {
             let (address, probe) = (quoted(replica.address), quoted(replica.probe_address));
-            writeln!(to, "  {{ address = {address}, probe = {probe} }},")?;
+            write!(to, "  {{ address = {address}, probe = {probe}")?;
+            if self.replica.tls.is_some() {
+                write!(
+                    to,
+                    ", server_name = {}",
+                    quoted(replica.server_name.to_str())
+                )?;
+            }
+            writeln!(to, " }},")?;
         }
         writeln!(to, "]\n")?;
         write_replica(to, prefix, &self.replica)?;
@@ -80,8 +93,11 @@ impl ServiceConfig {
             writeln!(to, "port = {port}")?;
         }
         writeln!(to, "path = {}", quoted(&self.probe.path))?;
+        if self.replica.tls.is_some() {
+            writeln!(to, "tls = {}", self.probe.tls)?;
+        }
         if let Some(file) = &self.probe.key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)
     }
@@ -105,6 +121,9 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        if let Some(tls) = &self.tls {
+            tls.write_toml(to, "tls")?;
+        }
         write_replica(to, "", &self.replica)?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
@@ -112,7 +131,7 @@ impl AgentConfig {
         }
         writeln!(to, "path = {}", quoted(&self.probe_path))?;
         if let Some(file) = &self.probe_key_file {
-            writeln!(to, "key_file = {}", key_file(file))?;
+            writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
@@ -122,17 +141,70 @@ impl AgentConfig {
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn key_file(file: &Path) -> String {
+fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }
 
 fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
+    let protocol = replica.protocol.as_str(replica.tls.is_some());
     let fields: [(&str, &dyn Display); 2] = [
-        ("protocol", &quoted(replica.protocol.as_str())),
+        ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
-    write_section(to, &format!("{prefix}replica"), &fields)
+    write_section(to, &format!("{prefix}replica"), &fields)?;
+    let section = format!("{prefix}replica.tls");
+    (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))
+}
+
+impl ListenerTls {
+    fn write_toml(&self, to: &mut String, section: &str) -> fmt::Result {
+        let Self {
+            server,
+            pass_client_certificate,
+            handshakes_max,
+        } = self;
+        let protocols = server.protocols.iter();
+        let protocols: Vec<_> = protocols
+            .map(|protocol| quoted(protocol.as_str()))
+            .collect();
+        writeln!(to, "[{section}]\ncertificates = [")?;
+        for files in &server.certificates {
+            let (certificate, key) = (file_name(&files.certificate), file_name(&files.key));
+            writeln!(to, "  {{ certificate = {certificate}, key = {key} }},")?;
+        }
+        writeln!(to, "]")?;
+        if let Some((clients, required)) = server.clients.as_ref().zip(self.client_certificates()) {
+            writeln!(to, "client_ca = {}", file_name(&clients.ca))?;
+            writeln!(to, "client_certificates = {}", quoted(required))?;
+            writeln!(to, "pass_client_certificate = {pass_client_certificate}")?;
+        }
+        writeln!(to, "version_min = {}", quoted(server.version_min.as_str()))?;
+        writeln!(to, "protocols = [{}]", protocols.join(", "))?;
+        writeln!(to, "tickets = {}", server.resumption.tickets)?;
+        writeln!(to, "sessions_max = {}", server.resumption.sessions_max)?;
+        writeln!(to, "handshakes_max = {handshakes_max}\n")
+    }
+}
+
+fn write_replica_tls(to: &mut String, section: &str, tls: &ClientTls) -> fmt::Result {
+    writeln!(to, "[{section}]")?;
+    if let Some(ca) = &tls.ca {
+        writeln!(to, "ca = {}", file_name(ca))?;
+    }
+    if let Some(name) = &tls.server_name {
+        writeln!(to, "server_name = {}", quoted(name.to_str()))?;
+    }
+    if let Some(files) = &tls.identity {
+        writeln!(to, "certificate = {}", file_name(&files.certificate))?;
+        writeln!(to, "key = {}", file_name(&files.key))?;
+    }
+    let verify = if tls.verify {
+        "true".to_owned()
+    } else {
+        quoted("insecure")
+    };
+    writeln!(to, "verify = {verify}\n")
 }
 
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
@@ -143,8 +215,9 @@ fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
     let span = |span| quoted(show_duration(span));
-    let timeouts: [(&str, &dyn Display); 5] = [
+    let timeouts: [(&str, &dyn Display); 6] = [
         ("connect", &span(t.connect)),
+        ("handshake", &span(t.handshake)),
         ("head", &span(t.head)),
         ("first_byte", &span(t.first_byte)),
         ("idle", &span(t.idle)),

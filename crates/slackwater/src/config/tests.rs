@@ -336,9 +336,12 @@ fn fields_of(name: &str) -> BTreeSet<String> {
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
     let fields = assemble(reader).0.into_iter();
     let fields = fields.filter(|field| field != "services.*");
-    let at_the_top = |field: String| match field.strip_prefix("services.") {
-        Some(rest) => rest.split_once('.').expect("a name").1.to_owned(),
-        None => field,
+    let at_the_top = |field: String| {
+        if let Some(rest) = field.strip_prefix("services.") {
+            return rest.split_once('.').expect("a name").1.to_owned();
+        }
+        let tls = (field.strip_prefix("listeners[].")).filter(|rest| rest.starts_with("tls."));
+        tls.map_or(field.clone(), str::to_owned)
     };
     fields.map(at_the_top).collect()
 }

@@ -135,6 +135,7 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
 /// What a file for `slackwater serve` would say.
 fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses>) -> Config {
     let replica = |(index, addresses): (usize, Addresses)| ReplicaConfig {
+        server_name: addresses.requests.ip().into(),
         name: format!("replica {index}"),
         address: addresses.requests,
         probe_address: addresses.probes,
@@ -151,11 +152,13 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         replica: ReplicaSettings {
             protocol: ReplicaProtocol::Http1,
             idle_connections_max: IDLE_CONNECTIONS_MAX,
+            tls: None,
         },
         probe: ProbeSettings {
             transport: ProbeTransport::Udp,
             port: None,
             path: PathAndQuery::from_static("/prequal/probe"),
+            tls: false,
             key: None,
             key_file: None,
         },
@@ -173,6 +176,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         listeners: vec![ListenerConfig {
             name: "demo".to_owned(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tls: None,
             proxy_protocol: None,
         }],
         workers: NonZeroU16::MIN,

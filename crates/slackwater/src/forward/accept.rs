@@ -5,6 +5,7 @@
 
 use super::client::{Clients, Handler, Phase};
 use super::origin::{Origin, Rules};
+use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
@@ -23,6 +24,16 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 /// After an accept failed for lack of something, mostly file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A listener, and what it does with connections before they carry requests.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Its place in the configuration.
+    pub(crate) index: usize,
+    pub(crate) listener: TcpListener,
+    /// TLS; `None`: connections are plain.
+    pub(crate) handshakes: Option<Rc<Handshakes>>,
+}
+
 /// Takes connections from listeners for one worker.
 #[derive(Debug)]
 pub(crate) struct Intake<H> {
@@ -40,9 +51,8 @@ pub(crate) struct Intake<H> {
 impl<H: Handler> Intake<H> {
     /// Serves sockets, each with its listener's place in the configuration, until the phase, and then the last connection,
     /// ends.
-    pub(crate) async fn serve(self, listeners: Vec<(usize, TcpListener)>) {
-        let listeners = listeners.into_iter();
-        join_all(listeners.map(|(index, listener)| self.accept(index, listener))).await;
+    pub(crate) async fn serve(self, listeners: Vec<Listening>) {
+        join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         tokio::time::sleep(LAST_LOOK).await;
         self.clients.enter(Phase::Draining);
         let drained = async {
@@ -64,7 +74,12 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, index: usize, listener: TcpListener) {
+    async fn accept(&self, listening: Listening) {
+        let Listening {
+            index,
+            listener,
+            handshakes,
+        } = listening;
         let local = listener.local_addr().map(|address| address.to_string());
         let Some(local) = local.ok().and_then(|local| Authority::try_from(local).ok()) else {
             return;
@@ -88,19 +103,19 @@ impl<H: Handler> Intake<H> {
             // already is served when the drain begins, if need be as one more than allowed.
             let permit = tokio::select! {
                 () = &mut draining => {
-                    self.take(accepted, None, index, &local);
+                    self.take(accepted, None, index, &local, handshakes.as_ref());
                     break;
                 }
                 permit = Arc::clone(&self.connections).acquire_owned() => permit,
             };
             // The semaphore is never closed.
-            self.take(accepted, permit.ok(), index, &local);
+            self.take(accepted, permit.ok(), index, &local, handshakes.as_ref());
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
             && let Some(Ok(accepted)) = listener.accept().now_or_never()
         {
-            self.take(accepted, Some(permit), index, &local);
+            self.take(accepted, Some(permit), index, &local, handshakes.as_ref());
         }
     }
 
@@ -110,12 +125,14 @@ impl<H: Handler> Intake<H> {
         permit: Option<OwnedSemaphorePermit>,
         listener: usize,
         local: &Authority,
+        handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
         let origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        let handshakes = handshakes.cloned();
         tokio::task::spawn_local(async move {
             let _permit = permit;
-            clients.carry(stream, origin, handler).await;
+            clients.carry(stream, origin, handshakes, handler).await;
         });
     }
 

@@ -5,6 +5,7 @@
 
 use super::LocalExecutor;
 use super::body::{ResponseBody, Watch};
+use super::client_cert;
 use super::client_http1;
 use super::deadline::Deadlines;
 use super::inbound::Inbound;
@@ -14,6 +15,7 @@ use super::session::{Busy, ClientIo, Session};
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use crate::http1::HeadLimits;
+use crate::tls::{Handshakes, HttpVersion};
 use bytes::Bytes;
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -21,7 +23,7 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -55,6 +57,8 @@ pub(crate) trait Handler: 'static {
 pub(crate) struct ClientSettings {
     /// For which a connection may carry nothing.
     pub(crate) idle: Duration,
+    /// From a connection's beginning to the end of its TLS handshake.
+    pub(crate) handshake: Duration,
     /// From the first byte of a head to its last.
     pub(crate) head: Duration,
     /// For which a connection with requests may move no byte in either direction.
@@ -65,6 +69,8 @@ pub(crate) struct ClientSettings {
     pub(crate) head_bytes_max: u32,
     /// Fields of a request's head, at most.
     pub(crate) head_fields_max: u32,
+    /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell them.
+    pub(crate) tells_certificates: bool,
     /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
     pub(crate) upgrades: Box<[HeaderValue]>,
 }
@@ -74,11 +80,13 @@ impl ClientSettings {
     pub(crate) fn new(timeouts: &Timeouts, limits: &Limits) -> Self {
         Self {
             idle: timeouts.idle,
+            handshake: timeouts.handshake,
             head: timeouts.head,
             stall: STALL_MAX,
             streams_max: limits.streams_max,
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
+            tells_certificates: false,
             upgrades: Box::new([HeaderValue::from_static("websocket")]),
         }
     }
@@ -104,8 +112,10 @@ pub(crate) struct Clients {
     open: Cell<usize>,
     all_gone: Notify,
     pub(super) idle_ticks: u64,
+    pub(super) handshake_ticks: u64,
     pub(super) head_ticks: u64,
     pub(super) stall_ticks: u64,
+    tells_certificates: bool,
     pub(super) head_limits: HeadLimits,
     pub(super) upgrades: Box<[HeaderValue]>,
 }
@@ -125,8 +135,10 @@ impl Clients {
             open: Cell::new(0),
             all_gone: Notify::new(),
             idle_ticks: deadlines.ticks(settings.idle),
+            handshake_ticks: deadlines.ticks(settings.handshake),
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
+            tells_certificates: settings.tells_certificates,
             head_limits: HeadLimits {
                 bytes_max: settings.head_bytes_max as usize,
                 fields_max: settings.head_fields_max as usize,
@@ -154,6 +166,13 @@ impl Clients {
         }
     }
 
+    /// Leaves in a request's head the client's certificate as it was verified, and nothing else of that kind.
+    pub(super) fn tell_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
+        if self.tells_certificates {
+            client_cert::state(headers, origin.certificate.as_ref());
+        }
+    }
+
     /// Tells every connection; phases only go forward.
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.set(self.phase.get().max(phase));
@@ -172,6 +191,7 @@ impl Clients {
         self: &Rc<Self>,
         mut stream: TcpStream,
         mut origin: Origin,
+        handshakes: Option<Rc<Handshakes>>,
         handler: Rc<H>,
     ) {
         let session = Rc::new(Session::new(self));
@@ -179,10 +199,24 @@ impl Clients {
         {
             return;
         }
-        let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
-        let Some(Some(speaks_http2)) = session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
-        else {
-            return;
+        let (inbound, speaks_http2) = if let Some(handshakes) = handshakes {
+            // In a box, so that connections do not carry its size around.
+            let Some(secured) = Box::pin(session.carry_handshake(&handshakes, stream)).await else {
+                return;
+            };
+            origin.is_tls = true;
+            origin.certificate = secured.certificate;
+            let inbound = Inbound::new(Stream::Tls(secured.stream), Bytes::new(), &session);
+            // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
+            (inbound, secured.protocol == HttpVersion::Http2)
+        } else {
+            let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
+            let Some(Some(speaks_http2)) =
+                session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
+            else {
+                return;
+            };
+            (inbound, speaks_http2)
         };
         let origin = Rc::new(origin);
         if speaks_http2 {
@@ -206,8 +240,9 @@ impl Clients {
             return;
         };
         session.begin_http2();
-        let answer = |request: Request<Incoming>| {
+        let answer = |mut request: Request<Incoming>| {
             let busy = Busy::new(&session);
+            self.tell_certificate(request.headers_mut(), &origin);
             let body = |body| RequestBody::http2(body, &self.deadlines);
             let request = Box::new(request.map(body));
             let progress = request.body().progress();

@@ -16,6 +16,7 @@ use super::replica_http1::new_part;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill};
 use super::session::Busy;
+use super::stream::Stream;
 use super::tunnel::relay;
 use crate::http1::{
     BadKind, BadMessage, BodyLength, Framing, HeadLimits, RequestHead, ResponseExtras,
@@ -34,7 +35,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
     let limits = inbound.session.clients.head_limits;
     loop {
         match next_head(inbound, limits).await {
-            None => return,
+            None => return end(inbound).await,
             Some(Ok(head)) => {
                 // In a box, so that idle connections do not carry its size around.
                 match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
@@ -160,11 +161,12 @@ fn refusal(bad: BadMessage) -> Refusal {
 async fn exchange<H: Handler>(
     inbound: &Rc<Inbound>,
     limits: HeadLimits,
-    head: RequestHead,
+    mut head: RequestHead,
     origin: &Origin,
     handler: &H,
 ) -> After {
     let _busy = Busy::new(&inbound.session);
+    (inbound.session.clients).tell_certificate(&mut head.headers, origin);
     let asked = Asked {
         is_head: head.method == Method::HEAD,
         version: head.version,
@@ -365,6 +367,15 @@ fn encode<W: Watch>(
             };
             write(out, extras);
         });
+    }
+}
+
+/// Ends a connection between two requests. TLS has a word for that, without which it would look cut off; of TCP it is the
+/// end itself.
+async fn end(inbound: &Inbound) {
+    let is_tls = matches!(*inbound.stream.borrow(), Stream::Tls(_));
+    if is_tls {
+        shut(inbound).await;
     }
 }
 

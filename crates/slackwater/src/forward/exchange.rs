@@ -8,16 +8,16 @@
 use super::answer::{says_withdrawn, unmark};
 use super::body::{ResponseBody, Source, Watch};
 use super::client::STALL_MAX;
-use super::connect::Target;
+use super::connect::{ReplicaAddress, Target};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
 use super::patience::{Patience, Ticks};
 use super::pool::Pool;
-use super::repeat::{Attempt, Ending, is_turned_away};
-use super::replica_http1::{Connection, Download, NoResponse, Sending};
-use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
+use super::repeat::{Attempt, Ending};
+use super::replica_http1::{Connection, Download, Sending};
+use super::request_body::{Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
@@ -27,7 +27,6 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
-use hyper::client::conn::TrySendError;
 use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -182,8 +181,8 @@ impl Replica {
     }
 
     /// Where it listens.
-    pub(crate) const fn target(&self) -> &Target {
-        &self.target
+    pub(crate) const fn target(&self) -> &ReplicaAddress {
+        self.target.address()
     }
 
     /// What it speaks.
@@ -354,7 +353,7 @@ impl Replica {
         );
         let head = match sent.await {
             Ok(head) => head,
-            Err(failed) => return Err(no_response(failed, sending, request, has_body, again)),
+            Err(failed) => return Err(Attempt::http1(failed, sending, request, has_body, again)),
         };
         if head.status == StatusCode::SWITCHING_PROTOCOLS
             && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
@@ -407,7 +406,7 @@ impl Replica {
                     response.map(|incoming| Source::Http2(Box::new((incoming, sender, place))));
                 Ok((response, spare))
             }
-            Ok(Err(error)) => Err(attempt_http2(error, progress.as_deref(), spare)),
+            Ok(Err(error)) => Err(Attempt::http2(error, progress.as_deref(), spare)),
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
                     place.give_up_connection();
@@ -453,81 +452,4 @@ impl Replica {
 fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
     matches!((asked, changed), (Some(asked), Some(changed))
         if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
-}
-
-/// What it means for the request that there is no response over HTTP/1.1.
-fn no_response(
-    failed: Result<NoResponse, Cause>,
-    mut sending: Sending,
-    mut request: Box<Request<RequestBody>>,
-    had_body: bool,
-    again: Option<BodyAgain>,
-) -> Attempt {
-    let mut ending = Ending::Other;
-    let mut is_unsent = false;
-    let is_too_large = request.body().is_too_large();
-    let cause = match failed {
-        Err(cause) => cause,
-        Ok(NoResponse::Client) if is_too_large => Cause::TooLarge,
-        Ok(NoResponse::Client) => Cause::ClientBroken,
-        Ok(NoResponse::Coding) => Cause::Coding,
-        Ok(failed) => {
-            if let NoResponse::Closed { wrote, read, .. } = failed {
-                is_unsent = !wrote;
-                ending = if read { Ending::Other } else { Ending::Closed };
-            }
-            Cause::Broken(Box::new(failed))
-        }
-    };
-    // Trailers alone, taken in vain, cannot be put back.
-    let first = sending.take_first();
-    if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
-        request.body_mut().put_back(first);
-        return Attempt {
-            cause,
-            unsent: Some(request),
-            spare: None,
-            ending,
-        };
-    }
-    Attempt {
-        cause,
-        unsent: None,
-        spare: Spare::itself(request, had_body, again),
-        ending,
-    }
-}
-
-/// What hyper's error means for the request.
-fn attempt_http2(
-    mut error: TrySendError<Request<RequestBody>>,
-    progress: Option<&Progress>,
-    spare: Option<Spare>,
-) -> Attempt {
-    let unsent = error.take_message().map(Box::new);
-    let error = error.into_error();
-    let of_client = match progress.map(Progress::state) {
-        Some(Wait::Broken) => Some(Cause::ClientBroken),
-        Some(Wait::TooLarge) => Some(Cause::TooLarge),
-        _ => None,
-    };
-    if let Some(cause) = of_client {
-        return Attempt {
-            cause,
-            unsent,
-            spare: None,
-            ending: Ending::Other,
-        };
-    }
-    let ending = if is_turned_away(&error) {
-        Ending::TurnedAway
-    } else {
-        Ending::Other
-    };
-    Attempt {
-        cause: Cause::Broken(Box::new(error)),
-        unsent,
-        spare,
-        ending,
-    }
 }

@@ -8,7 +8,7 @@
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
-//! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards` |
+//! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards`, `client_cert` |
 //! | where a connection comes from | `origin` |
 //! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
@@ -25,6 +25,7 @@ mod answer;
 mod body;
 mod buffers;
 mod client;
+mod client_cert;
 mod client_http1;
 mod connect;
 mod counts;
@@ -55,13 +56,13 @@ mod target;
 mod tunnel;
 mod via;
 
-pub(crate) use accept::Intake;
+pub(crate) use accept::{Intake, Listening};
 pub(crate) use answer::{
     X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large,
 };
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{Target, connect, reach};
+pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
 pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};

@@ -62,6 +62,8 @@ pub(crate) struct Origin {
     pub(super) peer_field: HeaderValue,
     /// Whether the connection is encrypted.
     pub(super) is_tls: bool,
+    /// The certificate that the peer has proved to be its own, as `Client-Cert` has it, where replicas are told.
+    pub(super) certificate: Option<HeaderValue>,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
     /// Which listener it came in by, in the order of the configuration.
@@ -83,6 +85,7 @@ impl Origin {
             peer,
             peer_field: forwarded::address_field(peer),
             is_tls: false,
+            certificate: None,
             local,
             listener,
         }

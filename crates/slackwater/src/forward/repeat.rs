@@ -6,11 +6,14 @@
 //! fell over the request, so only safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
 
 use super::failure::{Cause, Failure};
-use super::request_body::RequestBody;
+use super::replica_http1::{NoResponse, Sending};
+use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
 use core::error::Error;
 use core::time::Duration;
 use http::Request;
+use http_body::Body;
+use hyper::client::conn::TrySendError;
 
 /// A connection that closes later than this after a request was sent was not closing already. It covers the way there
 /// and back within a region, and leaves out nearly everything that an application has worked on.
@@ -38,6 +41,82 @@ pub(super) enum Ending {
 }
 
 impl Attempt {
+    /// What it means for the request that there is no response over HTTP/1.1.
+    pub(super) fn http1(
+        failed: Result<NoResponse, Cause>,
+        mut sending: Sending,
+        mut request: Box<Request<RequestBody>>,
+        had_body: bool,
+        again: Option<BodyAgain>,
+    ) -> Self {
+        let mut ending = Ending::Other;
+        let mut is_unsent = false;
+        let cause = match failed {
+            Err(cause) => cause,
+            Ok(NoResponse::Client) if request.body().is_too_large() => Cause::TooLarge,
+            Ok(NoResponse::Client) => Cause::ClientBroken,
+            Ok(NoResponse::Coding) => Cause::Coding,
+            Ok(failed) => {
+                if let NoResponse::Closed { wrote, read, .. } = failed {
+                    is_unsent = !wrote;
+                    ending = if read { Ending::Other } else { Ending::Closed };
+                }
+                Cause::Broken(Box::new(failed))
+            }
+        };
+        // Trailers alone, taken in vain, cannot be put back.
+        let first = sending.take_first();
+        if is_unsent && (!had_body || !first.is_empty() || !request.body().is_end_stream()) {
+            request.body_mut().put_back(first);
+            return Self {
+                cause,
+                unsent: Some(request),
+                spare: None,
+                ending,
+            };
+        }
+        Self {
+            cause,
+            unsent: None,
+            spare: Spare::itself(request, had_body, again),
+            ending,
+        }
+    }
+
+    /// What hyper's error means for the request.
+    pub(super) fn http2(
+        mut error: TrySendError<Request<RequestBody>>,
+        progress: Option<&Progress>,
+        spare: Option<Spare>,
+    ) -> Self {
+        let unsent = error.take_message().map(Box::new);
+        let error = error.into_error();
+        let of_client = match progress.map(Progress::state) {
+            Some(Wait::Broken) => Some(Cause::ClientBroken),
+            Some(Wait::TooLarge) => Some(Cause::TooLarge),
+            _ => None,
+        };
+        if let Some(cause) = of_client {
+            return Self {
+                cause,
+                unsent,
+                spare: None,
+                ending: Ending::Other,
+            };
+        }
+        let ending = if is_turned_away(&error) {
+            Ending::TurnedAway
+        } else {
+            Ending::Other
+        };
+        Self {
+            cause: Cause::Broken(Box::new(error)),
+            unsent,
+            spare,
+            ending,
+        }
+    }
+
     /// The request for another connection, and whether the replica may have had it already.
     pub(super) fn again(
         self,
@@ -74,7 +153,7 @@ impl Attempt {
 }
 
 /// Whether the replica says, by HTTP/2's own means, that it did not process the request.
-pub(super) fn is_turned_away(error: &hyper::Error) -> bool {
+fn is_turned_away(error: &hyper::Error) -> bool {
     let mut source = error.source();
     while let Some(error) = source {
         if let Some(error) = error.downcast_ref::<h2::Error>() {

@@ -10,6 +10,7 @@ use super::origin::Origin;
 use super::resets::Resets;
 use super::stream::Stream;
 use crate::proxy_protocol;
+use crate::tls::{Handshakes, Secured};
 use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -58,6 +59,22 @@ impl Session {
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
         }
+    }
+
+    /// Waits until the handshake is done; `None` if it failed, or took too long.
+    pub(super) async fn carry_handshake(
+        &self,
+        handshakes: &Handshakes,
+        stream: TcpStream,
+    ) -> Option<Secured> {
+        self.deadline.arm(self.clients.handshake_ticks);
+        // A client that has begun when the drain begins may end its handshake; it has no way to know.
+        let ended = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
+        if ended.is_none() {
+            handshakes.count_timed_out();
+        }
+        self.deadline.arm(self.clients.idle_ticks);
+        ended.flatten()
     }
 
     /// Reads the PROXY header that the connection has to begin with, within the time for a head, and puts what it tells

@@ -18,7 +18,6 @@ pub(crate) enum Stream {
     /// A Unix socket; only to replicas.
     Unix(UnixStream),
     /// TLS over TCP, its handshake done. In a box, for it is much larger than the others.
-    #[expect(dead_code, reason = "made where handshakes are, which comes next")]
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -19,15 +19,15 @@ const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
-/// Checks the replica at `address`; the error says what is wrong with it.
+/// Checks the replica at `address`, which is `target`'s; the error says what is wrong with it.
 pub(super) async fn check(
     settings: &HealthSettings,
     protocol: ReplicaProtocol,
     address: SocketAddr,
+    target: &Target,
 ) -> Result<(), String> {
     let checking = async {
-        let target = Target::Tcp(address);
-        let stream = connect(&target, settings.timeout).await;
+        let stream = connect(target, settings.timeout).await;
         let stream = stream.map_err(|error| format!("no connection: {error}"))?;
         match &settings.check {
             HealthCheck::None | HealthCheck::Tcp => Ok(()),

@@ -3,8 +3,11 @@
 use super::check::check;
 use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
+use crate::forward::{ReplicaAddress, Target};
+use crate::tls::{Client, Connector};
 use core::net::SocketAddr;
 use core::time::Duration;
+use rustls::pki_types::ServerName;
 use slackwater_core::draw::{SplitMix64, below};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,6 +24,8 @@ pub(crate) struct Checked {
     pub(crate) name: String,
     /// What requests go to, by which its verdict is found.
     pub(crate) address: SocketAddr,
+    /// The name that its certificate must be for, where TLS is spoken.
+    pub(crate) server_name: ServerName<'static>,
 }
 
 /// What has been found out about one replica.
@@ -42,6 +47,7 @@ pub(super) struct Checker {
     pub(super) service: String,
     pub(super) settings: HealthSettings,
     pub(super) protocol: ReplicaProtocol,
+    pub(super) tls: Option<watch::Receiver<Client>>,
     pub(super) places: Rc<Semaphore>,
     pub(super) verdicts: watch::Sender<Health>,
 }
@@ -79,11 +85,15 @@ impl Checker {
         if let Some(port) = self.settings.port {
             address.set_port(port.get());
         }
+        let connector = self.tls.clone().map(|client| {
+            Connector::new(client, replica.server_name.clone(), self.protocol.alpn())
+        });
+        let target = Target::new(ReplicaAddress::Tcp(address), connector);
         loop {
             let checked = {
                 // Nobody closes it.
                 let _place = self.places.acquire().await;
-                check(&self.settings, self.protocol, address).await
+                check(&self.settings, self.protocol, address, &target).await
             };
             let has_changed = standing.note(checked.is_ok(), self.settings.thresholds);
             self.note(

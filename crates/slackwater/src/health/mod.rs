@@ -14,6 +14,7 @@ pub(crate) use checker::{Checked, Health, ReplicaHealth};
 pub(crate) use standing::{Thresholds, Verdict};
 
 use crate::config::{HealthCheck, HealthSettings, ReplicaProtocol};
+use crate::tls::Client;
 use checker::{CHECKS_MAX, Checker};
 use std::io;
 use std::rc::Rc;
@@ -30,6 +31,8 @@ pub(crate) struct ServiceChecks {
     pub(crate) settings: HealthSettings,
     /// What the replicas speak.
     pub(crate) protocol: ReplicaProtocol,
+    /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
+    pub(crate) tls: Option<watch::Receiver<Client>>,
     /// Whom to check, whenever that changes.
     pub(crate) fleet: watch::Receiver<Vec<Checked>>,
 }
@@ -76,6 +79,7 @@ impl HealthThread {
                     service: service.name,
                     settings: service.settings,
                     protocol: service.protocol,
+                    tls: service.tls,
                     places: Rc::clone(&places),
                     verdicts,
                 };

@@ -18,6 +18,8 @@ pub(super) struct Said {
     pub(super) length: Option<u64>,
     /// `Transfer-Encoding: chunked`, once.
     pub(super) chunked: bool,
+    /// A transfer coding other than chunked.
+    other_coding: bool,
     pub(super) hosts: u32,
     pub(super) close: bool,
     pub(super) keep_alive: bool,
@@ -41,12 +43,7 @@ pub(super) fn take(
             .map_err(|_| BadMessage::malformed("a field's value has control characters"))?;
         headers.append(name, value);
     }
-    if said.chunked && said.length.is_some() {
-        return Err(BadMessage::malformed(
-            "content-length and transfer-encoding exclude each other",
-        ));
-    }
-    Ok(said)
+    said.check()
 }
 
 impl Said {
@@ -79,18 +76,33 @@ impl Said {
             return Err(BadMessage::malformed("transfer-encoding is empty"));
         }
         for coding in codings {
-            if !coding.eq_ignore_ascii_case(b"chunked") {
-                return Err(BadMessage {
-                    kind: BadKind::Coding,
-                    reason: "no transfer coding but chunked is known here",
-                });
-            }
+            // Chunks frame the message, so they are the last that is done to it, and done once. RFC 9112 §6.3
             if self.chunked {
-                return Err(BadMessage::malformed("chunked more than once"));
+                return Err(BadMessage::malformed("chunked is not the last coding"));
             }
-            self.chunked = true;
+            self.chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.other_coding |= !self.chunked;
         }
         Ok(())
+    }
+
+    /// What can only be said when all fields were heard.
+    fn check(self) -> Result<Self, BadMessage> {
+        if self.other_coding && !self.chunked {
+            return Err(BadMessage::malformed("chunked is not the last coding"));
+        }
+        if self.other_coding {
+            return Err(BadMessage {
+                kind: BadKind::Coding,
+                reason: "no transfer coding but chunked is known here",
+            });
+        }
+        if self.chunked && self.length.is_some() {
+            return Err(BadMessage::malformed(
+                "content-length and transfer-encoding exclude each other",
+            ));
+        }
+        Ok(self)
     }
 
     fn hear_connection(&mut self, value: &[u8]) {
@@ -148,7 +160,7 @@ mod tests {
         for value in values {
             said.hear(name, value.as_bytes())?;
         }
-        Ok(said)
+        said.check()
     }
 
     #[test]
@@ -188,19 +200,19 @@ mod tests {
         for bad in [
             &["chunked, chunked"][..],
             &["chunked", "chunked"],
+            &["chunked", "identity"],
+            &["chunked, gzip"],
+            &["gzip"],
+            &["xchunked"],
+            &["chunked;a=b"],
+            &["\"chunked\""],
             &[""],
             &[","],
         ] {
             assert_eq!(coding(bad), Err(BadKind::Malformed), "{bad:?}");
         }
-        for unknown in [
-            "gzip",
-            "gzip, chunked",
-            "xchunked",
-            "chunked;a=b",
-            "identity",
-        ] {
-            assert_eq!(coding(&[unknown]), Err(BadKind::Coding), "{unknown:?}");
+        for unknown in [&["gzip, chunked"][..], &["gzip", "chunked"]] {
+            assert_eq!(coding(unknown), Err(BadKind::Coding), "{unknown:?}");
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct BadMessage {
 pub(crate) enum BadKind {
     /// Not HTTP/1.1 as it is written.
     Malformed,
-    /// A transfer coding other than chunked.
+    /// A transfer coding other than chunked, below it.
     Coding,
     /// Another major version.
     Version,
@@ -75,7 +75,7 @@ impl BadMessage {
 
     /// A head that is still not complete after as many octets as are allowed.
     pub(crate) fn unfinished(so_far: &[u8]) -> Self {
-        if memchr::memchr(b'\n', so_far).is_none() {
+        if memchr::memchr(b'\n', so_far).is_none() && memchr::memchr(b' ', so_far).is_some() {
             return Self {
                 kind: BadKind::TargetTooLong,
                 reason: "the target is too long",

@@ -113,6 +113,8 @@ fn what_could_be_read_in_two_ways_is_refused() {
         "content-length: 5, 5\r\n",
         "content-length: +5\r\n",
         "transfer-encoding: chunked, chunked\r\n",
+        "transfer-encoding: gzip\r\n",
+        "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n",
         "transfer-encoding : chunked\r\n",
         "content-length\t: 5\r\n",
         " content-length: 5\r\n",
@@ -142,7 +144,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
         BadKind::Malformed
     );
     assert_eq!(
-        refused("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n\r\n"),
+        refused("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n"),
         BadKind::Coding
     );
 }
@@ -185,6 +187,7 @@ fn a_head_without_an_end_is_too_long_in_one_of_two_ways() {
     let kind = |so_far: &str| BadMessage::unfinished(so_far.as_bytes()).kind;
     assert_eq!(kind("GET /aaaa"), BadKind::TargetTooLong);
     assert_eq!(kind("GET / HTTP/1.1\r\na: aaa"), BadKind::HeadTooLarge);
+    assert_eq!(kind("GETTTT"), BadKind::HeadTooLarge);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod routing;
 mod service;
 mod silence;
 mod status;
+mod tls;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};
@@ -28,6 +29,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
+use tls::Tls;
 use tokio::sync::{Semaphore, watch};
 use worker::{WorkerParts, WorkerView};
 
@@ -115,7 +117,8 @@ async fn serve(config: &Config) -> Result<(), Fault> {
     };
     if succeeded {
         // Its successor answers at the same address; what waits there is its.
-        admin = None;
+        let admin = admin.take();
+        tokio::task::spawn_blocking(move || drop(admin));
     } else {
         tracing::info!(drain = ?config.timeouts.drain, "stopping; once more to stop at once");
         supervisor::stopping("finishing what runs");
@@ -205,6 +208,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
             }
         }
     }
+    let tls = Tls::read(&config)?;
     let (phase, phases) = watch::channel(Phase::Serving);
     let mut running = Running {
         addresses,
@@ -212,6 +216,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
         lifecycle: Lifecycle::default(),
         status: Arc::new(status::Workers {
             config: Arc::clone(&config),
+            tls: tls.clone(),
             views: Vec::new(),
             access_log: outside.access_log.clone(),
             health: Vec::new(),
@@ -220,7 +225,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
         checks: None,
         threads: WorkerThreads::default(),
     };
-    let (fleets, checks) = checks(&config);
+    let (fleets, checks) = checks(&config, &tls);
     let (thread, health) = HealthThread::spawn(checks)
         .map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))?;
     running.checks = Some((thread, fleets));
@@ -230,6 +235,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
         let parts = WorkerParts {
             config: Arc::clone(&config),
             listeners,
+            tls: tls.clone(),
             access_log: outside.access_log.clone(),
             pulse: outside.pulse.clone(),
             health: health.clone(),
@@ -244,6 +250,7 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
     }
     running.status = Arc::new(status::Workers {
         config,
+        tls,
         views,
         access_log: outside.access_log.clone(),
         health,
@@ -256,11 +263,12 @@ pub(crate) fn start(config: &Config, outside: &mut Outside) -> Result<Running, F
 type Fleets = Vec<watch::Sender<Vec<Checked>>>;
 
 /// What is to be checked.
-fn checks(config: &Config) -> (Fleets, Vec<ServiceChecks>) {
-    let checks = |service: &ServiceConfig| {
+fn checks(config: &Config, tls: &Tls) -> (Fleets, Vec<ServiceChecks>) {
+    let checks = |(place, service): (usize, &ServiceConfig)| {
         let checked = |replica: &ReplicaConfig| Checked {
             name: replica.name.clone(),
             address: replica.address,
+            server_name: replica.server_name.clone(),
         };
         let fleet = service.replicas.iter().map(checked).collect();
         let (sender, fleet) = watch::channel(fleet);
@@ -268,11 +276,12 @@ fn checks(config: &Config) -> (Fleets, Vec<ServiceChecks>) {
             name: service.name.clone(),
             settings: service.health.clone(),
             protocol: service.replica.protocol,
+            tls: tls.client(place),
             fleet,
         };
         (sender, checks)
     };
-    config.services.iter().map(checks).unzip()
+    config.services.iter().enumerate().map(checks).unzip()
 }
 
 impl Running {

@@ -4,6 +4,7 @@
 //! answer anything, so the status comes also when workers are busy.
 
 use super::service::ServiceView;
+use super::tls::Tls;
 use super::worker::WorkerView;
 use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) config: Arc<Config>,
+    pub(super) tls: Tls,
     pub(super) views: Vec<WorkerView>,
     /// `None`: there is none.
     pub(super) access_log: Option<Switch>,
@@ -38,6 +40,8 @@ impl StatusSource for Workers {
         core::future::ready(Facts {
             role: "serve",
             services: services.map(facts).collect(),
+            certificates: self.tls.certificates(),
+            handshakes: self.tls.handshakes(&self.config),
             proxy_headers_refused: (self.views.iter())
                 .map(|view| view.proxy_headers_refused.read())
                 .sum(),

@@ -5,6 +5,7 @@
 
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use super::tls::Tls;
 use crate::access_log;
 use crate::config::{Config, ServiceConfig};
 use crate::fault::Fault;
@@ -34,6 +35,7 @@ pub(super) struct WorkerParts {
     pub(super) config: Arc<Config>,
     /// Each with its place in the configuration.
     pub(super) listeners: Vec<(usize, std::net::TcpListener)>,
+    pub(super) tls: Tls,
     /// `None`: there is none.
     pub(super) access_log: Option<access_log::Switch>,
     pub(super) pulse: Pulse,
@@ -86,13 +88,25 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
     let mut services = Vec::with_capacity(config.services.len());
     let mut views = Vec::with_capacity(config.services.len());
     let health = core::mem::take(&mut parts.health);
-    for (service, health) in config.services.iter().zip(health) {
-        let (service, view) =
-            Service::start(service, &config.limits, &deadlines, parts.place, health)?;
+    for (index, (service, health)) in config.services.iter().zip(health).enumerate() {
+        let tls = parts.tls.client(index);
+        let (service, view) = Service::start(
+            service,
+            &config.limits,
+            &deadlines,
+            tls.as_ref(),
+            parts.place,
+            health,
+        )?;
         services.push(Rc::new(service));
         views.push(view);
     }
-    let settings = ClientSettings::new(&config.timeouts, &config.limits);
+    let settings = ClientSettings {
+        tells_certificates: (config.listeners.iter())
+            .filter_map(|listener| listener.tls.as_ref())
+            .any(|tls| tls.pass_client_certificate),
+        ..ClientSettings::new(&config.timeouts, &config.limits)
+    };
     let recorder = parts.access_log.as_ref();
     let recorder = recorder.map(access_log::Switch::recorder);
     let table = Table::new(&config.routes, services);
@@ -114,7 +128,7 @@ fn begin(mut parts: WorkerParts) -> Result<(Worker, WorkerView), Fault> {
 
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
-    let own = config.timeouts.head.min(config.timeouts.idle);
+    let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
     let of_service = |service: &ServiceConfig| {
         let of_try = service.retries.attempt_timeout;
         let of_all = service.timeouts.first_byte;
@@ -142,6 +156,7 @@ impl Worker {
             phase: self.parts.phase,
             drain: self.parts.config.timeouts.drain,
         };
-        intake.serve(self.listeners).await;
+        let listeners = (self.parts.tls).listening(&self.parts.config, self.listeners);
+        intake.serve(listeners).await;
     }
 }

@@ -214,7 +214,7 @@ pub(crate) fn resident_bytes(process: u32) -> Option<u64> {
     Some(pages * 4096)
 }
 
-fn address_in(line: &str) -> SocketAddr {
+pub(crate) fn address_in(line: &str) -> SocketAddr {
     let (_, rest) = line.split_once("address=").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
 }

@@ -9,7 +9,7 @@ mod http;
 mod udp;
 
 pub use counters::ProbeCounters;
-pub use http::{HttpProber, HttpProberConfig};
+pub use http::{Connect, Connecting, HttpProber, HttpProberConfig, ProbeStream};
 pub use udp::{UdpProber, UdpProberConfig};
 
 use super::balancer::{Balancer, Shared};
@@ -17,6 +17,7 @@ use super::rounds::RoundId;
 use bytes::Bytes;
 use core::fmt::{self, Debug};
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Weak};
@@ -95,14 +96,18 @@ pub struct ProbeToken(pub(super) Purpose);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// The pool of an asynchronous policy.
-    Pooled(ProbeId),
+    Pooled {
+        id: ProbeId,
+        /// Of how many parts the replica that is asked is one.
+        parts: NonZeroU32,
+    },
     /// One query's choice. `[S1]`
     Round { round: RoundId, replica: ReplicaId },
 }
 
 impl ProbeToken {
-    pub(super) const fn pooled(id: ProbeId) -> Self {
-        Self(Purpose::Pooled(id))
+    pub(super) const fn pooled(id: ProbeId, parts: NonZeroU32) -> Self {
+        Self(Purpose::Pooled { id, parts })
     }
 
     pub(super) const fn of_round(round: RoundId, replica: ReplicaId) -> Self {

@@ -92,7 +92,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
     }
     // A route that could not be read might be the one that is missed.
     let is_whole = routes.len() == count;
-    reach::note_circles(reader, &routes);
+    reach::note_circles(reader, &routes, named.listeners);
     let remarks = if is_whole {
         reach::remarks(reader, &routes, named.services)
     } else {

@@ -15,8 +15,11 @@ mod sticky;
 
 use crate::config::{Limits, ReplicaConfig, ReplicaProtocol, ServiceConfig};
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Origin, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::forward::{
+    Deadlines, Origin, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target,
+};
 use crate::health::Health;
+use crate::tls::{Client, Connector};
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -88,16 +91,24 @@ impl Service {
         config: &ServiceConfig,
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
+        tls: Option<&watch::Receiver<Client>>,
         worker: WorkerPlace,
         health: watch::Receiver<Health>,
     ) -> Result<(Self, ServiceView), Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
-        let balancer = Balancer::new(policy, prober::new(&config.probe)?);
+        let balancer = Balancer::new(policy, prober::new(config, tls)?);
         let counts: Arc<[ReplicaCounts]> = (config.replicas.iter())
             .map(|_| ReplicaCounts::default())
             .collect();
         let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
-        let members = members(config, &Rc::new(options), &balancer, deadlines, &counts);
+        let members = members(
+            config,
+            &Rc::new(options),
+            &balancer,
+            deadlines,
+            &counts,
+            tls,
+        );
         let members = members.map_err(|error| Fault::usage(error.to_string()))?;
         let availability = Availability::follow(health, balancer.clone(), members.clone());
         let admission = Arc::<ServiceCounts>::default();
@@ -178,6 +189,7 @@ fn members(
     balancer: &Balancer,
     deadlines: &Rc<Deadlines>,
     counts: &Arc<[ReplicaCounts]>,
+    tls: Option<&watch::Receiver<Client>>,
 ) -> Result<Vec<Rc<Member>>, InsertError> {
     let member = |(index, replica): (usize, &ReplicaConfig)| {
         let id = balancer.insert(ReplicaAddrs {
@@ -188,12 +200,28 @@ fn members(
             id,
             name: replica.name.clone(),
             address: replica.address,
-            replica: Replica::new(Target::Tcp(replica.address), options, deadlines),
+            replica: Replica::new(target(config, replica, tls), options, deadlines),
             counts: Arc::clone(counts),
             index,
         }))
     };
     config.replicas.iter().enumerate().map(member).collect()
+}
+
+/// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
+fn target(
+    config: &ServiceConfig,
+    replica: &ReplicaConfig,
+    tls: Option<&watch::Receiver<Client>>,
+) -> Target {
+    let connector = tls.map(|client| {
+        Connector::new(
+            client.clone(),
+            replica.server_name.clone(),
+            config.replica.protocol.alpn(),
+        )
+    });
+    Target::new(ReplicaAddress::Tcp(replica.address), connector)
 }
 
 /// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.

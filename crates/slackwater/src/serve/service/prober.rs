@@ -1,32 +1,46 @@
 //! What carries a service's probes.
 
-use crate::config::{ProbeSettings, ProbeTransport};
+use crate::config::{ProbeTransport, ServiceConfig};
 use crate::fault::Fault;
+use crate::tls::{Client, ProbeConnector};
 use slackwater_tower::client::{
     HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
 };
 use slackwater_tower::wire::ProbeKey;
+use tokio::sync::watch;
 
 /// A prober as configured.
 ///
 /// # Errors
 ///
 /// The key cannot be used, or the system gives no socket.
-pub(super) fn new(settings: &ProbeSettings) -> Result<Box<dyn Prober>, Fault> {
+pub(super) fn new(
+    config: &ServiceConfig,
+    tls: Option<&watch::Receiver<Client>>,
+) -> Result<Box<dyn Prober>, Fault> {
+    let settings = &config.probe;
+    let key = settings.key.as_ref();
+    let key = key
+        .map(|key| ProbeKey::from_bytes(key.as_bytes()))
+        .transpose()
+        .map_err(|error| Fault::usage(format!("the key for probes cannot be used: {error}")))?;
     match settings.transport {
         ProbeTransport::None => Ok(Box::new(NoProber)),
-        ProbeTransport::Http => Ok(Box::new(HttpProber::new(HttpProberConfig {
-            path: settings.path.clone(),
-            ..HttpProberConfig::default()
-        }))),
+        ProbeTransport::Http => {
+            let http = HttpProberConfig {
+                path: settings.path.clone(),
+                key,
+                ..HttpProberConfig::default()
+            };
+            let Some(client) = tls.filter(|_| settings.tls) else {
+                return Ok(Box::new(HttpProber::new(http)));
+            };
+            let replicas = config.replicas.iter();
+            let names = replicas.map(|it| (it.probe_address, it.server_name.clone()));
+            let connector = ProbeConnector::new(client.clone(), names.collect());
+            Ok(Box::new(HttpProber::with_connector(http, connector)))
+        }
         ProbeTransport::Udp => {
-            let key = settings
-                .key
-                .as_ref()
-                .map(|key| ProbeKey::from_bytes(key.as_bytes()));
-            let key = key.transpose().map_err(|error| {
-                Fault::usage(format!("the key for probes cannot be used: {error}"))
-            })?;
             let prober = UdpProber::bind(&UdpProberConfig {
                 key,
                 ..UdpProberConfig::default()

@@ -71,12 +71,12 @@ fn rows() -> Vec<Row> {
         ),
         refused(
             "an unknown transfer coding (TE.TE)",
-            "501, closed",
+            "400, closed",
             post("transfer-encoding: xchunked\r\n", chunks),
         ),
         refused(
             "`chunked` and another coding in two fields",
-            "501, closed",
+            "400, closed",
             post(
                 "transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n",
                 chunks,
@@ -94,7 +94,7 @@ fn rows() -> Vec<Row> {
         ),
         refused(
             "`chunked` in quotes",
-            "501, closed",
+            "400, closed",
             post("transfer-encoding: \"chunked\"\r\n", chunks),
         ),
         refused(

@@ -26,7 +26,7 @@ fn rows() -> Vec<Row> {
         ),
         refused(
             "a method of 10 MB",
-            "414, closed",
+            "431, closed",
             format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", "A".repeat(10_000_000)),
         ),
         refused(

@@ -1,6 +1,7 @@
 //! Kept connections to where replicas answer probes, and patience with those that cannot be reached.
 
 use super::super::Refused;
+use super::connect::Connect;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,7 +13,6 @@ use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -37,9 +37,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn open(addr: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(addr).await?;
-        stream.set_nodelay(true)?;
+    pub(super) async fn open(connector: &dyn Connect, addr: SocketAddr) -> io::Result<Self> {
+        let stream = connector.connect(addr).await?;
         let (sender, connection) = Builder::new()
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)

@@ -5,22 +5,27 @@
 //! a few tasks and no query anything. A body is read only to keep the connection, after the probe is over, and only a
 //! little of it for a little while.
 
+mod connect;
 mod connections;
 
 use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::headers::{read_report, write_hint};
-use crate::wire::{HINT_BYTES_MAX, PROBE_PATH};
+use crate::wire::signed::{self, Challenge};
+use crate::wire::{HINT_BYTES_MAX, PROBE_PATH, ProbeKey};
+use connect::TcpConnector;
+pub use connect::{Connect, Connecting, ProbeStream};
 use connections::{Connection, Connections};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use http::header::HOST;
+use http::header::{HOST, HeaderMap};
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body as _, Incoming};
 use slackwater_core::LoadReport;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -39,6 +44,8 @@ pub struct HttpProberConfig {
     /// The most idle connections kept to one replica; default 4, which is what synchronous mode can use. 0 makes a
     /// connection for each probe.
     pub idle_connections_max: usize,
+    /// Signs probes; reports that are not signed likewise are not believed. Default none: neither is signed.
+    pub key: Option<ProbeKey>,
 }
 
 impl Default for HttpProberConfig {
@@ -47,6 +54,7 @@ impl Default for HttpProberConfig {
             path: PathAndQuery::from_static(PROBE_PATH),
             outstanding_max: 256,
             idle_connections_max: 4,
+            key: None,
         }
     }
 }
@@ -62,6 +70,7 @@ pub struct HttpProber {
 struct Inner {
     config: HttpProberConfig,
     connections: Connections,
+    connector: Box<dyn Connect>,
     outstanding: AtomicU32,
     /// Replies whose bodies are being read; never more than probes may be outstanding.
     reading: AtomicU32,
@@ -82,15 +91,28 @@ enum Loss {
     Broken,
     Status,
     Report,
+    /// There is a key, and the report is not signed with it.
+    Unsigned,
     Hint,
+    /// The system gives no random number.
+    Nonce,
 }
+
+/// A request, and what its answer is bound to.
+type Asked = (Request<Empty<bytes::Bytes>>, Option<Challenge>);
 
 impl HttpProber {
     /// A prober without connections yet.
     pub fn new(config: HttpProberConfig) -> Self {
+        Self::with_connector(config, TcpConnector)
+    }
+
+    /// As [`HttpProber::new`], over whatever connections `connector` opens: TLS, a Unix socket.
+    pub fn with_connector(config: HttpProberConfig, connector: impl Connect) -> Self {
         Self {
             inner: Arc::new(Inner {
                 connections: Connections::new(config.idle_connections_max),
+                connector: Box::new(connector),
                 config,
                 outstanding: AtomicU32::new(0),
                 reading: AtomicU32::new(0),
@@ -213,8 +235,8 @@ impl Inner {
             Err(Some(Loss::Connect)) => counters.connect_failed += 1,
             Err(Some(Loss::Broken)) => counters.broken += 1,
             Err(Some(Loss::Status)) => counters.bad_status += 1,
-            Err(Some(Loss::Report)) => counters.bad_report += 1,
-            Err(Some(Loss::Hint)) => counters.refused_unsupported += 1,
+            Err(Some(Loss::Report | Loss::Unsigned)) => counters.bad_report += 1,
+            Err(Some(Loss::Hint | Loss::Nonce)) => counters.refused_unsupported += 1,
             Err(None) => counters.timed_out += 1,
         });
         match &report {
@@ -225,12 +247,15 @@ impl Inner {
     }
 
     async fn reply(&self, probe: &ProbeToSend) -> Result<Reply, Loss> {
-        let (connection, response) = self.exchange(probe).await?;
+        let (request, challenge) = self.request(probe)?;
+        let (connection, response) = self.exchange(probe.addr, &request).await?;
         let (head, body) = response.into_parts();
-        let report = if head.status.is_success() {
-            read_report(&head.headers).map_err(|_| Loss::Report)
-        } else {
+        let report = if !head.status.is_success() {
             Err(Loss::Status)
+        } else if !self.believes(challenge.as_ref(), &head.headers) {
+            Err(Loss::Unsigned)
+        } else {
+            read_report(&head.headers).map_err(|_| Loss::Report)
         };
         Ok(Reply {
             report,
@@ -242,13 +267,14 @@ impl Inner {
     /// Sends the request; on a kept connection that turns out to be closed, once more on a new one.
     async fn exchange(
         &self,
-        probe: &ProbeToSend,
+        addr: SocketAddr,
+        request: &Request<Empty<bytes::Bytes>>,
     ) -> Result<(Connection, Response<Incoming>), Loss> {
-        if let Some(mut kept) = self.connections.take(probe.addr)
+        if let Some(mut kept) = self.connections.take(addr)
             && kept.ready().await
         {
             self.count(|counters| counters.sent += 1);
-            match kept.send(self.request(probe)?).await {
+            match kept.send(request.clone()).await {
                 Ok(response) => return Ok((kept, response)),
                 Err(error) if error.is_canceled() || error.is_closed() => {}
                 // The replica may have closed just as the request left: the oldest race of kept connections.
@@ -256,17 +282,24 @@ impl Inner {
                 Err(_) => return Err(Loss::Broken),
             }
         }
-        let Ok(mut fresh) = Connection::open(probe.addr).await else {
-            self.connections.failed(probe.addr);
+        let Ok(mut fresh) = Connection::open(&*self.connector, addr).await else {
+            self.connections.failed(addr);
             return Err(Loss::Connect);
         };
-        self.connections.succeeded(probe.addr);
+        self.connections.succeeded(addr);
         self.count(|counters| counters.sent += 1);
-        let response = fresh.send(self.request(probe)?).await;
+        let response = fresh.send(request.clone()).await;
         Ok((fresh, response.map_err(|_| Loss::Broken)?))
     }
 
-    fn request(&self, probe: &ProbeToSend) -> Result<Request<Empty<bytes::Bytes>>, Loss> {
+    /// Whether a report may be believed.
+    fn believes(&self, challenge: Option<&Challenge>, headers: &HeaderMap) -> bool {
+        let signed = self.config.key.as_ref().zip(challenge);
+        signed.is_none_or(|(key, challenge)| signed::check_report(key, challenge, headers).is_ok())
+    }
+
+    /// The request, and what its answer is bound to if there is a key.
+    fn request(&self, probe: &ProbeToSend) -> Result<Asked, Loss> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = self.config.path.clone().into();
         let headers = request.headers_mut();
@@ -274,7 +307,14 @@ impl Inner {
             headers.insert(HOST, host);
         }
         write_hint(&probe.hint, headers).map_err(|_| Loss::Hint)?;
-        Ok(request)
+        let challenge = match &self.config.key {
+            Some(key) => {
+                let nonce = getrandom::u64().map_err(|_| Loss::Nonce)?;
+                Some(signed::sign_probe(key, SystemTime::now(), nonce, headers))
+            }
+            None => None,
+        };
+        Ok((request, challenge))
     }
 
     fn count(&self, event: impl FnOnce(&mut ProbeCounters)) {

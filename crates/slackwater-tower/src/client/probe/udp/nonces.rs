@@ -168,7 +168,10 @@ pub(super) mod tests {
         policy.add_replica(Instant::EPOCH, replica);
         policy.handle_timeout(Instant::EPOCH, &mut draw);
         let probe = policy.poll_probe(Instant::EPOCH, &mut draw);
-        ProbeToken::pooled(probe.expect("an idle probe is due").id)
+        ProbeToken::pooled(
+            probe.expect("an idle probe is due").id,
+            core::num::NonZeroU32::MIN,
+        )
     }
 
     #[test]

@@ -1,0 +1,180 @@
+//! Probes over HTTP under a key: the request proves that a client sent it, a moment ago; the answer proves that a replica
+//! gave it, to this request.
+//!
+//! What is signed is text, so that any language does it in a few lines; `docs/probe-protocol.md` has it word by word. The
+//! tag is the same as a datagram's. A replica keeps no state: a recorded probe is answered once more for as long as clocks
+//! may differ, and tells no more than the load of that moment. Nothing is hidden; that is for TLS.
+
+use super::key::TAG_BYTES;
+use super::{ProbeKey, headers, hex};
+use core::fmt;
+use core::time::Duration;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// In a request: when it was made, a nonce, and the tag of both and of the hint.
+pub const PROBE_AUTH: HeaderName = HeaderName::from_static("x-slackwater-probe-auth");
+/// In the answer: the tag of the request's time and nonce and of the whole report.
+pub const REPORT_AUTH: HeaderName = HeaderName::from_static("x-slackwater-report-auth");
+
+/// By how much the clocks of client and replica may differ, and so for how long a recorded probe is answered again.
+pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(30);
+
+const NONCE_DIGITS: usize = 16;
+const TAG_DIGITS: usize = 2 * TAG_BYTES;
+/// As many digits as a number of 64 bits may have.
+const TIME_DIGITS_MAX: usize = 20;
+
+/// What a request was made unique by: its time and nonce, as text. The answer is bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge(String);
+
+/// Why a probe, or an answer, is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadAuth {
+    /// The header is not there.
+    Absent,
+    /// It comes twice, or is not as the specification has it.
+    Malformed,
+    /// The tag is not one of this key over this message.
+    Wrong,
+    /// The request was made too long ago, or will be: by more than [`CLOCK_SKEW_MAX`].
+    Stale,
+}
+
+impl fmt::Display for BadAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "it is not signed, expected a signature under the shared key",
+            Self::Malformed => "its signature has no valid form",
+            Self::Wrong => "its signature was made with another key, or of something else",
+            Self::Stale => "it is too old or from the future; look at both clocks",
+        })
+    }
+}
+
+impl core::error::Error for BadAuth {}
+
+/// Signs a request that is complete but for this, in place of any signature there. `nonce` must be hard to guess.
+pub fn sign_probe(
+    key: &ProbeKey,
+    at: SystemTime,
+    nonce: u64,
+    headers: &mut HeaderMap,
+) -> Challenge {
+    let challenge = Challenge(format!("{}.{nonce:016x}", seconds(at)));
+    let tag = hex::encode(&key.tag(&challenge.probe_text(headers)));
+    // Digits and points always make a header value.
+    if let Ok(value) = HeaderValue::try_from(format!("{}.{tag}", challenge.0)) {
+        headers.insert(PROBE_AUTH, value);
+    }
+    challenge
+}
+
+/// Whether a request was signed with `key`, at most [`CLOCK_SKEW_MAX`] from `now`; what to sign the answer for.
+///
+/// # Errors
+///
+/// Why it is not to be answered.
+pub fn check_probe(
+    key: &ProbeKey,
+    now: SystemTime,
+    headers: &HeaderMap,
+) -> Result<Challenge, BadAuth> {
+    let text = single(headers, &PROBE_AUTH)?.to_str();
+    let text = text.map_err(|_| BadAuth::Malformed)?;
+    let (challenge, tag) = text.rsplit_once('.').ok_or(BadAuth::Malformed)?;
+    let (time, nonce) = challenge.split_once('.').ok_or(BadAuth::Malformed)?;
+    let is_nonce =
+        nonce.len() == NONCE_DIGITS && nonce.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_time = time.len() <= TIME_DIGITS_MAX && time.bytes().all(|byte| byte.is_ascii_digit());
+    let made_s: Option<u64> = time.parse().ok().filter(|_| is_time && is_nonce);
+    let made_s = made_s.ok_or(BadAuth::Malformed)?;
+    let challenge = Challenge(challenge.to_owned());
+    let tag = tag_in(tag.as_bytes())?;
+    // First, so that nobody without the key learns anything, not even what time it is here.
+    if !key.accepts(&challenge.probe_text(headers), &tag) {
+        return Err(BadAuth::Wrong);
+    }
+    if seconds(now).abs_diff(made_s) > CLOCK_SKEW_MAX.as_secs() {
+        return Err(BadAuth::Stale);
+    }
+    Ok(challenge)
+}
+
+/// Signs an answer that is complete but for this.
+pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut HeaderMap) {
+    let tag = hex::encode(&key.tag(&challenge.report_text(headers)));
+    if let Ok(value) = HeaderValue::try_from(tag) {
+        headers.insert(REPORT_AUTH, value);
+    }
+}
+
+/// Whether an answer was signed with `key`, to the request that had this challenge.
+///
+/// # Errors
+///
+/// Why it is not to be believed.
+pub fn check_report(
+    key: &ProbeKey,
+    challenge: &Challenge,
+    headers: &HeaderMap,
+) -> Result<(), BadAuth> {
+    let tag = tag_in(single(headers, &REPORT_AUTH)?.as_bytes())?;
+    if key.accepts(&challenge.report_text(headers), &tag) {
+        Ok(())
+    } else {
+        Err(BadAuth::Wrong)
+    }
+}
+
+impl Challenge {
+    /// What a request's tag is made of.
+    fn probe_text(&self, headers: &HeaderMap) -> Vec<u8> {
+        let mut text = format!("slackwater probe 1\n{}\n", self.0).into_bytes();
+        append(&mut text, headers, &headers::HINT);
+        text
+    }
+
+    /// What an answer's tag is made of.
+    fn report_text(&self, headers: &HeaderMap) -> Vec<u8> {
+        let mut text = format!("slackwater report 1\n{}\n", self.0).into_bytes();
+        for name in &headers::OF_REPORT {
+            append(&mut text, headers, name);
+        }
+        text
+    }
+}
+
+/// A line for each time that a header comes.
+fn append(text: &mut Vec<u8>, headers: &HeaderMap, name: &HeaderName) {
+    for value in headers.get_all(name) {
+        text.extend_from_slice(name.as_str().as_bytes());
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(value.as_bytes());
+        text.push(b'\n');
+    }
+}
+
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, BadAuth> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().ok_or(BadAuth::Absent)?;
+    match values.next() {
+        None => Ok(value),
+        Some(_) => Err(BadAuth::Malformed),
+    }
+}
+
+fn tag_in(digits: &[u8]) -> Result<[u8; TAG_BYTES], BadAuth> {
+    let mut tag = [0; TAG_BYTES];
+    if digits.len() != TAG_DIGITS || hex::decode(digits, &mut tag) != Some(TAG_BYTES) {
+        return Err(BadAuth::Malformed);
+    }
+    Ok(tag)
+}
+
+/// Since 1970; clocks before that count as then.
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

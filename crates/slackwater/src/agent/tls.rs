@@ -1,0 +1,74 @@
+//! What TLS is spoken by, to clients and to the server.
+
+use crate::admin::{CertificateFacts, HandshakeFacts};
+use crate::config::AgentConfig;
+use crate::fault::Fault;
+use crate::forward::Target;
+use crate::tls::{Client, Connector, HandshakeCounts, Handshakes, Secrets, Server, Watcher};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// `None` where TLS is not spoken. The same for all workers.
+#[derive(Clone, Debug)]
+pub(super) struct Tls {
+    server: Option<watch::Receiver<Server>>,
+    client: Option<watch::Receiver<Client>>,
+    /// Follows the files; `None` if there are none.
+    watcher: Option<Arc<Watcher>>,
+    counts: Arc<HandshakeCounts>,
+}
+
+impl Tls {
+    /// Reads what is configured, and follows its files.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be used; the system gives no thread.
+    pub(super) fn read(config: &AgentConfig) -> Result<Self, Fault> {
+        let mut secrets = Secrets::default();
+        let server = (config.tls.as_ref())
+            .map(|tls| secrets.follow_server(&tls.server, "listen"))
+            .transpose()?;
+        let client = (config.replica.tls.as_ref())
+            .map(|tls| secrets.follow_client(tls, "to"))
+            .transpose()?;
+        Ok(Self {
+            server,
+            client,
+            watcher: secrets.watch()?.map(Arc::new),
+            counts: Arc::default(),
+        })
+    }
+
+    /// A worker's handshakes at one listener.
+    pub(super) fn accept(&self, config: &AgentConfig) -> Option<Rc<Handshakes>> {
+        let (tls, server) = config.tls.as_ref().zip(self.server.clone())?;
+        Some(Rc::new(Handshakes::new(
+            server,
+            tls.handshakes_max as usize,
+            tls.pass_client_certificate,
+            Arc::clone(&self.counts),
+        )))
+    }
+
+    /// The server, under the name that its certificate is to be for.
+    pub(super) fn target(&self, config: &AgentConfig) -> Target {
+        let protocol = config.replica.protocol.alpn();
+        let connector = (self.client.clone().zip(config.to_name.clone()))
+            .map(|(client, name)| Connector::new(client, name, protocol));
+        Target::new(config.to.clone(), connector)
+    }
+
+    /// The certificates in force.
+    pub(super) fn certificates(&self) -> Vec<CertificateFacts> {
+        let watcher = self.watcher.as_ref();
+        watcher.map_or_else(Vec::new, |watcher| watcher.facts())
+    }
+
+    /// How handshakes ended, over all listeners; nothing where there are none.
+    pub(super) fn handshakes(&self) -> Vec<HandshakeFacts> {
+        let counts = self.server.iter().map(|_| self.counts.read("listen"));
+        counts.collect()
+    }
+}

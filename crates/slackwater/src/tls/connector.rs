@@ -1,0 +1,88 @@
+//! One worker's way to speak TLS with one replica.
+
+use super::client::Client;
+use super::server::HttpVersion;
+use core::cell::{Cell, RefCell};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::{TlsConnector, TlsStream};
+
+/// Whom to expect, and what to speak by.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    client: RefCell<watch::Receiver<Client>>,
+    config: RefCell<Arc<ClientConfig>>,
+    name: ServerName<'static>,
+    protocol: HttpVersion,
+    /// Whether it was told that the replica is not who it should be, since the last time that it was.
+    is_told: Cell<bool>,
+}
+
+impl Connector {
+    /// To a replica whose certificate must be for `name`, and which must agree on `protocol`.
+    pub(crate) fn new(
+        mut client: watch::Receiver<Client>,
+        name: ServerName<'static>,
+        protocol: HttpVersion,
+    ) -> Self {
+        let config = client.borrow_and_update().for_replica(protocol);
+        Self {
+            client: RefCell::new(client),
+            config: RefCell::new(config),
+            name,
+            protocol,
+            is_told: Cell::new(false),
+        }
+    }
+
+    /// Carries out a handshake, however long it takes.
+    ///
+    /// # Errors
+    ///
+    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol. Logged when it begins, for
+    /// nobody can be expected to look for that among dead replicas.
+    pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
+        let peer = stream.peer_addr();
+        let connected = self.handshake(stream).await;
+        let is_strange = (connected.as_ref()).is_err_and(|error| error.get_ref().is_some());
+        if let (Err(error), Ok(address)) = (&connected, peer)
+            && is_strange
+            && !self.is_told.get()
+        {
+            let name = self.name.to_str();
+            tracing::warn!(%address, %name, "a replica cannot be spoken to by TLS: {error}");
+        }
+        // A replica that went away in the midst of it says nothing of who it is.
+        if connected.is_ok() || is_strange {
+            self.is_told.set(is_strange);
+        }
+        connected
+    }
+
+    async fn handshake(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
+        let connector = TlsConnector::from(self.config());
+        let connected = connector.connect(self.name.clone(), stream).await?;
+        let agreed = connected.get_ref().1.alpn_protocol();
+        // A server without ALPN speaks HTTP/1.1, and nothing else may be assumed of it.
+        if self.protocol == HttpVersion::Http2 && agreed != Some(self.protocol.alpn()) {
+            return Err(io::Error::other(
+                "it did not agree on HTTP/2 (ALPN h2), expected replica.protocol = \"http1\"",
+            ));
+        }
+        Ok(Box::new(connected.into()))
+    }
+
+    fn config(&self) -> Arc<ClientConfig> {
+        let mut client = self.client.borrow_mut();
+        // An error means that nobody publishes any more; what is there goes on.
+        if client.has_changed().unwrap_or(false) {
+            // Sessions go with the old one: they may be of an identity, or of authorities, that no longer hold.
+            *self.config.borrow_mut() = client.borrow_and_update().for_replica(self.protocol);
+        }
+        Arc::clone(&self.config.borrow())
+    }
+}

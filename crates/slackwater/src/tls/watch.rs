@@ -1,0 +1,414 @@
+//! Who notices that files have changed: a thread that hears of it from the system, and looks by itself now and then.
+//!
+//! Directories are watched and not files, because certificates are replaced by renaming: a new file takes the name
+//! (certbot), or a link comes to point elsewhere (Kubernetes). File systems that tell nothing (network mounts) are found
+//! out by looking once a minute. Certificate and key are seldom written in one step, so a change is looked at only when
+//! it has been quiet for a moment.
+
+use super::live::{Followed, Look};
+use crate::admin::CertificateFacts;
+use core::time::Duration;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
+
+/// Between two looks that nobody asked for.
+const LOOK_INTERVAL: Duration = Duration::from_mins(1);
+
+/// For which nothing must have changed before what did is read.
+const QUIET: Duration = Duration::from_millis(250);
+/// After which it is read although changes go on.
+const QUIET_AFTER_MAX: Duration = Duration::from_secs(3);
+
+/// What the thread is told.
+enum Word {
+    /// The system says that something changed.
+    Changed,
+    /// Somebody wants a look now, and to hear what came of it.
+    Look(Sender<Vec<String>>),
+    End,
+}
+
+/// Follows files until dropped.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    words: Sender<Word>,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl core::fmt::Debug for Word {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "Changed",
+            Self::Look(_) => "Look",
+            Self::End => "End",
+        })
+    }
+}
+
+impl Watcher {
+    /// Begins to follow these values' files.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub(crate) fn start(followed: Vec<Followed>) -> io::Result<Self> {
+        Self::start_with(followed, LOOK_INTERVAL, true)
+    }
+
+    fn start_with(followed: Vec<Followed>, interval: Duration, listens: bool) -> io::Result<Self> {
+        let (words, heard) = mpsc::channel();
+        let system = listens.then(|| listen(words.clone())).flatten();
+        let facts = Arc::new(Mutex::new(facts(&followed)));
+        let mut watching = Watching {
+            followed,
+            system,
+            directories: BTreeSet::new(),
+            facts: Arc::clone(&facts),
+            told_days: Vec::new(),
+        };
+        // Before it returns: whatever changes from now on is noticed.
+        watching.watch_directories();
+        watching.remark_on_ends();
+        let thread = std::thread::Builder::new()
+            .name("certificates".to_owned())
+            .spawn(move || watching.run(&heard, interval))?;
+        Ok(Self {
+            words,
+            facts,
+            thread: Some(thread),
+        })
+    }
+
+    /// Looks at all files now. Says what is wrong with those that changed and cannot be used; these changes are logged,
+    /// too.
+    pub(crate) fn look_now(&self) -> Vec<String> {
+        let (answer, answered) = mpsc::channel();
+        let _ = self.words.send(Word::Look(answer));
+        answered.recv().unwrap_or_default()
+    }
+
+    /// The certificates in force.
+    pub(crate) fn facts(&self) -> Vec<CertificateFacts> {
+        let facts = self.facts.lock();
+        facts.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.words.send(Word::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks the system to tell of changes. Without that, the slow look remains.
+fn listen(words: Sender<Word>) -> Option<RecommendedWatcher> {
+    let told = move |event: notify::Result<notify::Event>| {
+        // That a file was read says nothing, and we read them ourselves.
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            let _ = words.send(Word::Changed);
+        }
+    };
+    notify::recommended_watcher(told)
+        .inspect_err(|error| {
+            tracing::info!(%error, "changed certificates are noticed within a minute, as the system tells nothing");
+        })
+        .ok()
+}
+
+struct Watching {
+    followed: Vec<Followed>,
+    system: Option<RecommendedWatcher>,
+    directories: BTreeSet<PathBuf>,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
+    /// For each certificate of which it was told that it ends, how many days were left then.
+    told_days: Vec<(PathBuf, i64)>,
+}
+
+impl Watching {
+    fn run(mut self, words: &Receiver<Word>, interval: Duration) {
+        loop {
+            let answer = match words.recv_timeout(interval) {
+                Ok(Word::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => None,
+                Ok(Word::Look(answer)) => Some(answer),
+                Ok(Word::Changed) => match wait_for_quiet(words) {
+                    Some(Word::End) => return,
+                    Some(Word::Look(answer)) => Some(answer),
+                    _ => None,
+                },
+            };
+            let flaws = self.look();
+            if let Some(answer) = answer {
+                let _ = answer.send(flaws);
+            }
+        }
+    }
+
+    fn look(&mut self) -> Vec<String> {
+        // First: links may lead elsewhere now, and what changes there from here on is noticed.
+        self.watch_directories();
+        let mut flaws = Vec::new();
+        for followed in &mut self.followed {
+            match followed.look() {
+                Look::Same => (),
+                Look::Renewed => {
+                    tracing::info!(
+                        of = followed.purpose,
+                        "new certificates or keys are in force"
+                    );
+                }
+                Look::Kept(flaw) => {
+                    tracing::error!(
+                        of = followed.purpose,
+                        "new certificates or keys cannot be used, the old ones stay in force: {flaw}"
+                    );
+                    flaws.push(flaw.to_string());
+                }
+            }
+        }
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = facts(&self.followed);
+        drop(known);
+        self.remark_on_ends();
+        flaws
+    }
+
+    fn watch_directories(&mut self) {
+        let Some(system) = &mut self.system else {
+            return;
+        };
+        let files = self.followed.iter().flat_map(|followed| &followed.files);
+        let wanted: BTreeSet<PathBuf> = files.flat_map(|file| directories_of(file)).collect();
+        for gone in self.directories.difference(&wanted) {
+            let _ = system.unwatch(gone);
+        }
+        // Those that could not be watched are tried again.
+        self.directories = (wanted.into_iter())
+            .filter(|directory| {
+                self.directories.contains(directory)
+                    || system.watch(directory, RecursiveMode::NonRecursive).is_ok()
+            })
+            .collect();
+    }
+
+    /// Logs once a day which certificates end soon, or have ended.
+    fn remark_on_ends(&mut self) {
+        let now = SystemTime::now();
+        let identities = self
+            .followed
+            .iter()
+            .flat_map(|followed| &followed.identities);
+        let mut told = Vec::new();
+        for identity in identities {
+            let Some((remark, validity)) = identity.remark(now).zip(identity.validity) else {
+                continue;
+            };
+            let days = (identity.file.clone(), validity.days_left(now));
+            if !self.told_days.contains(&days) {
+                tracing::warn!("{}: {remark}", identity.file.display());
+            }
+            told.push(days);
+        }
+        self.told_days = told;
+    }
+}
+
+fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
+    let each = followed.iter().flat_map(|followed| {
+        (followed.identities.iter()).map(|identity| CertificateFacts {
+            purpose: followed.purpose.clone(),
+            file: identity.file.display().to_string(),
+            expires_s: identity.validity.map(|validity| validity.not_after_s),
+        })
+    });
+    each.collect()
+}
+
+/// Waits until nothing has changed for a moment; what else was said ends the waiting.
+fn wait_for_quiet(words: &Receiver<Word>) -> Option<Word> {
+    let began = Instant::now();
+    while began.elapsed() < QUIET_AFTER_MAX {
+        match words.recv_timeout(QUIET) {
+            Ok(Word::Changed) => (),
+            Ok(word) => return Some(word),
+            Err(_) => break,
+        }
+    }
+    None
+}
+
+/// Where it shows when `file` becomes another one: its own directory, that of what it points to, and those of links on
+/// the way to it.
+fn directories_of(file: &Path) -> BTreeSet<PathBuf> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let mut directories = BTreeSet::new();
+    directories.extend(file.parent().map(Path::to_owned));
+    if let Ok(target) = file.canonicalize() {
+        directories.extend(target.parent().map(Path::to_owned));
+    }
+    for ancestor in file.ancestors().skip(1) {
+        if ancestor.is_symlink() {
+            directories.extend(ancestor.parent().map(Path::to_owned));
+        }
+    }
+    directories
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identity::IdentityFiles;
+    use super::super::live::follow_server;
+    use super::super::server::{HttpVersion, Resumption, Server, ServerTls, TlsVersion};
+    use super::super::testing::{Authority, Folder};
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tokio::sync::watch;
+
+    /// No wait takes this long unless something is wrong.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    const NEVER: Duration = Duration::from_hours(1);
+
+    fn settings(files: IdentityFiles) -> ServerTls {
+        ServerTls {
+            certificates: vec![files],
+            clients: None,
+            version_min: TlsVersion::Tls12,
+            protocols: vec![HttpVersion::Http1],
+            resumption: Resumption {
+                tickets: false,
+                sessions_max: 0,
+            },
+        }
+    }
+
+    /// Waits until the certificate is for `name`.
+    fn becomes(server: &mut watch::Receiver<Server>, name: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let is_new = |server: &Server| server.identities.all()[0].names == [name];
+        let waiting = async {
+            tokio::time::timeout(PATIENCE, server.wait_for(is_new))
+                .await
+                .map(|found| found.is_ok())
+        };
+        assert_eq!(runtime.block_on(waiting), Ok(true), "{name} in time");
+    }
+
+    #[test]
+    fn files_written_anew_are_noticed() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let files = authority.files(&folder, "a", &["a.test"]);
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        authority.files(&folder, "a", &["b.test"]);
+        becomes(&mut server, "b.test");
+        // As certbot does: a new file takes the name.
+        let files = authority.files(&folder, "next", &["c.test"]);
+        std::fs::rename(files.key, folder.path().join("a.key")).expect("a file");
+        std::fs::rename(files.certificate, folder.path().join("a.pem")).expect("a file");
+        becomes(&mut server, "c.test");
+    }
+
+    #[test]
+    fn links_that_come_to_point_elsewhere_are_noticed() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let (old, new) = (Folder::new(), Folder::new());
+        authority.files(&old, "tls", &["a.test"]);
+        authority.files(&new, "tls", &["b.test"]);
+        // As Kubernetes does: a link to a directory, swapped by renaming another one over it.
+        let data = folder.path().join("..data");
+        symlink(old.path(), &data).expect("a link");
+        for name in ["tls.pem", "tls.key"] {
+            symlink(Path::new("..data").join(name), folder.path().join(name)).expect("a link");
+        }
+        let files = IdentityFiles {
+            certificate: folder.path().join("tls.pem"),
+            key: folder.path().join("tls.key"),
+        };
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        let swapped = folder.path().join("..data_tmp");
+        symlink(new.path(), &swapped).expect("a link");
+        std::fs::rename(&swapped, &data).expect("a link");
+        becomes(&mut server, "b.test");
+        // Where they point to now is watched, too.
+        authority.files(&new, "tls", &["c.test"]);
+        becomes(&mut server, "c.test");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_link_may_come_to_point_elsewhere() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let (old, new) = (Folder::new(), Folder::new());
+        authority.files(&old, "tls", &["a.test"]);
+        authority.files(&new, "tls", &["b.test"]);
+        let current = folder.path().join("current");
+        symlink(old.path(), &current).expect("a link");
+        let files = IdentityFiles {
+            certificate: current.join("tls.pem"),
+            key: current.join("tls.key"),
+        };
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        let swapped = folder.path().join("next");
+        symlink(new.path(), &swapped).expect("a link");
+        std::fs::rename(&swapped, &current).expect("a link");
+        becomes(&mut server, "b.test");
+    }
+
+    #[test]
+    fn where_the_system_tells_nothing_a_slow_look_finds_it() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let files = authority.files(&folder, "a", &["a.test"]);
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let interval = Duration::from_millis(20);
+        let _watcher = Watcher::start_with(vec![followed], interval, false).expect("a thread");
+        authority.files(&folder, "a", &["b.test"]);
+        becomes(&mut server, "b.test");
+    }
+
+    #[test]
+    fn a_look_on_demand_tells_what_is_wrong_and_knows_what_is_in_force() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let files = authority.files(&folder, "a", &["a.test"]);
+        let certificate = files.certificate.clone();
+        let (server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let watcher = Watcher::start_with(vec![followed], NEVER, false).expect("a thread");
+        let before = watcher.facts();
+        assert_eq!(before.len(), 1);
+        assert_eq!(
+            (before[0].purpose.as_str(), Path::new(&before[0].file)),
+            ("here", certificate.as_path())
+        );
+        assert!(before[0].expires_s.is_some());
+
+        folder.write("a.key", "no key");
+        let flaws = watcher.look_now();
+        assert_eq!(flaws.len(), 1);
+        assert!(
+            flaws[0].contains("a.key: holds no private key"),
+            "{flaws:?}"
+        );
+        assert_eq!(watcher.facts(), before);
+        authority.files(&folder, "a", &["b.test"]);
+        assert_eq!(watcher.look_now(), Vec::<String>::new());
+        assert_eq!(server.borrow().identities.all()[0].names, ["b.test"]);
+    }
+}

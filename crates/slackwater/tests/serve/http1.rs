@@ -1,0 +1,554 @@
+//! HTTP/1.1 connections: what stays open and what ends, what is told before the response and after it, and protocols
+//! that take a connection over.
+
+use crate::clients::{self, Client, empty};
+use crate::proxy::{PATIENCE, Proxy, until};
+use crate::replicas::{self, Replica};
+use core::time::Duration;
+use futures_util::{SinkExt, StreamExt};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// A replica that answers each request with `response`, as it is.
+async fn saying(response: &'static str) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        while connection.head().await.is_some() {
+            connection.send(response).await;
+        }
+    })
+    .await
+}
+
+/// A replica that answers each request with `response`, and ends the connection.
+async fn saying_once(response: &'static str) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        connection.head().await;
+        connection.send(response).await;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn requests_in_one_piece_are_answered_in_their_order() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    let post = "POST /2 HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
+    let get = |index| format!("GET /{index} HTTP/1.1\r\nhost: x\r\n\r\n");
+    client
+        .send(&format!("{}{post}\r\n{}", get(1), get(3)))
+        .await;
+    for (line, end) in [
+        ("GET /1 ", "\r\n"),
+        ("POST /2 ", "hello"),
+        ("GET /3 ", "\r\n"),
+    ] {
+        let answer = client.answer().await;
+        let seen = answer.text().strip_prefix("r\n").unwrap();
+        assert!(seen.starts_with(line) && seen.ends_with(end), "{seen}");
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn a_request_may_come_byte_by_byte() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client.stream.set_nodelay(true).unwrap();
+    let request = "POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+                   5;e=1\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n";
+    for byte in request.bytes() {
+        client.stream.write_all(&[byte]).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    // The echo knows bodies by their length only.
+    assert_eq!(client.answer().await.status, 200);
+}
+
+#[tokio::test]
+async fn an_old_client_keeps_its_connection_if_it_asks_to() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..2 {
+        client
+            .send("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+            .await;
+        let answer = client.answer().await;
+        assert!(answer.head.starts_with("HTTP/1.0 200 OK\r\n"), "{answer:?}");
+        assert_eq!(answer.field("connection"), Some("keep-alive"));
+    }
+}
+
+#[tokio::test]
+async fn an_old_client_gets_no_chunks_and_the_end_of_the_connection_instead() {
+    let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let replica = saying(chunks).await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+        .await;
+    let answer = String::from_utf8(client.rest().await).unwrap();
+    assert!(!answer.contains("transfer-encoding"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    proxy.settled().await;
+    assert_eq!(replica.connections(), 1);
+}
+
+#[tokio::test]
+async fn half_a_response_is_no_whole_one_to_an_old_client() {
+    let replica =
+        saying_once("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut read = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await;
+    let error = ended.unwrap().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_response_without_a_length_ends_with_its_connection() {
+    let replica = saying_once("HTTP/1.1 200 OK\r\n\r\nhello").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..2 {
+        client.send(GET).await;
+        let head = client.head().await;
+        assert!(head.contains("transfer-encoding: chunked\r\n"), "{head}");
+        assert_eq!(client.exactly(15).await, b"5\r\nhello\r\n0\r\n\r\n");
+    }
+    proxy.settled().await;
+    assert_eq!(replica.connections(), 2);
+}
+
+#[tokio::test]
+async fn early_hints_reach_those_who_know_them() {
+    let replica = saying(
+        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
+         HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    )
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client.send(GET).await;
+    assert_eq!(client.head().await, "HTTP/1.1 102 Processing\r\n\r\n");
+    assert_eq!(
+        client.head().await,
+        "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
+    );
+    // It did not wait for 100.
+    assert_eq!(client.answer().await.text(), "ok");
+    client.send("GET / HTTP/1.0\r\n\r\n").await;
+    let answer = String::from_utf8(client.rest().await).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
+
+    let mut client = clients::http2(proxy.address).await;
+    let request = Request::get("http://x/").body(empty()).unwrap();
+    assert_eq!(client.send_request(request).await.unwrap().status(), 200);
+    assert_eq!(replica.connections(), 1);
+}
+
+#[tokio::test]
+async fn who_waits_for_100_hears_the_replicas_and_no_second_one() {
+    let replica = Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            assert!(!head.contains("expect:"), "{head}");
+            connection.send("HTTP/1.1 100 Continue\r\n\r\n").await;
+            connection.body(5).await;
+            connection.answer("ok").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..2 {
+        client
+            .send("PUT / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n")
+            .await;
+        assert_eq!(client.head().await, "HTTP/1.1 100 Continue\r\n\r\n");
+        client.send("hello").await;
+        assert_eq!(client.answer().await.text(), "ok");
+    }
+}
+
+#[tokio::test]
+async fn trailers_pass_both_ways_and_between_protocols() {
+    let replica = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            while !connection.unread.ends_with(b"\r\n\r\n") {
+                assert_ne!(connection.more().await, 0);
+            }
+            let sent = String::from_utf8(core::mem::take(&mut connection.unread)).unwrap();
+            assert_eq!(sent, "2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n");
+            connection
+                .send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nho\r\n0\r\nx-sum: 2\r\n\r\n")
+                .await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\nte: trailers\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 1\r\ncontent-length: 3\r\n\r\n")
+        .await;
+    client.head().await;
+    assert_eq!(
+        client.exactly(22).await,
+        b"2\r\nho\r\n0\r\nx-sum: 2\r\n\r\n"
+    );
+
+    let mut client = clients::http2(proxy.address).await;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", HeaderValue::from_static("1"));
+    let frames = [Frame::data("hi".into()), Frame::trailers(trailers)];
+    let body = StreamBody::new(futures_util::stream::iter(frames.map(Ok)));
+    let request = Request::post("http://x/")
+        .body(body.boxed_unsync())
+        .unwrap();
+    let response = client.send_request(request).await.unwrap();
+    let collected = response.into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers().unwrap()["x-sum"], "2");
+    assert_eq!(replica.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_http1_client_gets_the_trailers_of_an_http2_replica() {
+    let address = replicas::http2(async |request: Request<hyper::body::Incoming>| {
+        Response::new(request.into_body().boxed_unsync())
+    })
+    .await;
+    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..2 {
+        client
+            .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n")
+            .await;
+        client.head().await;
+        assert_eq!(
+            client.exactly(22).await,
+            b"2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection
+            .send("HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nno!")
+            .await;
+        // Nothing of the body is read, and the connection stays open.
+        core::future::pending::<()>().await;
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    let (mut read, mut write) = stream.into_split();
+    let sending = tokio::spawn(async move {
+        let length = 1_u64 << 30;
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        let _ = write.write_all(head.as_bytes()).await;
+        let piece = vec![0; 1 << 16];
+        // Until the proxy has enough.
+        while write.write_all(&piece).await.is_ok() {}
+    });
+    let mut answer = Vec::new();
+    let mut piece = [0; 1024];
+    while !answer.ends_with(b"no!") {
+        let length = tokio::time::timeout(PATIENCE, read.read(&mut piece)).await;
+        let length = length.unwrap().unwrap();
+        assert_ne!(length, 0, "{answer:?}");
+        answer.extend_from_slice(&piece[..length]);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 413 "), "{answer:?}");
+    tokio::time::timeout(PATIENCE, sending)
+        .await
+        .unwrap()
+        .unwrap();
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    let refused = "POST / HTTP/1.1\r\nhost: x\r\nexpect: tea\r\ncontent-length: 5\r\n\r\n";
+    client.send(&format!("{refused}hello{GET}")).await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, answer.field("connection")), (417, None));
+    assert_eq!(client.answer().await.status, 200);
+    client.send(refused).await;
+    let answer = client.answer().await;
+    assert_eq!(
+        (answer.status, answer.field("connection")),
+        (417, Some("close")),
+        "what comes next could be the body or a request"
+    );
+    assert!(client.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn events_pass_one_by_one() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection
+            .send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            .await;
+        // Each is made when the client has got the one before it.
+        while connection.more().await > 0 {
+            connection.unread.clear();
+            connection.send("9\r\ndata: x\n\n\r\n").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        .await;
+    let head = client.head().await;
+    assert!(
+        head.contains("content-type: text/event-stream\r\n"),
+        "{head}"
+    );
+    for _ in 0..5 {
+        client.send("1\r\n.\r\n").await;
+        assert_eq!(client.exactly(14).await, b"9\r\ndata: x\n\n\r\n");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_is_not_strict_is_a_502() {
+    for bad in [
+        "HTTP/1.1 200 OK\ncontent-length: 0\n\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ncontent-length : 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\na: b\r\n c\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/3.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    ] {
+        let replica = saying(bad).await;
+        let proxy = Proxy::start(&[replica.address], "");
+        let mut client = Client::connect(proxy.address).await;
+        assert_eq!(client.get("/").await.status, 502, "{bad:?}");
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_says_more_than_it_was_asked_is_not_believed() {
+    // The second response belongs to nobody: whoever got it next would get another's.
+    let once = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    let twice: &'static str = format!("{once}{}", once.replace("ok", "no")).leak();
+    let replica = saying(twice).await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for _ in 0..3 {
+        assert_eq!(client.get("/").await.text(), "ok");
+    }
+    assert_eq!(replica.connections(), 3);
+}
+
+#[tokio::test]
+async fn responses_are_dated() {
+    let replica = saying("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    let answer = client.get("/").await;
+    let date = answer.field("date").unwrap();
+    assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
+    let dated = saying(
+        "HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\ncontent-length: 0\r\n\r\n",
+    )
+    .await;
+    let proxy = Proxy::start(&[dated.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    let answer = client.get("/").await;
+    assert_eq!(answer.field("date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
+    assert_eq!(answer.head.matches("date:").count(), 1);
+}
+
+/// A replica that speaks WebSocket and sends each message back.
+async fn websocket() -> core::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+                while let Some(Ok(message)) = socket.next().await {
+                    if message.is_text() || message.is_binary() {
+                        socket.send(message).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn websockets_pass_and_count_as_long_as_they_are_open() {
+    let proxy = Proxy::start(&[websocket().await], "");
+    let url = format!("ws://{}/chat", proxy.address);
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    let (mut socket, response) = tokio_tungstenite::client_async(&url, stream).await.unwrap();
+    assert_eq!(response.status(), 101);
+    assert_eq!(proxy.sum("/in_flight").await, 1);
+    for length in [1, 100, 100_000] {
+        let message = Message::binary(vec![7; length]);
+        socket.send(message.clone()).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), message);
+    }
+    assert_eq!(proxy.sum("/in_flight").await, 1);
+    socket.close(None).await.unwrap();
+    while let Some(Ok(_)) = socket.next().await {}
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
+    let replica = Replica::scripted(|mut connection| async move {
+        let head = connection.head().await.unwrap();
+        assert!(head.contains("connection: upgrade\r\nupgrade: websocket\r\n"), "{head}");
+        connection
+            .send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: WebSocket\r\n\r\nhello")
+            .await;
+        assert_eq!(connection.body(5).await.unwrap(), b"early");
+        if connection.index == 0 {
+            connection.send("bye").await;
+        } else {
+            while connection.more().await > 0 {}
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    for round in 0..2 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\nearly")
+            .await;
+        let head = client.head().await;
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(
+            head.contains("connection: upgrade\r\nupgrade: websocket\r\n"),
+            "{head}"
+        );
+        assert_eq!(client.exactly(5).await, b"hello");
+        if round == 0 {
+            assert_eq!(client.rest().await, b"bye");
+        } else {
+            drop(client);
+        }
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for (protocol, is_asked) in [
+        ("websocket", true),
+        ("h2c", false),
+        ("h2c, websocket", true),
+    ] {
+        client
+            .send(&format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            answer.text().contains("upgrade: websocket"),
+            is_asked,
+            "{protocol}"
+        );
+        assert!(!answer.text().contains("h2c"));
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn what_arrives_while_the_proxy_stops_is_served_and_the_client_told_to_go() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Proxy::start(&[replica.address], "workers = 1");
+    let mut slow = Client::connect(proxy.address).await;
+    slow.send("GET / HTTP/1.1\r\nhost:").await;
+    let mut idle = Client::connect(proxy.address).await;
+    assert_eq!(idle.get("/").await.status, 200);
+    proxy.signal("TERM");
+    assert!(idle.rest().await.is_empty());
+    slow.send(" x\r\n\r\n").await;
+    let answer = slow.answer().await;
+    assert_eq!(
+        (answer.status, answer.field("connection")),
+        (200, Some("close"))
+    );
+    assert!(slow.rest().await.is_empty());
+    assert!(proxy.ended().await.success());
+}
+
+#[tokio::test]
+async fn idle_connections_hold_no_buffers() {
+    const CONNECTIONS: u64 = 500;
+    const BYTES_MAX: u64 = 16 << 10;
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "workers = 1");
+    let mut clients = Vec::new();
+    // What is made once, such as buffers and tables, is there before.
+    for _ in 0..50 {
+        let mut client = Client::connect(proxy.address).await;
+        assert_eq!(client.get("/").await.status, 200);
+        clients.push(client);
+    }
+    let before = proxy.resident_bytes();
+    for _ in 0..CONNECTIONS {
+        let mut client = Client::connect(proxy.address).await;
+        assert_eq!(client.get("/").await.status, 200);
+        clients.push(client);
+    }
+    let each = proxy.resident_bytes().saturating_sub(before) / CONNECTIONS;
+    assert!(each <= BYTES_MAX, "{each} bytes for each");
+}
+
+#[tokio::test]
+async fn connections_that_the_replica_closes_while_idle_are_closed_here_too() {
+    let replica = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        connection.answer("ok").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    })
+    .await;
+    let proxy = Proxy::start(
+        &[replica.address],
+        "workers = 1\n[timeouts]\nhead = \"100ms\"",
+    );
+    let mut client = Client::connect(proxy.address).await;
+    let sockets = || {
+        let directory = format!("/proc/{}/fd", proxy.process_id());
+        std::fs::read_dir(directory).unwrap().count()
+    };
+    let before = sockets();
+    assert_eq!(client.get("/").await.text(), "ok");
+    drop(client);
+    until("both connections are closed", async || {
+        (sockets() < before + 1).then_some(())
+    })
+    .await;
+}

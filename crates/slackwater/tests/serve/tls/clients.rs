@@ -1,0 +1,362 @@
+//! Clients that do it right, and those who may not come in.
+
+use super::rig::{
+    Authority, Folder, Issued, Secured, ask, connect, get, http2, quoted, tls_section,
+};
+use crate::clients::{Client, full};
+use crate::proxy::{PATIENCE, Proxy, until};
+use crate::replicas::Replica;
+use base64::Engine as _;
+use http::Request;
+use http_body_util::BodyExt;
+use rustls::HandshakeKind;
+use rustls::version::{TLS12, TLS13};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+fn agreed(stream: &Secured) -> Option<&[u8]> {
+    stream.get_ref().1.alpn_protocol()
+}
+
+fn shown(stream: &Secured) -> &[u8] {
+    &stream.get_ref().1.peer_certificates().unwrap()[0]
+}
+
+/// A proxy for `a.test`, before a replica that echoes.
+async fn proxy(authority: &Authority, more: &str) -> (Proxy, Replica) {
+    let (folder, replica) = (Folder::new(), Replica::echo("replica").await);
+    authority.issue(&["a.test"]).write(&folder, "a");
+    folder.write("ca.pem", &authority.pem());
+    let more = more.replace("CA", &quoted(&folder.file("ca.pem")));
+    let proxy = Proxy::start(&[replica.address], &tls_section(&folder, &["a"], &more));
+    (proxy, replica)
+}
+
+#[tokio::test]
+async fn alpn_decides_the_protocol_and_without_it_it_is_http1() {
+    let authority = Authority::new();
+    let (proxy, _replica) = proxy(&authority, "").await;
+    for (offered, expected) in [
+        (&["h2", "http/1.1"][..], Some(&b"h2"[..])),
+        (&["http/1.1", "h2"], Some(b"h2")),
+        (&["http/1.1"], Some(b"http/1.1")),
+        (&[], None),
+    ] {
+        let client = authority.client().alpn(offered);
+        let stream = client.connect(proxy.address, "a.test").await.unwrap();
+        assert_eq!(agreed(&stream), expected, "{offered:?}");
+        let body = if expected == Some(b"h2") {
+            let response = http2(stream).await.send_request(get("/x")).await.unwrap();
+            let body = response.into_body().collect().await.unwrap();
+            String::from_utf8(body.to_bytes().to_vec()).unwrap()
+        } else {
+            ask(stream, "GET /x HTTP/1.1").await.unwrap()
+        };
+        assert!(
+            body.contains("replica\nGET /x HTTP/1.1"),
+            "{offered:?}: {body}"
+        );
+    }
+    let strange = authority.client().alpn(&["smtp"]);
+    let refused = strange.connect(proxy.address, "a.test").await;
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("NoApplicationProtocol")
+    );
+}
+
+#[tokio::test]
+async fn a_listener_offers_the_protocols_that_it_is_told() {
+    let authority = Authority::new();
+    let (proxy, _replica) = proxy(&authority, "protocols = [\"http/1.1\"]").await;
+    let client = authority.client().alpn(&["h2", "http/1.1"]);
+    let stream = client.connect(proxy.address, "a.test").await.unwrap();
+    assert_eq!(agreed(&stream), Some(&b"http/1.1"[..]));
+}
+
+#[tokio::test]
+async fn the_certificate_goes_by_the_name_that_is_asked_for() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let replica = Replica::echo("replica").await;
+    let issue = |name: &str, names: &[&str]| -> Issued {
+        let issued = authority.issue(names);
+        issued.write(&folder, name);
+        issued
+    };
+    let first = issue("first", &["first.test"]);
+    let wild = issue("wild", &["*.a.test"]);
+    let exact = issue("exact", &["b.a.test"]);
+    let section = tls_section(&folder, &["first", "wild", "exact"], "");
+    let proxy = Proxy::start(&[replica.address], &section);
+    for (name, expected) in [
+        ("first.test", &first),
+        ("x.a.test", &wild),
+        ("b.a.test", &exact),
+    ] {
+        let stream = authority.client().connect(proxy.address, name).await;
+        assert_eq!(shown(&stream.unwrap()), &*expected.der(), "{name}");
+    }
+    // Whoever asks for another name is shown the first, and makes of it what it wants.
+    let other = authority
+        .client()
+        .connect(proxy.address, "other.test")
+        .await;
+    assert!(
+        other
+            .unwrap_err()
+            .to_string()
+            .contains("not valid for name")
+    );
+}
+
+#[tokio::test]
+async fn big_bodies_pass_whole_in_both_directions_and_protocols() {
+    let authority = Authority::new();
+    let replica = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            let Some(body) = connection.body(1 << 20).await else {
+                return;
+            };
+            assert!(body.iter().all(|byte| *byte == b'u'));
+            connection.answer(&"d".repeat(1 << 20)).await;
+        }
+    })
+    .await;
+    let folder = Folder::new();
+    authority.issue(&["a.test"]).write(&folder, "a");
+    let proxy = Proxy::start(&[replica.address], &tls_section(&folder, &["a"], ""));
+    let up = "u".repeat(1 << 20);
+
+    let mut stream = authority
+        .client()
+        .connect(proxy.address, "a.test")
+        .await
+        .unwrap();
+    let head = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1048576\r\nconnection: close\r\n\r\n";
+    let mut answer = String::new();
+    let exchange = async {
+        stream
+            .write_all(format!("{head}{up}").as_bytes())
+            .await
+            .unwrap();
+        stream.read_to_string(&mut answer).await.unwrap();
+    };
+    timeout(PATIENCE, exchange)
+        .await
+        .expect("no answer in time");
+    assert!(answer.split_once("\r\n\r\n").unwrap().1 == "d".repeat(1 << 20));
+
+    let client = authority.client().alpn(&["h2"]);
+    let mut sender = http2(client.connect(proxy.address, "a.test").await.unwrap()).await;
+    let request = Request::post("https://a.test/").body(full(up)).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(body == "d".repeat(1 << 20));
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn versions_below_the_least_are_refused() {
+    let authority = Authority::new();
+    for (more, tls12) in [("", true), ("version_min = \"1.3\"", false)] {
+        let (proxy, _replica) = proxy(&authority, more).await;
+        let old = authority.client().version(&TLS12);
+        let connected = old.connect(proxy.address, "a.test").await;
+        assert_eq!(connected.is_ok(), tls12, "{more:?}");
+        if let Err(error) = connected {
+            assert!(error.to_string().contains("ProtocolVersion"), "{error}");
+        }
+        let new = authority.client().version(&TLS13);
+        assert!(new.connect(proxy.address, "a.test").await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_by_tickets_or_by_what_is_kept() {
+    let authority = Authority::new();
+    for (more, resumes) in [
+        ("", true),
+        ("tickets = false", true),
+        ("sessions_max = 0", true),
+        ("tickets = false\nsessions_max = 0", false),
+    ] {
+        let (proxy, _replica) = proxy(&authority, more).await;
+        for version in [&TLS12, &TLS13] {
+            let config = authority.client().version(version).config();
+            for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
+                let stream = connect(&config, proxy.address, "a.test").await.unwrap();
+                let kind = stream.get_ref().1.handshake_kind();
+                let expected = if resumes {
+                    expected
+                } else {
+                    HandshakeKind::Full
+                };
+                assert_eq!(kind, Some(expected), "{more:?} {version:?}");
+                // Tickets of TLS 1.3 come with the first bytes.
+                ask(stream, "GET / HTTP/1.1").await.unwrap();
+            }
+        }
+    }
+}
+
+/// Asks, and says whether that went well; a refusal of a certificate comes with the first read in TLS 1.3.
+async fn is_let_in(stream: std::io::Result<Secured>) -> bool {
+    match stream {
+        Ok(stream) => ask(stream, "GET / HTTP/1.1").await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+#[tokio::test]
+async fn clients_show_certificates_of_the_right_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (right, wrong) = (authority.issue(&["me"]), stranger.issue(&["me"]));
+    for (more, without) in [
+        ("client_ca = CA", false),
+        ("client_ca = CA\nclient_certificates = \"optional\"", true),
+    ] {
+        let (proxy, _replica) = proxy(&authority, more).await;
+        for version in [&TLS12, &TLS13] {
+            let client = authority.client().version(version);
+            let none = client.connect(proxy.address, "a.test").await;
+            assert_eq!(is_let_in(none).await, without, "{more}");
+            let wrong = client.clone().shows(&wrong);
+            assert!(!is_let_in(wrong.connect(proxy.address, "a.test").await).await);
+            let right = client.shows(&right);
+            assert!(is_let_in(right.connect(proxy.address, "a.test").await).await);
+        }
+    }
+}
+
+const FORGED: &str = "GET / HTTP/1.1\r\nclient-cert: :Zm9yZ2Vk:\r\nClient-Cert: :Zm9yZ2Vk:\r\n\
+                      client-cert-chain: :Zm9yZ2Vk:";
+
+#[tokio::test]
+async fn replicas_are_told_verified_certificates_and_nobody_can_pass_for_another() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let replica = Replica::echo("replica").await;
+    authority.issue(&["a.test"]).write(&folder, "a");
+    folder.write("ca.pem", &authority.pem());
+    let path = |name: &str| quoted(&folder.file(name));
+    let config = format!(
+        "workers = 1\npolicy = \"random\"\nreplicas = [\"{}\"]\n\
+         [[listeners]]\naddress = \"127.0.0.1:0\"\n\
+         [listeners.tls]\ncertificates = [{{ certificate = {}, key = {} }}]\nclient_ca = {}\n\
+         client_certificates = \"optional\"\npass_client_certificate = true\n\
+         [[listeners]]\naddress = \"127.0.0.1:0\"\n",
+        replica.address,
+        path("a.pem"),
+        path("a.key"),
+        path("ca.pem"),
+    );
+    folder.write("c.toml", &config);
+    let file = folder.file("c.toml");
+    let file = file.to_str().unwrap();
+    let proxy = Proxy::spawn(&["serve", "--admin", "127.0.0.1:0", "--config", file]);
+    let plain = crate::proxy::address_in(&proxy.log_line("serving"));
+
+    let me = authority.issue(&["me"]);
+    let client = authority.client().shows(&me);
+    let stream = client.connect(proxy.address, "a.test").await.unwrap();
+    let seen = ask(stream, FORGED).await.unwrap();
+    let encoded = base64::engine::general_purpose::STANDARD.encode(me.der());
+    assert_eq!(seen.matches("client-cert").count(), 1, "{seen}");
+    assert!(
+        seen.contains(&format!("client-cert: :{encoded}:")),
+        "{seen}"
+    );
+
+    let nobody = authority
+        .client()
+        .connect(proxy.address, "a.test")
+        .await
+        .unwrap();
+    let seen = ask(nobody, FORGED).await.unwrap();
+    assert!(!seen.to_lowercase().contains("client-cert"), "{seen}");
+
+    let mut plainly = Client::connect(plain).await;
+    plainly.send(&format!("{FORGED}\r\nhost: x\r\n\r\n")).await;
+    let seen = plainly.answer().await.text().to_lowercase();
+    assert!(
+        seen.contains("get /") && !seen.contains("client-cert"),
+        "{seen}"
+    );
+}
+
+#[tokio::test]
+async fn where_nobody_tells_certificates_the_field_is_left_alone() {
+    let authority = Authority::new();
+    let (proxy, _replica) = proxy(&authority, "client_ca = CA").await;
+    let client = authority.client().shows(&authority.issue(&["me"]));
+    let stream = client.connect(proxy.address, "a.test").await.unwrap();
+    let seen = ask(stream, FORGED).await.unwrap();
+    assert_eq!(seen.matches(":Zm9yZ2Vk:").count(), 3, "{seen}");
+}
+
+#[tokio::test]
+async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let replica = Replica::echo("replica").await;
+    authority.issue(&["a.test"]).write(&folder, "a");
+    let proxy = Proxy::start(&[replica.address], &tls_section(&folder, &["a"], ""));
+    let client = authority.client();
+    let mut old = client.connect(proxy.address, "a.test").await.unwrap();
+    let old_one = shown(&old).to_vec();
+
+    // Half of a change is no change.
+    let next = authority.issue(&["a.test"]);
+    folder.write("a.pem", &next.certificate);
+    let told = proxy.log_line("cannot be used");
+    assert!(
+        told.contains("a.key: the block at line 1 is not the key of the certificate"),
+        "{told}"
+    );
+    let again = client.connect(proxy.address, "a.test").await.unwrap();
+    assert_eq!(shown(&again), old_one);
+
+    folder.write("a.key", &next.key);
+    proxy.log_line("new certificates or keys are in force");
+    until("the new certificate is shown", async || {
+        let stream = client.connect(proxy.address, "a.test").await.unwrap();
+        (shown(&stream) == &*next.der()).then_some(())
+    })
+    .await;
+    let request = "GET /still HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    old.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, old.read_to_string(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(answer.contains("GET /still"), "{answer}");
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_in_order_when_the_proxy_stops() {
+    let authority = Authority::new();
+    let (mut proxy, _replica) = proxy(&authority, "").await;
+    let mut stream = authority
+        .client()
+        .connect(proxy.address, "a.test")
+        .await
+        .unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut first = [0; 12];
+    timeout(PATIENCE, stream.read_exact(&mut first))
+        .await
+        .unwrap()
+        .unwrap();
+    proxy.signal("TERM");
+    // With a word (close_notify): otherwise the read would fail.
+    let mut rest = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut rest))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(proxy.ended().await.success());
+}

@@ -1,0 +1,104 @@
+//! Probes over TLS and under a key, to agents: they flow, and nobody else learns anything.
+
+use super::rig::{Authority, Folder, ask, quoted, tls_section};
+use crate::clients::get;
+use crate::proxy::{Proxy, until};
+use crate::replicas::Replica;
+
+const KEY: &str = "00112233445566778899aabbccddeeff";
+
+fn start(folder: &Folder, command: &str, name: &str, config: &str) -> Proxy {
+    folder.write(name, config);
+    let file = folder.file(name);
+    let file = file.to_str().unwrap();
+    Proxy::spawn(&[command, "--admin", "127.0.0.1:0", "--config", file])
+}
+
+/// Asks for the load without a signature, as anybody may who reaches the port.
+async fn curious(authority: &Authority, agent: &Proxy) -> String {
+    let stream = authority.client().connect(agent.address, "127.0.0.1").await;
+    ask(stream.unwrap(), "GET /prequal/probe HTTP/1.1")
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn with_tls_and_a_key_only_the_balancer_learns_the_load() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let server = Replica::echo("server").await;
+    authority.issue(&["127.0.0.1"]).write(&folder, "agent");
+    folder.write("ca.pem", &authority.pem());
+    folder.write("key", KEY);
+    folder.write("other", &KEY.replace('0', "f"));
+    let agent = format!(
+        "listen = \"127.0.0.1:0\"\nto = \"{}\"\n[probe]\nkey_file = \"key\"\n{}",
+        server.address,
+        tls_section(&folder, &["agent"], ""),
+    );
+    let agent = start(&folder, "agent", "agent.toml", &agent);
+    let proxy = |key: &str| {
+        format!(
+            "listen = \"127.0.0.1:0\"\nworkers = 1\nreplicas = [\"{}\"]\n\
+             [probe]\ntransport = \"http\"\nkey_file = \"{key}\"\n[replica.tls]\nca = {}\n",
+            agent.address,
+            quoted(&folder.file("ca.pem")),
+        )
+    };
+    let knows = start(&folder, "serve", "knows.toml", &proxy("key"));
+    until("probes are answered", async || {
+        assert_eq!(get(knows.address, "/x").await.status, 200);
+        let metrics = knows.admin_page("/metrics").await;
+        let answered = "slackwater_probes_answered_total{service=\"default\"} ";
+        let count = metrics.split_once(answered).unwrap().1;
+        (count.split_whitespace().next() != Some("0")).then_some(())
+    })
+    .await;
+
+    let guesses = start(&folder, "serve", "guesses.toml", &proxy("other"));
+    until("probes are lost", async || {
+        assert_eq!(get(guesses.address, "/x").await.status, 200);
+        let metrics = guesses.admin_page("/metrics").await;
+        let lost = metrics
+            .split_once("slackwater_probes_lost_total{service=\"default\"} ")
+            .unwrap()
+            .1;
+        (lost.split_whitespace().next() != Some("0")).then_some(())
+    })
+    .await;
+    let metrics = guesses.admin_page("/metrics").await;
+    assert!(metrics.contains("slackwater_probes_answered_total{service=\"default\"} 0\n"));
+
+    let told = curious(&authority, &agent).await;
+    assert!(told.starts_with("HTTP/1.1 403"), "{told}");
+    assert!(!told.to_lowercase().contains("rif"), "{told}");
+}
+
+#[tokio::test]
+async fn health_checks_speak_tls_as_requests_do() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let server = Replica::echo("server").await;
+    authority.issue(&["127.0.0.1"]).write(&folder, "agent");
+    folder.write("ca.pem", &authority.pem());
+    let agent = format!(
+        "listen = \"127.0.0.1:0\"\nto = \"{}\"\n{}",
+        server.address,
+        tls_section(&folder, &["agent"], ""),
+    );
+    let agent = start(&folder, "agent", "agent.toml", &agent);
+    let proxy = format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"random\"\nreplicas = [\"{}\"]\n\
+         [health]\ncheck = \"http\"\npath = \"/ready\"\n[replica.tls]\nca = {}\n",
+        agent.address,
+        quoted(&folder.file("ca.pem")),
+    );
+    let proxy = start(&folder, "serve", "proxy.toml", &proxy);
+    until("a check has passed", async || {
+        let status: serde_json::Value =
+            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let passed = status.pointer("/replicas/0/health/checks_passed");
+        passed
+            .and_then(serde_json::Value::as_u64)
+            .filter(|passed| *passed > 0)
+    })
+    .await;
+}

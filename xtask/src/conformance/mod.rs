@@ -1,0 +1,48 @@
+//! `cargo xtask conformance`: other people's judges of HTTP/2 and gRPC, and other people's clients, through `serve`: in
+//! plain and over TLS.
+//!
+//! What a judge is not here for is said, and not taken for passed. Failures that are known are listed with their reasons
+//!; one that is not listed fails the run, and so does one that is listed and passes.
+
+mod browser;
+mod curl;
+mod grpc;
+mod h2spec;
+mod options;
+mod replica;
+mod report;
+mod site;
+mod tools;
+mod websocket;
+
+use crate::command::build_slackwater;
+use crate::folder::Folder;
+use crate::peers::processes::Processes;
+use crate::run::say;
+use options::Options;
+use report::Report;
+use site::Site;
+use tools::Tools;
+
+/// Runs everything. An error says what could not be done, or how many checks failed.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let tools = Tools::find()?;
+    let slackwater = if let Some(file) = &options.slackwater {
+        file.clone()
+    } else {
+        say("building slackwater with the profile quick");
+        build_slackwater("quick", &[])?
+    };
+    let folder = Folder::new("conformance", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+
+    let mut report = Report::default();
+    let site = Site::start(&processes, &tools, &slackwater, &folder.path)?;
+    h2spec::run(&site, &mut report);
+    grpc::run(&site, &mut report);
+    curl::run(&site, &mut report);
+    browser::run(&site, &mut report);
+    report.finish(&tools, arguments, options.report.as_deref())
+}

@@ -1,0 +1,150 @@
+//! What is asked: one `serve` with four listeners, plain and TLS, before an HTTP/1.1 replica and a gRPC server.
+
+use super::replica;
+use super::tools::Tools;
+use crate::peers::http;
+use crate::peers::ports::FreePorts;
+use crate::peers::processes::{Process, Processes, wait_for};
+use core::fmt::Write as _;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const START_MAX: Duration = Duration::from_secs(20);
+const OPENSSL_MAX: Duration = Duration::from_secs(20);
+
+/// The name in the certificate.
+pub(super) const HOST: &str = "localhost";
+
+/// Everything that runs, and where.
+#[derive(Debug)]
+pub(super) struct Site<'a> {
+    pub(super) processes: &'a Processes,
+    pub(super) tools: &'a Tools,
+    pub(super) folder: &'a Path,
+    pub(super) plain: SocketAddr,
+    pub(super) tls: SocketAddr,
+    pub(super) grpc: SocketAddr,
+    pub(super) grpc_tls: SocketAddr,
+    /// The gRPC server itself; nobody listens there if the tool is missing.
+    pub(super) grpc_server: SocketAddr,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    /// Ends with this.
+    running: Vec<Process>,
+}
+
+impl<'a> Site<'a> {
+    /// Makes a certificate, writes the configuration and starts everything.
+    pub(super) fn start(
+        processes: &'a Processes,
+        tools: &'a Tools,
+        slackwater: &Path,
+        folder: &'a Path,
+    ) -> Result<Self, String> {
+        let mut ports = FreePorts::default();
+        let [plain, tls, grpc, grpc_tls, grpc_server, admin] = [
+            ports.take()?,
+            ports.take()?,
+            ports.take()?,
+            ports.take()?,
+            ports.take()?,
+            ports.take()?,
+        ];
+        drop(ports);
+        let mut site = Self {
+            processes,
+            tools,
+            folder,
+            plain,
+            tls,
+            grpc,
+            grpc_tls,
+            grpc_server,
+            certificate: folder.join("certificate.pem"),
+            key: folder.join("key.pem"),
+            running: Vec::new(),
+        };
+        site.make_certificate()?;
+        let file = folder.join("serve.toml");
+        fs::write(&file, site.configuration(replica::start()?, admin))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        if let Ok(server) = tools.get("interop-server") {
+            let mut command = Command::new(server);
+            command.args(["-port", &grpc_server.port().to_string()]);
+            let process = processes.start("interop-server", &mut command)?;
+            site.running.push(process);
+        }
+        let mut command = Command::new(slackwater);
+        command.arg("serve").arg("--config").arg(&file);
+        let mut serve = processes.start("serve", &mut command)?;
+        wait_for("serve to be ready", START_MAX, || {
+            serve.check_running()?;
+            Ok(http::get(admin, "/readyz")
+                .ok()
+                .filter(|it| it.status == 200))
+        })?;
+        site.running.push(serve);
+        Ok(site)
+    }
+
+    fn make_certificate(&self) -> Result<(), String> {
+        let mut command = Command::new(&self.tools.openssl);
+        command
+            .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(' '))
+            .args(["-subj", "/CN=localhost", "-addext"])
+            .arg(format!("subjectAltName=DNS:{HOST},IP:127.0.0.1"))
+            .arg("-keyout")
+            .arg(&self.key)
+            .arg("-out")
+            .arg(&self.certificate);
+        let ended = self.processes.run("openssl", &mut command, OPENSSL_MAX)?;
+        if ended.status.success() {
+            Ok(())
+        } else {
+            Err(format!("openssl made no certificate: {}", ended.err.trim()))
+        }
+    }
+
+    fn configuration(&self, replica: SocketAddr, admin: SocketAddr) -> String {
+        let mut toml = format!("workers = 2\n[admin]\nlisten = \"{admin}\"\n");
+        let identity = format!(
+            "[listeners.tls]\ncertificates = [{{ certificate = {:?}, key = {:?} }}]\n",
+            self.certificate.display().to_string(),
+            self.key.display().to_string(),
+        );
+        for (name, address, rest) in [
+            ("plain", self.plain, ""),
+            ("tls", self.tls, identity.as_str()),
+            ("grpc", self.grpc, ""),
+            ("grpc_tls", self.grpc_tls, &identity),
+        ] {
+            let _ = writeln!(
+                toml,
+                "[[listeners]]\nname = \"{name}\"\naddress = \"{address}\"\n{rest}"
+            );
+        }
+        for (name, address, protocol) in
+            [("web", replica, "http1"), ("grpc", self.grpc_server, "h2c")]
+        {
+            let _ = writeln!(
+                toml,
+                "[services.{name}]\nreplicas = [\"{address}\"]\npolicy = \"least_loaded\"\n\
+                 [services.{name}.replica]\nprotocol = \"{protocol}\"\n\
+                 [services.{name}.probe]\ntransport = \"none\"\n"
+            );
+        }
+        for (listeners, service) in [
+            ("\"plain\", \"tls\"", "web"),
+            ("\"grpc\", \"grpc_tls\"", "grpc"),
+        ] {
+            let _ = writeln!(
+                toml,
+                "[[routes]]\nlisteners = [{listeners}]\nservice = \"{service}\"\n"
+            );
+        }
+        toml
+    }
+}

@@ -1,0 +1,93 @@
+//! Judges and clients, and where they come from.
+
+use crate::command::first_line;
+use std::path::{Path, PathBuf};
+
+/// Each tool, how to get it, and what it says its version with; empty if it doesn't say.
+const TOOLS: [(&str, &str, &str); 7] = [
+    ("curl", "Debian: apt-get install curl", "--version"),
+    ("openssl", "Debian: apt-get install openssl", "version"),
+    (
+        "h2spec",
+        "go install github.com/summerwind/h2spec/cmd/h2spec@latest",
+        "--version",
+    ),
+    (
+        "interop-client",
+        "go build -o interop-client google.golang.org/grpc/interop/client",
+        "",
+    ),
+    (
+        "interop-server",
+        "go build -o interop-server google.golang.org/grpc/interop/server",
+        "",
+    ),
+    ("chromium", "Debian: apt-get install chromium", "--version"),
+    ("nginx", "Debian: apt-get install nginx", "-v"),
+];
+
+/// Tools that are here. Only `curl` and `openssl` have to be.
+#[derive(Debug)]
+pub(super) struct Tools {
+    pub(super) curl: PathBuf,
+    pub(super) openssl: PathBuf,
+    found: Vec<(&'static str, PathBuf)>,
+}
+
+impl Tools {
+    /// Looks for all of them in `PATH`.
+    pub(super) fn find() -> Result<Self, String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Where Debian puts servers, and which is not in everybody's PATH.
+        let folders: Vec<_> = std::env::split_paths(&path)
+            .chain(["/usr/sbin".into()])
+            .collect();
+        let found: Vec<_> = TOOLS
+            .iter()
+            .filter_map(|(name, ..)| {
+                let file = folders.iter().map(|folder| folder.join(name));
+                Some((*name, file.into_iter().find(|file| file.is_file())?))
+            })
+            .collect();
+        let required = |name| {
+            let tool = found.iter().find(|tool| tool.0 == name);
+            tool.map(|tool| tool.1.clone()).ok_or_else(|| missing(name))
+        };
+        Ok(Self {
+            curl: required("curl")?,
+            openssl: required("openssl")?,
+            found,
+        })
+    }
+
+    /// One that may be missing; the error says how to get it.
+    pub(super) fn get(&self, name: &'static str) -> Result<&Path, String> {
+        let tool = self.found.iter().find(|tool| tool.0 == name);
+        tool.map(|tool| tool.1.as_path())
+            .ok_or_else(|| missing(name))
+    }
+
+    /// Which versions they are, as they say themselves.
+    pub(super) fn versions(&self) -> String {
+        let versions: Vec<_> = TOOLS
+            .iter()
+            .map(|(name, _, argument)| {
+                let Ok(file) = self.get(name) else {
+                    return format!("{name}: missing");
+                };
+                if argument.is_empty() {
+                    return (*name).to_owned();
+                }
+                let line = first_line(file, &[argument]);
+                line.split(" (").next().unwrap_or_default().to_owned()
+            })
+            .collect();
+        versions.join("; ")
+    }
+}
+
+fn missing(name: &str) -> String {
+    let tool = TOOLS.iter().find(|tool| tool.0 == name);
+    let how = tool.map_or("", |tool| tool.1);
+    format!("{name} is not here ({how})")
+}
