@@ -177,6 +177,10 @@ pub(crate) struct AdmissionCounts {
     pub(crate) shed_wait_over: u64,
     /// Further tries that there were none of because the budget was spent.
     pub(crate) retries_over_budget: u64,
+    /// Copies of requests that other services have had.
+    pub(crate) mirrored: u64,
+    /// Copies that there are none of: the body was too large or never complete, or too many copies were on their way.
+    pub(crate) mirror_skipped: u64,
 }
 
 impl AddAssign for AdmissionCounts {
@@ -185,6 +189,8 @@ impl AddAssign for AdmissionCounts {
         self.shed_queue_full += other.shed_queue_full;
         self.shed_wait_over += other.shed_wait_over;
         self.retries_over_budget += other.retries_over_budget;
+        self.mirrored += other.mirrored;
+        self.mirror_skipped += other.mirror_skipped;
     }
 }
 

@@ -393,7 +393,11 @@ impl Families<'_> {
             "retries_over_budget",
             help,
             each(|counts| counts.retries_over_budget),
-        )
+        )?;
+        let help = "Copies of other services' requests that went to this one.";
+        self.counters("mirrored", help, each(|counts| counts.mirrored))?;
+        let help = "Copies that this service should have had and did not get.";
+        self.counters("mirror_skipped", help, each(|counts| counts.mirror_skipped))
     }
 
     fn policy(&mut self, status: &Status) -> fmt::Result {

@@ -6,7 +6,7 @@
 
 use super::presence::Presence;
 use crate::forward::{
-    Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, RequestBody,
+    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
     ResponseBody, Watch, answer, prepare_request, refuse,
 };
 use bytes::Bytes;
@@ -60,7 +60,7 @@ impl Door {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
         };
-        match self.server.exchange(request, None).await {
+        match self.server.exchange(request, Patience::default()).await {
             Ok(reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());
@@ -95,7 +95,7 @@ impl Door {
                 self.counts.timeouts.add_one();
                 passing.end(End::Failed);
             }
-            Cause::ClientStalled | Cause::ClientBroken => drop(passing),
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => drop(passing),
         }
         answer(Some(cause))
     }

@@ -54,6 +54,7 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "client_stalled",
             "the rest of the request did not come in time",
         ),
+        Cause::TooLarge => too_large(),
         Cause::ClientBroken => text(
             StatusCode::BAD_REQUEST,
             "client_broken",
@@ -96,6 +97,15 @@ pub(crate) fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
         "refused"
     };
     text(refusal.status, kind, refusal.reason)
+}
+
+/// The answer to a request whose body is larger than its route allows.
+pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the body is larger than is allowed here",
+    )
 }
 
 /// The answer to a request that no route takes.

@@ -12,10 +12,12 @@ use super::session::Busy;
 use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::io;
 use std::rc::Rc;
+use tokio::time::Instant;
 
 /// How a request that a replica had begun to answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,8 @@ struct Open<W> {
     /// Runs while the replica is waited for.
     deadline: Deadline,
     stall_ticks: u64,
+    /// When it has to be over, in ticks; `None`: whenever.
+    ends_at: Option<u64>,
     waiting: bool,
     watch: W,
 }
@@ -114,6 +118,7 @@ impl<W: Watch> ResponseBody<W> {
             open: Some(Open {
                 deadline,
                 stall_ticks,
+                ends_at: None,
                 waiting: false,
                 watch,
             }),
@@ -124,6 +129,22 @@ impl<W: Watch> ResponseBody<W> {
             body.settle(End::Complete);
         }
         body
+    }
+
+    /// Bounds what is left of a replica's response: the time between two of its pieces, if `stall` says so, and the time
+    /// until it is over.
+    pub(crate) fn bound(&mut self, stall: Option<Duration>, ends: Option<Instant>) {
+        let Some(open) = &mut self.open else {
+            return;
+        };
+        let ticks = |span| open.deadline.deadlines().ticks(span);
+        if let Some(stall) = stall {
+            open.stall_ticks = ticks(stall);
+        }
+        if let Some(ends) = ends {
+            let left = ticks(ends.saturating_duration_since(Instant::now()));
+            open.ends_at = Some(open.deadline.deadlines().now().saturating_add(left));
+        }
     }
 
     /// How long a text of our own is.
@@ -180,9 +201,17 @@ impl<W> Open<W> {
     fn poll_stalled(&mut self, cx: &Context<'_>) -> Poll<()> {
         if !self.waiting {
             self.waiting = true;
-            self.deadline.arm(self.stall_ticks);
+            let left = self.left();
+            self.deadline
+                .arm(left.map_or(self.stall_ticks, |left| left.min(self.stall_ticks)));
         }
         self.deadline.poll_passed(cx)
+    }
+
+    /// Until it has to be over.
+    fn left(&self) -> Option<u64> {
+        let now = self.deadline.deadlines().now();
+        self.ends_at.map(|ends_at| ends_at.saturating_sub(now))
     }
 
     fn moved(&mut self) {
@@ -204,6 +233,12 @@ impl<W: Watch> Body for ResponseBody<W> {
         let this = &mut *self;
         if let Some(error) = this.late.take() {
             this.settle(End::Broken);
+            return Poll::Ready(Some(Err(error)));
+        }
+        let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
+        if is_over {
+            this.settle(End::Stalled);
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the response took too long");
             return Poll::Ready(Some(Err(error)));
         }
         let polled = this.source.poll_frame(cx);

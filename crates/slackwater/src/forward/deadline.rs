@@ -111,6 +111,11 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
+    /// The table that it is in.
+    pub(super) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
     /// Passes after so many ticks from now, in place of whatever it was set to.
     pub(crate) fn arm(&self, ticks: u64) {
         let now = self.deadlines.now.get();

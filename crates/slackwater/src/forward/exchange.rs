@@ -13,6 +13,7 @@ use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
 use super::multiplex::{self, Multiplex, Place};
+use super::patience::{Patience, Ticks};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending};
 use super::replica_http1::{Connection, Download, Sending};
@@ -210,19 +211,18 @@ impl Replica {
     }
 
     /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
-    /// as long as configured, or as `first_byte` says instead.
+    /// as long as configured, or as `patience` says instead.
     pub(crate) async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
-        first_byte: Option<Duration>,
+        patience: Patience,
     ) -> Result<Reply, Failure> {
-        let first_byte_ticks =
-            first_byte.map_or(self.first_byte_ticks, |span| self.deadlines.ticks(span));
+        let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(held) = self.open_connection() {
             let began = Instant::now();
-            match self.send(held, request, &deadline, first_byte_ticks).await {
+            match self.send(held, request, &deadline, ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
                 Err(attempt) => {
                     (request, may_be_written) = attempt.again(began.elapsed())?;
@@ -230,7 +230,7 @@ impl Replica {
             }
         }
         // In a box, so that the usual way does not carry its size around.
-        let anew = Box::pin(self.exchange_anew(request, deadline, first_byte_ticks)).await;
+        let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
         anew.map_err(|failure| Failure {
             is_unsent: failure.is_unsent && !may_be_written,
             ..failure
@@ -241,7 +241,7 @@ impl Replica {
         &self,
         request: Box<Request<RequestBody>>,
         deadline: Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<Reply, Failure> {
         let began = Instant::now();
         let held = match self.new_connection().await {
@@ -255,7 +255,7 @@ impl Replica {
             }
         };
         let connect_took = Some(began.elapsed());
-        match self.send(held, request, &deadline, first_byte_ticks).await {
+        match self.send(held, request, &deadline, ticks).await {
             Ok((response, spare)) => Ok(Reply {
                 connect_took,
                 ..self.reply(response, deadline, spare)?
@@ -326,16 +326,16 @@ impl Replica {
         held: Held,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
-        deadline.arm(first_byte_ticks);
+        deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
-                self.send_http1(pool, connection, request, deadline, first_byte_ticks)
+                self.send_http1(pool, connection, request, deadline, ticks)
                     .await
             }
             Held::Http2(sender, place) => {
-                self.send_http2(sender, place, request, deadline, first_byte_ticks)
+                self.send_http2(sender, place, request, deadline, ticks)
                     .await
             }
         }
@@ -347,7 +347,7 @@ impl Replica {
         mut connection: Connection,
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
@@ -359,7 +359,7 @@ impl Replica {
             |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
                 Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
                 Poll::Pending => self
-                    .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                    .poll_late(cx, progress.as_deref(), deadline, ticks)
                     .map(|cause| Err(Err(cause))),
             },
         );
@@ -393,7 +393,7 @@ impl Replica {
         place: Place,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
@@ -401,7 +401,7 @@ impl Replica {
         let sent = poll_fn(|cx| match sending.as_mut().poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => self
-                .poll_late(cx, progress.as_deref(), deadline, first_byte_ticks)
+                .poll_late(cx, progress.as_deref(), deadline, ticks)
                 .map(Err),
         });
         match sent.await {
@@ -439,21 +439,22 @@ impl Replica {
         cx: &Context<'_>,
         progress: Option<&Progress>,
         deadline: &Deadline,
-        first_byte_ticks: u64,
+        ticks: Ticks,
     ) -> Poll<Cause> {
         while deadline.poll_passed(cx).is_ready() {
             let Some(progress) = progress else {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= first_byte_ticks {
+            if still_for >= ticks.first_byte || ticks.left(&self.deadlines, 1) == 0 {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
                     Wait::Broken => Cause::ClientBroken,
+                    Wait::TooLarge => Cause::TooLarge,
                 });
             }
-            deadline.arm(first_byte_ticks - still_for);
+            deadline.arm(ticks.left(&self.deadlines, ticks.first_byte - still_for));
         }
         Poll::Pending
     }

@@ -25,6 +25,8 @@ pub(crate) enum Cause {
     ClientStalled,
     /// The client broke its request off.
     ClientBroken,
+    /// The request's body is larger than its route allows.
+    TooLarge,
 }
 
 impl fmt::Display for Cause {
@@ -41,6 +43,7 @@ impl fmt::Display for Cause {
             Self::Withdrawn => f.write_str("the agent's server is gone"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
             Self::ClientBroken => f.write_str("the client broke off"),
+            Self::TooLarge => f.write_str("the body is too large"),
         }
     }
 }

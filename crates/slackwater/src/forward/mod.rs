@@ -17,7 +17,7 @@
 //! | bodies, and what happens at their end | `request_body`, `body` |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
-//! | waits that end | `deadline` |
+//! | waits that end | `deadline`, `patience` |
 //! | how requests ended, for the admin server | `counts` |
 
 mod accept;
@@ -41,6 +41,7 @@ mod max_forwards;
 mod multiplex;
 mod origin;
 mod out;
+mod patience;
 mod pool;
 mod repeat;
 mod replica_http1;
@@ -56,7 +57,9 @@ mod tunnel;
 mod via;
 
 pub(crate) use accept::{Intake, Listening};
-pub(crate) use answer::{X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed};
+pub(crate) use answer::{
+    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large,
+};
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
@@ -67,7 +70,8 @@ pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules};
-pub(crate) use request_body::{Progress, RequestBody};
+pub(crate) use patience::Patience;
+pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.

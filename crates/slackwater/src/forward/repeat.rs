@@ -53,6 +53,7 @@ impl Attempt {
         let mut is_unsent = false;
         let cause = match failed {
             Err(cause) => cause,
+            Ok(NoResponse::Client) if request.body().is_too_large() => Cause::TooLarge,
             Ok(NoResponse::Client) => Cause::ClientBroken,
             Ok(NoResponse::Coding) => Cause::Coding,
             Ok(failed) => {
@@ -90,9 +91,14 @@ impl Attempt {
     ) -> Self {
         let unsent = error.take_message().map(Box::new);
         let error = error.into_error();
-        if progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+        let of_client = match progress.map(Progress::state) {
+            Some(Wait::Broken) => Some(Cause::ClientBroken),
+            Some(Wait::TooLarge) => Some(Cause::TooLarge),
+            _ => None,
+        };
+        if let Some(cause) = of_client {
             return Self {
-                cause: Cause::ClientBroken,
+                cause,
                 unsent,
                 spare: None,
                 ending: Ending::Other,

@@ -10,8 +10,10 @@ use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use tokio::sync::oneshot;
 
 /// What became of a request's body.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) enum Wait {
     Client,
     /// Nobody: the client broke it off.
     Broken,
+    /// Nobody: there is more of it than is allowed.
+    TooLarge,
 }
 
 impl Progress {
@@ -66,6 +70,29 @@ pub(crate) struct RequestBody {
     ahead: Bytes,
     /// Absent: there was no body from the start.
     progress: Option<Rc<Progress>>,
+    limit: Limit,
+    /// For somebody else, while it is read.
+    copy: Option<Box<Copying>>,
+}
+
+/// A copy of a body in the making.
+#[derive(Debug)]
+struct Copying {
+    pieces: VecDeque<Bytes>,
+    /// How much more there may be of it, in bytes.
+    room: usize,
+    to: oneshot::Sender<VecDeque<Bytes>>,
+}
+
+/// What becomes of a body's copy: its pieces once the body is complete, and an error if it never is, or is too large.
+pub(crate) type BodyCopy = oneshot::Receiver<VecDeque<Bytes>>;
+
+/// How much of a body there may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    /// `None`: any.
+    bytes_max: Option<u64>,
+    read: u64,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +102,8 @@ enum Source {
     Client(ClientBody),
     /// From the client too, but it can be had again.
     Taped(TapeReader<ClientBody>),
+    /// A copy.
+    Own(VecDeque<Bytes>),
 }
 
 /// A body as a client sends it.
@@ -87,7 +116,7 @@ enum ClientBody {
 
 /// A claim to a request's body for another try.
 #[derive(Debug)]
-pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>);
+pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>, Limit);
 
 impl BodyAgain {
     /// Whether all that was read of it is kept.
@@ -97,7 +126,7 @@ impl BodyAgain {
 
     /// `None` if the body was too large to be kept.
     pub(super) fn into_body(self) -> Option<RequestBody> {
-        let Self(rewind, progress) = self;
+        let Self(rewind, progress, limit) = self;
         let reader = rewind.reader()?;
         if let Some(progress) = &progress {
             progress.state.set(Wait::Replica);
@@ -108,6 +137,8 @@ impl BodyAgain {
             source: Source::Taped(reader),
             ahead: Bytes::new(),
             progress,
+            limit: Limit { read: 0, ..limit },
+            copy: None,
         })
     }
 }
@@ -122,6 +153,8 @@ impl RequestBody {
             source: Source::Client(ClientBody::Http2(Box::new(incoming))),
             ahead: Bytes::new(),
             progress: Some(Progress::new(deadlines)),
+            limit: Limit::default(),
+            copy: None,
         }
     }
 
@@ -132,6 +165,8 @@ impl RequestBody {
             source: Source::Client(ClientBody::Http1(upload)),
             ahead: Bytes::new(),
             progress,
+            limit: Limit::default(),
+            copy: None,
         }
     }
 
@@ -147,11 +182,83 @@ impl RequestBody {
         };
     }
 
+    /// Takes no more than so many bytes; `false` if it is known already that there are more. What is more than that, and
+    /// was not known, ends the body with an error.
+    pub(crate) fn limit(&mut self, bytes_max: u64) -> bool {
+        self.limit.bytes_max = Some(bytes_max);
+        self.size_hint().lower() <= bytes_max
+    }
+
+    /// A body of these pieces.
+    pub(crate) fn own(mut pieces: VecDeque<Bytes>) -> Self {
+        pieces.retain(|piece| !piece.is_empty());
+        Self {
+            source: Source::Own(pieces),
+            ..Self::default()
+        }
+    }
+
+    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is known to be more. To be
+    /// called before anything is read.
+    pub(crate) fn copy(&mut self, bytes_max: usize) -> Option<BodyCopy> {
+        if self.size_hint().lower() > bytes_max as u64 {
+            return None;
+        }
+        let (to, copy) = oneshot::channel();
+        let copying = Copying {
+            pieces: VecDeque::new(),
+            room: bytes_max,
+            to,
+        };
+        if self.is_end_stream() {
+            let _ = copying.to.send(copying.pieces);
+        } else {
+            self.copy = Some(Box::new(copying));
+        }
+        Some(copy)
+    }
+
+    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, io::Error>>>) {
+        let Some(mut copying) = self.copy.take() else {
+            return;
+        };
+        let is_complete = match polled {
+            Poll::Pending => false,
+            // Whoever waits for the copy hears that there will be none.
+            Poll::Ready(Some(Err(_))) => return,
+            Poll::Ready(Some(Ok(frame))) => {
+                let data = frame.data_ref();
+                let Some(room) = copying.room.checked_sub(data.map_or(0, Bytes::len)) else {
+                    return;
+                };
+                copying.room = room;
+                copying.pieces.extend(data.cloned());
+                self.is_end_stream()
+            }
+            Poll::Ready(None) => true,
+        };
+        if is_complete {
+            let _ = copying.to.send(copying.pieces);
+        } else {
+            self.copy = Some(copying);
+        }
+    }
+
+    /// Whether there was more of it than is allowed.
+    pub(super) fn is_too_large(&self) -> bool {
+        let progress = self.progress.as_ref();
+        progress.is_some_and(|progress| progress.state() == Wait::TooLarge)
+    }
+
     /// For another try; `None` if the body is not kept.
     pub(super) fn again(&self) -> Option<BodyAgain> {
         match &self.source {
-            Source::Taped(reader) => Some(BodyAgain(reader.rewind(), self.progress.clone())),
-            Source::Absent | Source::Client(_) => None,
+            Source::Taped(reader) => Some(BodyAgain(
+                reader.rewind(),
+                self.progress.clone(),
+                self.limit,
+            )),
+            Source::Absent | Source::Client(_) | Source::Own(_) => None,
         }
     }
 
@@ -172,7 +279,7 @@ impl RequestBody {
     /// Passes on to the client what is not the final response; HTTP/2 clients are not told.
     pub(super) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
-            Source::Absent => (),
+            Source::Absent | Source::Own(_) => (),
             Source::Client(body) => body.tell(status, headers),
             Source::Taped(reader) => reader.with_source(|body| body.tell(status, headers)),
         }
@@ -181,6 +288,15 @@ impl RequestBody {
     /// Gives back a piece of which nothing was sent: it is the next one again.
     pub(super) fn put_back(&mut self, piece: Bytes) {
         self.ahead = piece;
+    }
+}
+
+impl Limit {
+    fn is_passed_by(&mut self, frame: &Frame<Bytes>) -> bool {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        self.read = self.read.saturating_add(length as u64);
+        self.bytes_max
+            .is_some_and(|bytes_max| self.read > bytes_max)
     }
 }
 
@@ -240,9 +356,21 @@ impl Body for RequestBody {
         }
         let polled = match &mut this.source {
             Source::Absent => return Poll::Ready(None),
+            Source::Own(pieces) => {
+                return Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))));
+            }
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
         };
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && this.limit.is_passed_by(frame)
+        {
+            if let Some(progress) = &this.progress {
+                progress.state.set(Wait::TooLarge);
+            }
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, "the body is too large");
+            return Poll::Ready(Some(Err(error)));
+        }
         if let Some(progress) = &this.progress {
             progress.state.set(match &polled {
                 Poll::Pending => Wait::Client,
@@ -257,6 +385,9 @@ impl Body for RequestBody {
                 }
             });
         }
+        if this.copy.is_some() {
+            this.copy_of(&polled);
+        }
         polled
     }
 
@@ -264,6 +395,7 @@ impl Body for RequestBody {
         self.ahead.is_empty()
             && match &self.source {
                 Source::Absent => true,
+                Source::Own(pieces) => pieces.is_empty(),
                 Source::Client(body) => body.is_end_stream(),
                 Source::Taped(reader) => reader.is_end_stream(),
             }
@@ -272,6 +404,9 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         let rest = match &self.source {
             Source::Absent => SizeHint::with_exact(0),
+            Source::Own(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|it| it.len() as u64).sum())
+            }
             Source::Client(body) => body.size_hint(),
             Source::Taped(reader) => reader.size_hint(),
         };

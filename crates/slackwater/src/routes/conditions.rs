@@ -218,7 +218,8 @@ mod tests {
         let strict = strict();
         assert!(all.covers(&all) && all.covers(&strict) && strict.covers(&strict));
         assert!(!strict.covers(&all));
-        let loosened: [fn(&mut Conditions); 5] = [
+        let loosened: [fn(&mut Conditions); 6] = [
+            |c| c.hosts.clear(),
             |c| c.listeners.push(3),
             |c| c.hosts.push(HostRule::Exact("c.example".to_owned())),
             |c| c.path = Some(PathRule::prefix("/")),

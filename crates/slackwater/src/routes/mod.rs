@@ -21,7 +21,9 @@ pub(crate) use split::Split;
 pub(crate) use template::{Parts, Template};
 
 use bytes::Bytes;
+use core::time::Duration;
 use http::{HeaderValue, StatusCode};
+use slackwater_core::Quantile;
 
 /// Which requests, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -43,12 +45,50 @@ pub(crate) enum Action {
     Respond(FixedResponse),
 }
 
+impl Action {
+    /// The shortest time that any of its requests may take for anything.
+    pub(crate) fn shortest_timeout(&self) -> Option<Duration> {
+        let Self::Forward(forward) = self else {
+            return None;
+        };
+        let bounds = &forward.bounds;
+        let spans = [bounds.first_byte, bounds.stall, bounds.total];
+        spans.into_iter().flatten().min()
+    }
+}
+
 /// To which service, and how it is changed on the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
     pub(crate) services: Split,
     pub(crate) rewrite: Rewrite,
     pub(crate) request_headers: HeaderChanges,
+    pub(crate) bounds: Bounds,
+    pub(crate) mirror: Option<Mirror>,
+}
+
+/// Who gets copies of a route's requests, whose answers nobody hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mirror {
+    /// The place of the service.
+    pub(crate) service: usize,
+    /// Of all requests.
+    pub(crate) share: Quantile,
+    /// Bytes of a body that are kept for the copy; a request with more is not copied.
+    pub(crate) body_bytes_max: u32,
+}
+
+/// How long a request of this route may take, and how much it may be; where nothing is said, as long and as much as any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// From its dispatch to the head of the response, all tries together.
+    pub(crate) first_byte: Option<Duration>,
+    /// Between two pieces of the response's body.
+    pub(crate) stall: Option<Duration>,
+    /// From its arrival to the end of the response.
+    pub(crate) total: Option<Duration>,
+    /// Bytes of its body.
+    pub(crate) body_bytes_max: Option<u32>,
 }
 
 /// Where a client is sent.

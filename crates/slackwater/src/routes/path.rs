@@ -129,7 +129,7 @@ fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
             let (byte, length) = decoded(path.get(at..)?)?;
             at += length;
             let is_slash = matches!(byte, b'/' | b'\\');
-            let is_skipped = is_slash && after_slash || !is_slash && in_parameter;
+            let is_skipped = is_slash && after_slash;
             in_parameter = !is_slash && (in_parameter || byte == b';');
             if is_skipped || in_parameter {
                 continue;

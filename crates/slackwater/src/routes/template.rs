@@ -207,6 +207,7 @@ mod tests {
             "https:///x",
             "https://a@{host}/",
             "https://{hots}/",
+            "https://example.com{scheme}/",
             "javascript:alert(1)",
             "https://a/ b",
             "https://a/\r\nx: y",

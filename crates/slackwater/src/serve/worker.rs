@@ -147,7 +147,11 @@ fn shortest_timeout(config: &Config) -> Duration {
         of_try.map_or(of_all, |of_try| of_all.min(of_try))
     };
     let of_services = config.services.iter().map(of_service);
-    of_services.fold(own, Duration::min)
+    let of_routes = config
+        .routes
+        .iter()
+        .filter_map(|route| route.then.shortest_timeout());
+    of_services.chain(of_routes).fold(own, Duration::min)
 }
 
 /// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.

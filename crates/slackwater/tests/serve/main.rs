@@ -25,6 +25,7 @@ mod reload;
 mod replicas;
 mod requests;
 mod retries;
+mod route_bounds;
 mod routes;
 mod sticky;
 mod streaming;

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 /// Sections of services with one replica each, round robin and no probes.
-fn services(named: &[(&str, SocketAddr)]) -> String {
+pub(crate) fn services(named: &[(&str, SocketAddr)]) -> String {
     let sections = named.iter().map(|(name, address)| {
         format!(
             "[services.{name}]\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
@@ -20,7 +20,7 @@ fn services(named: &[(&str, SocketAddr)]) -> String {
 }
 
 /// A request, and the answer to it.
-async fn ask(proxy: &Proxy, request: &str) -> Answer {
+pub(crate) async fn ask(proxy: &Proxy, request: &str) -> Answer {
     let mut client = Client::connect(proxy.address).await;
     client.send(request).await;
     client.answer().await
@@ -36,7 +36,7 @@ async fn get_of(proxy: &Proxy, host: &str, target: &str) -> Answer {
 }
 
 /// The name that an echoing replica begins its answers with.
-fn name_in(answer: &Answer) -> &str {
+pub(crate) fn name_in(answer: &Answer) -> &str {
     answer.text().lines().next().unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
 //! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of which one has to be said.
 
-use super::{Named, heads, when};
+use super::{Named, bounds, heads, mirror, when};
 use crate::routes::{
     Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, Split, Template,
 };
@@ -54,7 +54,7 @@ pub(super) fn read(
 
 /// Keys that change a request on its way to a service, where it goes to none.
 fn note_idle(reader: &mut Reader<'_>, prefix: &str, action: &str) {
-    for key in ["rewrite", "request_headers"] {
+    for key in ["rewrite", "request_headers", "timeouts", "limits", "mirror"] {
         let field = format!("{prefix}{key}");
         if reader.has(&field) {
             reader.add_mistake_near(
@@ -77,6 +77,8 @@ fn read_forward(
     let rewrite = heads::read_rewrite(reader, &format!("{prefix}rewrite"), when);
     let request_headers: Option<HeaderChanges> =
         heads::read_changes(reader, &format!("{prefix}request_headers"));
+    let bounds = bounds::read(reader, prefix);
+    let mirror = mirror::read(reader, &format!("{prefix}mirror"), named);
     let services = match one {
         Some(service) => Split::one(service?),
         None => several?,
@@ -85,6 +87,8 @@ fn read_forward(
         services,
         rewrite: rewrite?,
         request_headers: request_headers?,
+        bounds,
+        mirror,
     })
 }
 

@@ -2,14 +2,16 @@
 //! the one service that there is.
 
 mod action;
+mod bounds;
 mod heads;
+mod mirror;
 mod reach;
 mod show;
 mod when;
 
 use super::listeners::SaidListener;
 use super::model::ServiceConfig;
-use crate::routes::{Action, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
+use crate::routes::{Action, Bounds, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
 use crate::toml_reader::values::found;
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said};
 
@@ -90,7 +92,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
     }
     // A route that could not be read might be the one that is missed.
     let is_whole = routes.len() == count;
-    reach::note_circles(reader, &routes);
+    reach::note_circles(reader, &routes, named.listeners);
     let remarks = if is_whole {
         reach::remarks(reader, &routes, named.services)
     } else {
@@ -121,6 +123,8 @@ impl Route {
                 services: Split::one(service),
                 rewrite: Rewrite::default(),
                 request_headers: HeaderChanges::default(),
+                bounds: Bounds::default(),
+                mirror: None,
             })),
             response_headers: HeaderChanges::default(),
         }

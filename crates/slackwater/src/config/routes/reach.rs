@@ -2,6 +2,7 @@
 //! themselves.
 
 use super::SaidRoute;
+use crate::config::listeners::SaidListener;
 use crate::config::model::ServiceConfig;
 use crate::routes::{
     Action, Asked, HeaderTest, HostRule, Parts, Path, PathRule, Reading, Route, host_of,
@@ -34,8 +35,11 @@ pub(super) fn remarks(
     }
     for (place, service) in services.iter().enumerate() {
         let leads_there = |said: &SaidRoute| match &said.route.then {
-            Action::Forward(forward) => (forward.services.parts().iter())
-                .any(|&(service, weight)| service == place && weight > 0),
+            Action::Forward(forward) => {
+                let mut parts = forward.services.parts().iter();
+                let is_copied = forward.mirror.is_some_and(|mirror| mirror.service == place);
+                is_copied || parts.any(|&(service, weight)| service == place && weight > 0)
+            }
             Action::Redirect(_) | Action::Respond(_) => false,
         };
         let field = format!("services.{}", service.name);
@@ -53,17 +57,46 @@ pub(super) fn remarks(
 
 /// Redirects whose target the same route would redirect again, as far as that can be seen here: an example of what the
 /// route asks for is sent where the redirect leads.
-pub(super) fn note_circles(reader: &mut Reader<'_>, routes: &[SaidRoute]) {
+pub(super) fn note_circles(
+    reader: &mut Reader<'_>,
+    routes: &[SaidRoute],
+    listeners: &[SaidListener],
+) {
     for SaidRoute { route, said } in routes {
-        if leads_back(route) == Some(true) {
+        let is_own = |(place, _): &(usize, &SaidListener)| {
+            route.when.listeners.is_empty() || route.when.listeners.contains(place)
+        };
+        let own: Vec<_> = (listeners.iter().enumerate())
+            .filter(is_own)
+            .map(|(place, said)| Entrance {
+                place,
+                port: said.config.address.port(),
+                scheme: match said.config.tls {
+                    Some(_) => "https",
+                    None => "http",
+                },
+            })
+            .collect();
+        if own
+            .iter()
+            .any(|by| leads_back(route, by, &own) == Some(true))
+        {
             let told = "leads back to this route, which would redirect it again, for ever";
             reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
         }
     }
 }
 
-/// `None` where nobody can say.
-fn leads_back(route: &Route) -> Option<bool> {
+/// A listener that a route's requests come in by.
+struct Entrance {
+    place: usize,
+    port: u16,
+    scheme: &'static str,
+}
+
+/// Whether a request that came in by one of the route's entrances is sent to the same route by way of any of them; `None`
+/// where nobody can say.
+fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bool> {
     let Action::Redirect(redirect) = &route.then else {
         return Some(false);
     };
@@ -78,16 +111,21 @@ fn leads_back(route: &Route) -> Option<bool> {
         None => ("/x".to_owned(), "/x".to_owned()),
     };
     let parts = Parts {
-        scheme: "http",
+        scheme: by.scheme,
         host: &host,
         path: &path,
         rest: &rest,
         query: None,
     };
     let target: Uri = redirect.to.fill(&parts).parse().ok()?;
-    if target.scheme_str().is_some_and(|scheme| scheme != "http") {
+    // A port that is not said may be one of ours under another number.
+    let takes = |entrance: &&Entrance| {
+        entrance.scheme == target.scheme_str().unwrap_or(by.scheme)
+            && target.port_u16().is_none_or(|port| port == entrance.port)
+    };
+    let Some(back) = entrances.iter().find(takes) else {
         return Some(false);
-    }
+    };
     let mut headers = HeaderMap::new();
     for rule in &route.when.headers {
         let value = match &rule.test {
@@ -99,7 +137,7 @@ fn leads_back(route: &Route) -> Option<bool> {
     }
     let local = Authority::try_from(host.as_str()).ok()?;
     let asked = Asked {
-        listener: route.when.listeners.first().copied().unwrap_or_default(),
+        listener: back.place,
         method: route.when.methods.first().unwrap_or(&Method::GET),
         host: host_of(&target, &headers, &local),
         path: Path::new(target.path()),

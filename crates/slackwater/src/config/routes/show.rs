@@ -1,5 +1,6 @@
 //! Routes, written out as a file.
 
+use super::{bounds, mirror};
 use crate::config::model::Config;
 use crate::config::show::quoted;
 use crate::routes::{
@@ -78,7 +79,12 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
                 }
             }
             write_rewrite(to, &forward.rewrite)?;
-            write_changes(to, "request_headers", &forward.request_headers)
+            write_changes(to, "request_headers", &forward.request_headers)?;
+            bounds::write(to, &forward.bounds)?;
+            match &forward.mirror {
+                Some(mirror) => mirror::write(to, config, mirror),
+                None => Ok(()),
+            }
         }
         Action::Redirect(redirect) => writeln!(
             to,

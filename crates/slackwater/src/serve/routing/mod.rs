@@ -2,12 +2,14 @@
 //!
 //! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
 
+mod mirror;
+
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::ReplicaProtocol;
 use crate::forward::{
-    Handler, Origin, Refusal, RequestBody, ResponseBody, no_route, own_response, prepare_request,
-    refuse,
+    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, no_route, own_response,
+    prepare_request, refuse, too_large,
 };
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Route, Router, host_of,
@@ -16,8 +18,10 @@ use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
+use mirror::Mirrors;
 use slackwater_core::SplitMix64;
 use std::rc::Rc;
+use tokio::time::Instant;
 
 /// A response as clients get it.
 type Answer = Response<ResponseBody<Box<Flight>>>;
@@ -61,16 +65,18 @@ pub(super) struct Routing {
     table: RefCell<Rc<Table>>,
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
+    mirrors: Mirrors,
     /// `None`: there is no access log.
     recorder: Option<Rc<Recorder>>,
 }
 
 impl Routing {
     /// `seed`: from somewhere that differs from worker to worker.
-    pub(super) const fn new(table: Rc<Table>, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
+    pub(super) fn new(table: Rc<Table>, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
         Self {
             table: RefCell::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
+            mirrors: Mirrors::default(),
             recorder,
         }
     }
@@ -93,6 +99,10 @@ impl Routing {
             return no_route();
         };
         trace.route(service.name());
+        if let Some(mirror) = &forward.mirror {
+            let draw = &mut *self.draw.borrow_mut();
+            (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
+        }
         let client = service.client(request.headers(), origin);
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
@@ -108,7 +118,20 @@ impl Routing {
         }
         // Not before: a client must not be able to have them removed as its connection's own.
         forward.request_headers.apply(request.headers_mut());
-        service.handle(request, client, trace).await
+        let bounds = &forward.bounds;
+        if let Some(bytes_max) = bounds.body_bytes_max
+            && !request.body_mut().limit(bytes_max.into())
+        {
+            return too_large();
+        }
+        let ends = bounds.total.map(|total| Instant::now() + total);
+        let patience = Patience {
+            first_byte: bounds.first_byte,
+            ends,
+        };
+        let mut answer = service.handle(request, client, trace, patience).await;
+        answer.body_mut().bound(bounds.stall, ends);
+        answer
     }
 
     fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {

@@ -7,7 +7,7 @@ use super::Service;
 use super::flight::{Flight, Setback, Unwanted};
 use super::retries::{Hint, Place, Retries};
 use crate::access_log::Trace;
-use crate::forward::{RequestBody, ResponseBody, answer};
+use crate::forward::{Patience, RequestBody, ResponseBody, answer};
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -26,17 +26,23 @@ struct Attempts<'s> {
     served: &'s Cell<Option<ReplicaId>>,
     may_repeat: bool,
     began: Instant,
+    /// From then to the head of the response, all tries together.
+    first_byte: Duration,
+    /// Whether that is less than each try may take anyway.
+    is_own: bool,
+    ends: Option<Instant>,
 }
 
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
     /// for [`Self::protocol`].
-    /// `client` is whom it comes from, where [`Self::client`] asked for that.
+    /// `client` is whom it comes from, where [`Self::client`] asked for that; `patience` is the request's own.
     pub(in crate::serve) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         trace: &Trace,
+        patience: Patience,
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
@@ -47,7 +53,9 @@ impl Service {
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let mut response = self.attempt(request, pinned, &served, trace).await;
+        let mut response = self
+            .attempt(request, pinned, &served, (trace, patience))
+            .await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
@@ -63,7 +71,7 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        trace: &Trace,
+        (trace, patience): (&Trace, Patience),
     ) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
@@ -72,6 +80,9 @@ impl Service {
             served,
             may_repeat: self.retries.may_repeat(&request),
             began: Instant::now(),
+            first_byte: patience.first_byte.unwrap_or(self.first_byte),
+            is_own: patience.first_byte.is_some(),
+            ends: patience.ends,
         };
         if attempts.may_repeat {
             let bytes_max = self.retries.settings().body_bytes_max;
@@ -109,15 +120,24 @@ impl<'s> Attempts<'s> {
 
     /// The time left for all tries together.
     fn left(&self) -> Duration {
-        self.service.first_byte.saturating_sub(self.began.elapsed())
+        let left = self.first_byte.saturating_sub(self.began.elapsed());
+        let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
 
-    /// How long try number `attempt`, from 1, may take to the response's head; `None`: as long as one alone might.
-    fn patience(&self, attempt: u32) -> Option<Duration> {
+    /// How long try number `attempt`, from 1, may take to the response's head.
+    fn patience(&self, attempt: u32) -> Patience {
         let own = self.retries().settings().attempt_timeout;
-        match (own.filter(|_| self.rules(attempt).is_some()), attempt) {
-            (own, 1) => own,
-            (own, _) => Some(own.map_or(self.left(), |own| own.min(self.left()))),
+        let own = own.filter(|_| self.rules(attempt).is_some());
+        let first_byte = if attempt == 1 && !self.is_own {
+            // As long as one alone might.
+            own
+        } else {
+            Some(own.map_or(self.left(), |own| own.min(self.left())))
+        };
+        Patience {
+            first_byte,
+            ends: self.ends,
         }
     }
 

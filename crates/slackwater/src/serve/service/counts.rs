@@ -10,6 +10,8 @@ pub(in crate::serve) struct ServiceCounts {
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
     pub(super) queued: Count,
+    pub(in crate::serve) mirrored: Count,
+    pub(in crate::serve) mirror_skipped: Count,
 }
 
 impl ServiceCounts {
@@ -20,6 +22,8 @@ impl ServiceCounts {
             shed_queue_full: self.shed_queue_full.read(),
             shed_wait_over: self.shed_wait_over.read(),
             retries_over_budget: self.retries_over_budget.read(),
+            mirrored: self.mirrored.read(),
+            mirror_skipped: self.mirror_skipped.read(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::gate::Permit;
 use super::retries::{Hint, Retries};
 use crate::access_log::{Ended, Trace};
 use crate::forward::{
-    Cause, End, Failure, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
+    Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
 use crate::orca;
 use bytes::Bytes;
@@ -153,12 +153,12 @@ impl Flight {
         &self.member
     }
 
-    /// Sends the request and waits for the head of the response, as long as one may take or as `first_byte` says
+    /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
     /// instead. A response that `rules` refuse is a setback, if the request can be had again.
     pub(super) async fn send(
         mut self: Box<Self>,
         request: Box<Request<RequestBody>>,
-        first_byte: Option<Duration>,
+        patience: Patience,
         rules: Option<&Retries>,
         trace: &Trace,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
@@ -168,7 +168,7 @@ impl Flight {
             let upload = request.body().progress();
             trace.attempt(&self.member.name, lease.reason().as_str(), upload);
         }
-        match self.member.replica.exchange(request, first_byte).await {
+        match self.member.replica.exchange(request, patience).await {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
@@ -230,7 +230,7 @@ impl Flight {
                 counts.timeouts.add_one();
                 Outcome::Failed
             }
-            Cause::ClientStalled | Cause::ClientBroken => {
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
                 counts.client_gone.add_one();
                 Outcome::Dropped
             }

@@ -165,6 +165,11 @@ impl Service {
         &self.name
     }
 
+    /// What happened to its requests before a replica had them.
+    pub(super) fn counts(&self) -> &ServiceCounts {
+        &self.admission
+    }
+
     /// What its replicas speak.
     pub(super) const fn protocol(&self) -> ReplicaProtocol {
         self.protocol

@@ -94,7 +94,11 @@ impl Retries {
             Cause::Broken(_) => self.settings.on.reset,
             Cause::FirstByte => self.settings.on.timeout,
             Cause::Unreachable(_) | Cause::Withdrawn => true,
-            Cause::Coding | Cause::Switched | Cause::ClientStalled | Cause::ClientBroken => false,
+            Cause::Coding
+            | Cause::Switched
+            | Cause::ClientStalled
+            | Cause::ClientBroken
+            | Cause::TooLarge => false,
         }
     }
 

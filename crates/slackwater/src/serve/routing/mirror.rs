@@ -1,0 +1,141 @@
+//! Copies of requests for a service whose answers nobody hears.
+//!
+//! A copy begins when the request itself has been read to its end, goes its way in a task of its own, and leaves no trace but
+//! counts: it neither delays nor fails the request. There is a bound to the size of each and to how many there are at once.
+
+use super::Table;
+use crate::access_log::Trace;
+use crate::forward::{BodyCopy, Origin, Patience, RequestBody, prepare_request};
+use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
+use crate::serve::service::Service;
+use bytes::Bytes;
+use core::cell::Cell;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::time::Duration;
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, Method, Request, Uri};
+use http_body::Body;
+use slackwater_core::Draw;
+use slackwater_core::draw::below;
+use std::rc::Rc;
+
+/// Copies at once, in a worker.
+const COPIES_MAX: u32 = 256;
+/// Of an answer so much is read, and a copy takes so long altogether, then its connection is closed.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+const COPY_TIME_MAX: Duration = Duration::from_mins(5);
+/// Shares are in millionths.
+const WHOLE: u32 = 1_000_000;
+
+/// A worker's copies on their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mirrors(Rc<Cell<u32>>);
+
+/// The place of one of them.
+#[derive(Debug)]
+struct Place(Rc<Cell<u32>>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A copy that waits for the body of its request.
+#[derive(Debug)]
+struct Copy {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    version: http::Version,
+    body: BodyCopy,
+}
+
+impl Mirrors {
+    /// Sends a copy of the request on its way, if the draw says so. To be called before anything is changed in it.
+    pub(super) fn send(
+        &self,
+        mirror: &Mirror,
+        table: &Table,
+        request: &mut Request<RequestBody>,
+        origin: &Origin,
+        route: &Forward,
+        draw: &mut impl Draw,
+    ) {
+        if below(draw, WHOLE) >= mirror.share.millionths() {
+            return;
+        }
+        let Some(service) = table.services.get(mirror.service) else {
+            return;
+        };
+        // A copy cannot talk to the client.
+        if request.headers().contains_key(header::UPGRADE) {
+            return;
+        }
+        let bytes_max = mirror.body_bytes_max as usize;
+        let has_room = self.0.get() < COPIES_MAX;
+        let body = (has_room.then(|| request.body_mut().copy(bytes_max))).flatten();
+        let Some(body) = body else {
+            service.counts().mirror_skipped.add_one();
+            return;
+        };
+        self.0.set(self.0.get() + 1);
+        let place = Place(Rc::clone(&self.0));
+        let copy = Copy {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            headers: request.headers().clone(),
+            version: request.version(),
+            body,
+        };
+        let (service, origin) = (Rc::clone(service), origin.clone());
+        let changes = (route.rewrite.clone(), route.request_headers.clone());
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            let carried = carry(copy, &service, &origin, &changes);
+            let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
+        });
+    }
+}
+
+async fn carry(
+    copy: Copy,
+    service: &Service,
+    origin: &Origin,
+    (rewrite, headers): &(Rewrite, HeaderChanges),
+) {
+    let Ok(pieces) = copy.body.await else {
+        service.counts().mirror_skipped.add_one();
+        return;
+    };
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let mut request = Box::new(Request::new(RequestBody::own(pieces)));
+    *request.method_mut() = copy.method;
+    *request.uri_mut() = copy.uri;
+    *request.headers_mut() = copy.headers;
+    *request.version_mut() = copy.version;
+    // What is wrong with the request is the client's to hear, of the request itself.
+    if prepare_request(&mut request, service.protocol(), origin).is_err()
+        || !rewrite.apply(&mut request)
+    {
+        return;
+    }
+    if length > 0 {
+        let length = HeaderValue::from(length);
+        request.headers_mut().insert(header::CONTENT_LENGTH, length);
+    }
+    headers.apply(request.headers_mut());
+    service.counts().mirrored.add_one();
+    let answer = service
+        .handle(request, None, &Trace::default(), Patience::default())
+        .await;
+    let mut body = answer.into_body();
+    let mut read = 0;
+    while read <= ANSWER_BYTES_MAX {
+        match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+            Some(Err(_)) | None => return,
+        }
+    }
+}

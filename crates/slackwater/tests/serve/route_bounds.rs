@@ -1,0 +1,214 @@
+//! What a route bounds, in time and size, and copies of its requests.
+
+use crate::clients::{self, Client, get};
+use crate::proxy::{PATIENCE, Proxy};
+use crate::replicas::{self, Replica};
+use crate::routes::{ask, name_in, services};
+use core::time::Duration;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn copies_go_to_a_shadow_that_nobody_waits_for() {
+    let web = Replica::echo("web").await;
+    let (seen, mut shadowed) = tokio::sync::mpsc::unbounded_channel();
+    let shadow = Replica::scripted(move |mut connection| {
+        let seen = seen.clone();
+        async move {
+            while let Some(head) = connection.head().await {
+                let length = if head.contains("content-length: 5") {
+                    5
+                } else {
+                    0
+                };
+                let body = connection.body(length).await.unwrap();
+                let _ = seen.send(format!("{head}{}", String::from_utf8(body).unwrap()));
+                if head.starts_with("GET /mute") {
+                    // No answer, ever.
+                    while connection.more().await > 0 {}
+                    return;
+                }
+                connection
+                    .send("HTTP/1.1 500 Broken\r\ncontent-length: 0\r\n\r\n")
+                    .await;
+            }
+        }
+    })
+    .await;
+    let gone = replicas::nobody().await;
+    let named = [
+        ("web", web.address),
+        ("shadow", shadow.address),
+        ("gone", gone),
+    ];
+    let toml = services(&named)
+        + "[[routes]]\npath_prefix = \"/none\"\nservice = \"web\"\nmirror = { service = \"shadow\", share = 0 }\n\
+           [[routes]]\npath_prefix = \"/gone\"\nservice = \"web\"\nmirror.service = \"gone\"\n\
+           [[routes]]\nservice = \"web\"\nrequest_headers.set = { x-set = \"1\" }\n\
+           mirror = { service = \"shadow\", body_bytes_max = 5 }\n";
+    let proxy = Proxy::of_file(&toml);
+    let post =
+        |target: &str, framing: &str| format!("POST {target} HTTP/1.1\r\nhost: a\r\n{framing}");
+    for (request, copied) in [
+        (
+            "GET /one HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+            Some(("GET /one ", "")),
+        ),
+        (
+            "GET /mute HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(),
+            Some(("GET /mute ", "")),
+        ),
+        (
+            post("/two", "content-length: 5\r\n\r\nhello"),
+            Some(("POST /two ", "hello")),
+        ),
+        (post("/six", "content-length: 6\r\n\r\nhello!"), None),
+        ("GET /none HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(), None),
+        ("GET /gone HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(), None),
+    ] {
+        let answer = ask(&proxy, &request).await;
+        assert_eq!(answer.status, 200, "{request}");
+        assert_eq!(name_in(&answer), "web", "{request}");
+        if let Some((start, body)) = copied {
+            let copy = tokio::time::timeout(PATIENCE, shadowed.recv()).await;
+            let copy = copy.unwrap().unwrap();
+            assert!(
+                copy.starts_with(start) && copy.ends_with(&format!("\r\n\r\n{body}")),
+                "{copy}"
+            );
+            assert!(copy.contains("x-set: 1\r\n"), "{copy}");
+        }
+    }
+    // Chunked: the copy is of known length.
+    let chunked = "transfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+    let mut client = Client::connect(proxy.address).await;
+    client.send(&post("/chunked", chunked)).await;
+    assert!(client.head().await.starts_with("HTTP/1.1 200"));
+    let copy = tokio::time::timeout(PATIENCE, shadowed.recv()).await;
+    let copy = copy.unwrap().unwrap();
+    assert!(
+        copy.starts_with("POST /chunked ") && copy.ends_with("\r\n\r\nhello"),
+        "{copy}"
+    );
+    assert!(!copy.contains("chunked\r\n"), "{copy}");
+    let metrics = proxy.admin_page("/metrics").await;
+    for line in [
+        "slackwater_mirrored_total{service=\"shadow\"} 4",
+        "slackwater_mirror_skipped_total{service=\"shadow\"} 1",
+        "slackwater_mirrored_total{service=\"web\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_bounds_the_time_of_its_requests() {
+    let web = Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            if head.starts_with("GET /mute") || head.starts_with("POST") {
+                // Nothing, ever.
+                while connection.more().await > 0 {}
+                return;
+            }
+            connection
+                .send("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+                .await;
+            while head.starts_with("GET /drips") {
+                // A byte now and then: it never stalls, and never ends in time.
+                connection.send("x").await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            while connection.more().await > 0 {}
+        }
+    })
+    .await;
+    let toml = services(&[("web", web.address)])
+        + "[[routes]]\npath = \"/mute\"\nservice = \"web\"\ntimeouts.first_byte = \"60ms\"\n\
+           [[routes]]\npath = \"/stalls\"\nservice = \"web\"\ntimeouts.stall = \"60ms\"\n\
+           [[routes]]\nservice = \"web\"\ntimeouts.total = \"200ms\"\n";
+    let proxy = Proxy::of_file(&toml);
+    let mute = get(proxy.address, "/mute").await;
+    assert_eq!(mute.status, 504);
+    for target in ["/stalls", "/drips"] {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n"))
+            .await;
+        assert!(client.head().await.starts_with("HTTP/1.1 200"));
+        let rest = client.rest().await;
+        assert!(rest.len() < 1_000_000, "{target} is cut off");
+    }
+    // An upload that goes on for ever moves the time for the head, and not the time for all.
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /up HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        .await;
+    let (mut read, mut write) = client.stream.into_split();
+    let uploading = tokio::spawn(async move {
+        while write.write_all(b"1\r\nx\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let mut answer = vec![0; 12];
+    read.read_exact(&mut answer).await.unwrap();
+    assert!(
+        [&b"HTTP/1.1 504"[..], b"HTTP/1.1 408"].contains(&answer.as_slice()),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+    drop(read);
+    uploading.abort();
+    proxy.settled().await;
+    let timeouts = proxy.sum("/requests/timeouts").await;
+    assert!((3..=4).contains(&timeouts), "{timeouts}");
+}
+
+#[tokio::test]
+async fn a_body_larger_than_its_route_allows_is_refused() {
+    let web = Replica::echo("web").await;
+    let rpc = replicas::http2(|request| async move {
+        let read = request.into_body().collect().await;
+        Response::new(clients::full(format!("{}", read.is_ok())))
+    })
+    .await;
+    let toml = services(&[("web", web.address), ("rpc", rpc)])
+        + "replica.protocol = \"h2c\"\n\
+           [[routes]]\npath = \"/rpc\"\nservice = \"rpc\"\nlimits.body_bytes_max = 5\n\
+           [[routes]]\npath = \"/free\"\nservice = \"web\"\n\
+           [[routes]]\nservice = \"web\"\nlimits.body_bytes_max = 5\n";
+    let proxy = Proxy::of_file(&toml);
+    for (target, length, status) in [("/", 5, 200), ("/", 6, 413), ("/free", 6, 200)] {
+        let body = "x".repeat(length);
+        let answer = ask(
+            &proxy,
+            &format!("POST {target} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}"),
+        )
+        .await;
+        assert_eq!(answer.status, status, "{target} {length}");
+    }
+    assert_eq!(
+        proxy.sum("/requests/sent").await,
+        2,
+        "known beforehand, so not sent"
+    );
+    for target in ["/", "/rpc"] {
+        let answer = ask(
+            &proxy,
+            &format!(
+                "POST {target} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+                 3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"
+            ),
+        )
+        .await;
+        assert_eq!(answer.status, 413, "{target}");
+        assert_eq!(answer.field("x-slackwater-error"), Some("too_large"));
+    }
+    let mut client = clients::http2(proxy.address).await;
+    let request = Request::post(format!("http://a/{}", "x"))
+        .body(clients::full("123456"))
+        .unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    proxy.settled().await;
+}
