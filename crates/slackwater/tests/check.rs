@@ -75,15 +75,18 @@ fn bless(file: &Path, found: &[String]) {
     fs::write(file, lines.join("\n") + "\n").expect("a fixture");
 }
 
-/// A fresh clone has the key file as the umask left it, of which the command would warn.
+/// A fresh clone has the key files as the umask left them, of which the command would warn.
 fn keep_key_secret() {
+    for key in ["good/probe.key", "good/tls.key"] {
+        keep_secret(&fixtures().join(key));
+    }
+}
+
+fn keep_secret(file: &Path) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        for key in ["good/probe.key", "good/tls.key"] {
-            let key = fixtures().join(key);
-            fs::set_permissions(key, fs::Permissions::from_mode(0o600)).expect("a fixture");
-        }
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("a fixture");
     }
 }
 
@@ -232,6 +235,47 @@ fn every_example_passes_whichever_command_it_is_for() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_eq!(stderr(&output), "", "nothing to remark");
         assert!(stdout(&output).starts_with(&format!("{file}: ok\n")));
+    }
+}
+
+/// The configurations on a page, from the lines of its blocks marked as TOML.
+fn blocks_of_toml(page: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while lines.by_ref().any(|line| line == "```toml") {
+        let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
+        blocks.push(block.join("\n"));
+    }
+    blocks
+}
+
+#[test]
+fn whoever_comes_from_another_balancer_is_shown_valid_files() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md");
+    let blocks = blocks_of_toml(&fs::read_to_string(page).expect("the page"));
+    assert!(blocks.len() >= 6, "{} configurations", blocks.len());
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("migrating");
+    fs::create_dir_all(&directory).expect("a directory");
+    for (from, to) in [
+        ("tls.pem", ["www.pem", "api.pem"]),
+        ("tls.key", ["www.key", "api.key"]),
+    ] {
+        for to in to {
+            let to = directory.join(to);
+            fs::copy(fixtures().join("good").join(from), &to).expect("a copy");
+            keep_secret(&to);
+        }
+    }
+    for (index, block) in blocks.iter().enumerate() {
+        let file = directory.join(format!("{index}.toml"));
+        fs::write(&file, block).expect("a file");
+        let output = check(&[&file.to_string_lossy()]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{block}\n{}",
+            stderr(&output)
+        );
     }
 }
 
