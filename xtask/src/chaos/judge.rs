@@ -41,7 +41,11 @@ fn describe(played: &Played) -> String {
     for group in kinds.chunk_by(|one, other| one == other) {
         let _ = write!(text, "{} {}×, ", group[0], group.len());
     }
-    let _ = write!(text, "upgraded {}×", played.upgrades);
+    let _ = write!(
+        text,
+        "upgraded {}×, configuration changed {}×",
+        played.upgrades, played.reloads
+    );
     text
 }
 

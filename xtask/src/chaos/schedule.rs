@@ -85,6 +85,7 @@ enum Step {
     Begin(Fault, usize),
     End(Fault, usize),
     Upgrade,
+    Reload,
 }
 
 /// All of them, by time.
@@ -114,6 +115,11 @@ impl Schedule {
         }
         // In the midst of whatever happens then.
         steps.extend([(length / 3, Step::Upgrade), (length * 2 / 3, Step::Upgrade)]);
+        // Fifty in ten minutes, and some in half a minute.
+        let reloads = u32::try_from(length.as_secs() / 12).unwrap_or(u32::MAX);
+        let reloads = reloads.clamp(8, 50);
+        let at = |number| length * (2 * number + 1) / (2 * reloads + 1);
+        steps.extend((0..reloads).map(|number| (at(number), Step::Reload)));
         steps.sort_by_key(|(at, _)| *at);
         Self { steps }
     }
@@ -124,6 +130,7 @@ impl Schedule {
 pub(super) struct Played {
     pub(super) faults: Vec<Happened>,
     pub(super) upgrades: u64,
+    pub(super) reloads: u64,
     /// Of each generation of `serve`.
     pub(super) resident_bytes: Vec<Vec<u64>>,
     /// What each stream of load saw.
@@ -150,6 +157,7 @@ pub(super) fn play(
     let mut played = Played {
         faults: Vec::new(),
         upgrades: 0,
+        reloads: 0,
         resident_bytes: vec![Vec::new()],
         seen: Vec::new(),
     };
@@ -215,6 +223,10 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
             played.upgrades += 1;
             played.resident_bytes.push(Vec::new());
         }
+        Step::Reload => {
+            fleet.serve.reload()?;
+            played.reloads += 1;
+        }
     }
     Ok(())
 }
@@ -244,7 +256,7 @@ mod tests {
                         seen.push(fault);
                     }
                     Step::End(fault, pair) => assert_eq!(suffering.take(), Some((fault, pair))),
-                    Step::Upgrade => (),
+                    Step::Upgrade | Step::Reload => (),
                 }
             }
             assert_eq!(suffering, None);
@@ -257,6 +269,16 @@ mod tests {
                 .iter()
                 .filter(|(_, step)| *step == Step::Upgrade);
             assert_eq!(upgrades.count(), 2);
+            let reloads = schedule
+                .steps
+                .iter()
+                .filter(|(_, step)| *step == Step::Reload);
+            let expected = if options.length() < Duration::from_mins(1) {
+                8
+            } else {
+                50
+            };
+            assert_eq!(reloads.count(), expected, "{arguments:?}");
         }
     }
 

@@ -118,6 +118,24 @@ impl Serve {
         Ok(())
     }
 
+    /// Changes the configuration, and waits until the process that serves has taken it.
+    pub(super) fn reload(&mut self) -> Result<(), String> {
+        let before = self.reloads_taken()?;
+        self.reloads += 1;
+        self.write_configuration()?;
+        kill_process(self.current()?, Signal::HUP).map_err(|error| format!("SIGHUP: {error}"))?;
+        wait_for("a reload to be taken", EFFECT_MAX, || {
+            Ok((self.reloads_taken()? > before).then_some(()))
+        })
+    }
+
+    /// How often the process that serves has taken another configuration.
+    fn reloads_taken(&self) -> Result<u64, String> {
+        let status = self.status()?;
+        let taken = status["reloads"]["taken"].as_u64();
+        taken.ok_or_else(|| "the status names no reloads".to_owned())
+    }
+
     /// Which process answers at the admin address.
     fn process_serving(&self) -> Result<Pid, String> {
         let status = self.status()?;
