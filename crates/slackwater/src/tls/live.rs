@@ -127,42 +127,24 @@ pub(super) fn follow_server(
     settings: ServerTls,
     purpose: String,
 ) -> Result<(watch::Receiver<Server>, Followed), Flaw> {
-    let files = settings.files();
-    // Before the files are read: what changes in between is found at the next look.
-    let fingerprint_now = fingerprint(&files);
-    let new_sessions = |settings: &ServerTls| {
-        Sessions::new(settings.resumption).map_err(|error| {
-            Flaw::of_file(Path::new("TLS"), format!("no key for tickets: {error}"))
-        })
-    };
     let ca = settings.clients.as_ref().map(|clients| clients.ca.clone());
-    let ca_now = move || fingerprint(ca.as_slice());
-    let mut sessions = new_sessions(&settings)?;
-    let mut sessions_ca = ca_now();
-    let server = settings.read(&sessions)?;
-    let identities = server.identities.all().to_vec();
-    let (sender, receiver) = watch::channel(server);
-    let reread = move || {
-        let ca = ca_now();
-        let next_sessions = if ca == sessions_ca {
-            sessions.clone()
-        } else {
-            new_sessions(&settings)?
+    // Those of now, and the fingerprint of the authorities that they are for.
+    let mut sessions: Option<(Sessions, u64)> = None;
+    let read = move |settings: &ServerTls| {
+        let ca_now = fingerprint(ca.as_slice());
+        let kept = sessions.as_ref().filter(|(_, ca)| *ca == ca_now);
+        let next = match kept {
+            Some((sessions, _)) => sessions.clone(),
+            None => Sessions::new(settings.resumption).map_err(|error| {
+                Flaw::of_file(Path::new("TLS"), format!("no key for tickets: {error}"))
+            })?,
         };
-        let server = settings.read(&next_sessions)?;
-        (sessions, sessions_ca) = (next_sessions, ca);
+        let server = settings.read(&next)?;
+        sessions = Some((next, ca_now));
         let identities = server.identities.all().to_vec();
-        sender.send_replace(server);
-        Ok(identities)
+        Ok((server, identities))
     };
-    let followed = Followed {
-        purpose,
-        files,
-        fingerprint: fingerprint_now,
-        reread: Box::new(reread),
-        identities,
-    };
-    Ok((receiver, followed))
+    follow(purpose, settings.files(), settings, read)
 }
 
 /// What replicas are spoken to by, which follows its files.
@@ -174,21 +156,38 @@ fn follow_client(
     settings: ClientTls,
     purpose: String,
 ) -> Result<(watch::Receiver<Client>, Followed), Flaw> {
-    let files = settings.files();
-    let fingerprint_now = fingerprint(&files);
-    let client = settings.read()?;
-    let identities = Vec::from_iter(client.identity.clone());
-    let (sender, receiver) = watch::channel(client);
-    let reread = move || {
+    let read = |settings: &ClientTls| {
         let client = settings.read()?;
         let identities = Vec::from_iter(client.identity.clone());
-        sender.send_replace(client);
+        Ok((client, identities))
+    };
+    follow(purpose, settings.files(), settings, read)
+}
+
+/// What `read` makes of `files`, now and whenever they have changed.
+fn follow<S, T>(
+    purpose: String,
+    files: Vec<PathBuf>,
+    settings: S,
+    mut read: impl FnMut(&S) -> Result<(T, Vec<Identity>), Flaw> + Send + 'static,
+) -> Result<(watch::Receiver<T>, Followed), Flaw>
+where
+    S: Send + 'static,
+    T: Send + Sync + 'static,
+{
+    // Before the files are read: what changes in between is found at the next look.
+    let fingerprint = fingerprint(&files);
+    let (value, identities) = read(&settings)?;
+    let (sender, receiver) = watch::channel(value);
+    let reread = move || {
+        let (value, identities) = read(&settings)?;
+        sender.send_replace(value);
         Ok(identities)
     };
     let followed = Followed {
         purpose,
         files,
-        fingerprint: fingerprint_now,
+        fingerprint,
         reread: Box::new(reread),
         identities,
     };
