@@ -6,7 +6,39 @@
 
 use super::{BadKind, BadMessage};
 use bytes::Bytes;
+use core::mem::MaybeUninit;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// Fields for which room is made on the stack.
+const FIELDS_USUAL: usize = 128;
+
+/// Room for the fields that `httparse` finds.
+#[derive(Debug)]
+pub(super) struct FieldRoom<'h> {
+    usual: [MaybeUninit<httparse::Header<'h>>; FIELDS_USUAL],
+    /// Taken only where the limit allows more.
+    many: Vec<MaybeUninit<httparse::Header<'h>>>,
+}
+
+impl Default for FieldRoom<'_> {
+    fn default() -> Self {
+        Self {
+            usual: [const { MaybeUninit::uninit() }; FIELDS_USUAL],
+            many: Vec::new(),
+        }
+    }
+}
+
+impl<'h> FieldRoom<'h> {
+    /// As much of it as there may be fields.
+    pub(super) fn lend(&mut self, fields_max: usize) -> &mut [MaybeUninit<httparse::Header<'h>>] {
+        if let Some(usual) = self.usual.get_mut(..fields_max) {
+            return usual;
+        }
+        self.many.resize_with(fields_max, MaybeUninit::uninit);
+        &mut self.many
+    }
+}
 
 /// What fields say about the message itself.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,15 +1,11 @@
 //! Heads of requests. RFC 9112 §3
 
-use super::fields::{self, Said};
+use super::fields::{self, FieldRoom, Said};
 use super::head::has_strict_lines;
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
-use core::mem::MaybeUninit;
 use http::header::HeaderMap;
 use http::{Method, Uri, Version};
-
-/// Fields for which room is made on the stack.
-pub(super) const FIELDS_USUAL: usize = 128;
 
 /// The head of a request, and what follows from it for the connection.
 #[derive(Debug)]
@@ -36,17 +32,10 @@ pub(crate) fn parse_request(
     if !has_strict_lines(head) {
         return Err(BadMessage::malformed("a line does not end with CR LF"));
     }
-    let mut usual = [const { MaybeUninit::uninit() }; FIELDS_USUAL];
-    let mut many;
-    let room = if let Some(room) = usual.get_mut(..limits.fields_max) {
-        room
-    } else {
-        many = vec![MaybeUninit::uninit(); limits.fields_max];
-        &mut many[..]
-    };
+    let mut room = FieldRoom::default();
     let mut parsed = httparse::Request::new(&mut []);
     let status = httparse::ParserConfig::default()
-        .parse_request_with_uninit_headers(&mut parsed, head, room)
+        .parse_request_with_uninit_headers(&mut parsed, head, room.lend(limits.fields_max))
         .map_err(|error| mistake(error, head))?;
     let (httparse::Status::Complete(_), Some(method), Some(target), Some(minor)) =
         (status, parsed.method, parsed.path, parsed.version)

@@ -1,11 +1,9 @@
 //! Heads of responses. RFC 9112 §4
 
-use super::fields::{self, Said};
+use super::fields::{self, FieldRoom, Said};
 use super::head::has_strict_lines;
-use super::request::FIELDS_USUAL;
 use super::{BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
-use core::mem::MaybeUninit;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
@@ -31,17 +29,10 @@ pub(crate) fn parse_response(
     if !has_strict_lines(head) {
         return Err(BadMessage::malformed("a line does not end with CR LF"));
     }
-    let mut usual = [const { MaybeUninit::uninit() }; FIELDS_USUAL];
-    let mut many;
-    let room = if let Some(room) = usual.get_mut(..limits.fields_max) {
-        room
-    } else {
-        many = vec![MaybeUninit::uninit(); limits.fields_max];
-        &mut many[..]
-    };
+    let mut room = FieldRoom::default();
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
-        .parse_response_with_uninit_headers(&mut parsed, head, room)
+        .parse_response_with_uninit_headers(&mut parsed, head, room.lend(limits.fields_max))
         .map_err(fields::reason)?;
     let (httparse::Status::Complete(_), Some(code), Some(minor)) =
         (status, parsed.code, parsed.version)
