@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -121,7 +121,14 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
 
 /// An HTTP/2 connection by prior knowledge.
 pub(crate) async fn http2(address: SocketAddr) -> SendRequest<AnyBody> {
-    let stream = TcpStream::connect(address).await.unwrap();
+    http2_over(TcpStream::connect(address).await.unwrap()).await
+}
+
+/// An HTTP/2 connection over a stream that is there.
+pub(crate) async fn http2_over<S>(stream: S) -> SendRequest<AnyBody>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await

@@ -7,23 +7,6 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// A replica that answers `/slow` only when told.
-async fn slow_replica(go_on: &Arc<Notify>) -> Replica {
-    let go_on = Arc::clone(go_on);
-    Replica::scripted(move |mut connection| {
-        let go_on = Arc::clone(&go_on);
-        async move {
-            while let Some(head) = connection.head().await {
-                if head.starts_with("GET /slow") {
-                    go_on.notified().await;
-                }
-                connection.answer("done").await;
-            }
-        }
-    })
-    .await
-}
-
 async fn in_flight(proxy: &Proxy) {
     until("the request is out", async || {
         (proxy.sum("/in_flight").await == 1).then_some(())
@@ -34,7 +17,7 @@ async fn in_flight(proxy: &Proxy) {
 #[tokio::test]
 async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
     let go_on = Arc::new(Notify::new());
-    let replica = slow_replica(&go_on).await;
+    let replica = Replica::slow(&go_on, "done").await;
     // One worker: that it has closed the idle connection says that it has told the busy one, too. Others may be later.
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut idle = Client::connect(proxy.address).await;
@@ -66,7 +49,7 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
 #[tokio::test]
 async fn the_drain_has_an_end() {
     let go_on = Arc::new(Notify::new());
-    let replica = slow_replica(&go_on).await;
+    let replica = Replica::slow(&go_on, "done").await;
     let mut proxy = Proxy::start(&[replica.address], "[timeouts]\ndrain = \"100ms\"");
     let mut busy = Client::connect(proxy.address).await;
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -79,7 +62,7 @@ async fn the_drain_has_an_end() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let go_on = Arc::new(Notify::new());
-    let replica = slow_replica(&go_on).await;
+    let replica = Replica::slow(&go_on, "done").await;
     let mut proxy = Proxy::start(&[replica.address], "");
     let mut busy = Client::connect(proxy.address).await;
     busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;

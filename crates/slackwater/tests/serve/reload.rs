@@ -67,23 +67,6 @@ async fn status(proxy: &Proxy) -> serde_json::Value {
     serde_json::from_str(&proxy.admin_page("/status").await).unwrap()
 }
 
-/// Answers `/slow` only when told, everything else at once.
-async fn slow_replica(go_on: &Arc<Notify>) -> Replica {
-    let go_on = Arc::clone(go_on);
-    Replica::scripted(move |mut connection| {
-        let go_on = Arc::clone(&go_on);
-        async move {
-            while let Some(head) = connection.head().await {
-                if head.starts_with("GET /slow") {
-                    go_on.notified().await;
-                }
-                connection.answer("slow").await;
-            }
-        }
-    })
-    .await
-}
-
 async fn nothing_in_flight(proxy: &Proxy) {
     until("nothing is in flight", async || {
         (proxy.sum("/in_flight").await == 0).then_some(())
@@ -217,7 +200,7 @@ async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
 #[tokio::test]
 async fn listeners_come_and_go_and_requests_on_them_finish() {
     let go_on = Arc::new(Notify::new());
-    let replica = slow_replica(&go_on).await;
+    let replica = Replica::slow(&go_on, "slow").await;
     let (first, second) = (nobody().await, nobody().await);
     let at = |addresses: &[SocketAddr]| {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -278,7 +261,10 @@ async fn other_settings_of_clients_take_the_same_socket() {
 #[tokio::test]
 async fn a_replica_that_leaves_finishes_its_requests_and_gets_no_more() {
     let go_on = Arc::new(Notify::new());
-    let replicas = [slow_replica(&go_on).await, Replica::echo("two").await];
+    let replicas = [
+        Replica::slow(&go_on, "slow").await,
+        Replica::echo("two").await,
+    ];
     let [slow, two] = &replicas;
     let fleet = Written::new("fleet", &format!("replicas = {}\n", list(&[slow])));
     let file = format!("discovery.file = {:?}\n", fleet.0);

@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// What a scripted replica has been sent on one connection.
 pub(crate) struct Connection {
@@ -77,6 +78,23 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
+    /// Answers `/slow` only when told, everything else at once.
+    pub(crate) async fn slow(go_on: &Arc<Notify>, answer: &'static str) -> Self {
+        let go_on = Arc::clone(go_on);
+        Self::scripted(move |mut connection| {
+            let go_on = Arc::clone(&go_on);
+            async move {
+                while let Some(head) = connection.head().await {
+                    if head.starts_with("GET /slow") {
+                        go_on.notified().await;
+                    }
+                    connection.answer(answer).await;
+                }
+            }
+        })
+        .await
+    }
+
     pub(crate) async fn scripted<F>(script: impl Fn(Connection) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,

@@ -1,9 +1,7 @@
 //! Clients that do it right, and those who may not come in.
 
-use super::rig::{
-    Authority, Folder, Issued, Secured, ask, connect, get, http2, quoted, tls_section,
-};
-use crate::clients::{Client, full};
+use super::rig::{Authority, Folder, Issued, Secured, ask, connect, get, quoted, tls_section};
+use crate::clients::{Client, full, http2_over};
 use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::Replica;
 use base64::Engine as _;
@@ -46,7 +44,11 @@ async fn alpn_decides_the_protocol_and_without_it_it_is_http1() {
         let stream = client.connect(proxy.address, "a.test").await.unwrap();
         assert_eq!(agreed(&stream), expected, "{offered:?}");
         let body = if expected == Some(b"h2") {
-            let response = http2(stream).await.send_request(get("/x")).await.unwrap();
+            let response = http2_over(stream)
+                .await
+                .send_request(get("/x"))
+                .await
+                .unwrap();
             let body = response.into_body().collect().await.unwrap();
             String::from_utf8(body.to_bytes().to_vec()).unwrap()
         } else {
@@ -149,7 +151,7 @@ async fn big_bodies_pass_whole_in_both_directions_and_protocols() {
     assert!(answer.split_once("\r\n\r\n").unwrap().1 == "d".repeat(1 << 20));
 
     let client = authority.client().alpn(&["h2"]);
-    let mut sender = http2(client.connect(proxy.address, "a.test").await.unwrap()).await;
+    let mut sender = http2_over(client.connect(proxy.address, "a.test").await.unwrap()).await;
     let request = Request::post("https://a.test/").body(full(up)).unwrap();
     let response = sender.send_request(request).await.unwrap();
     let body = response.into_body().collect().await.unwrap().to_bytes();

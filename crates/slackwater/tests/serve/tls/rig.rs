@@ -209,16 +209,6 @@ pub(crate) async fn ask(stream: Secured, head: &str) -> io::Result<String> {
         .expect("no answer in time")
 }
 
-/// An HTTP/2 connection over TLS.
-pub(crate) async fn http2(stream: Secured) -> hyper::client::conn::http2::SendRequest<AnyBody> {
-    let (sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
-    sender
-}
-
 pub(crate) fn get(path: &str) -> Request<AnyBody> {
     let uri = format!("https://test{path}");
     Request::get(uri).body(empty()).unwrap()
