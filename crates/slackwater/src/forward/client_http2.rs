@@ -134,7 +134,8 @@ impl<H: Handler> Served<H> {
         }
         if !head.headers.contains_key(header::DATE) {
             let date = date::with_now(HeaderValue::from_bytes);
-            head.headers.extend(date.ok().map(|date| (header::DATE, date)));
+            head.headers
+                .extend(date.ok().map(|date| (header::DATE, date)));
         }
         // It fails for fields that HTTP/2 has no place for, and when the client has gone.
         let Ok(stream) = reply.send_response(Response::from_parts(head, ()), is_end) else {

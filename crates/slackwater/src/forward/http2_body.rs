@@ -82,14 +82,12 @@ impl Incoming {
 }
 
 /// Why a body was not sent to its end.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsent {
-    /// It broke off; the stream is to be reset.
+    /// It broke off itself; the stream is to be reset.
     Body,
-    /// The other side wants no more of it.
-    Refused(Reason),
-    /// The connection failed.
-    Lost(h2::Error),
+    /// The other side wants no more of it, or is gone.
+    Refused,
 }
 
 /// A body on its way out.
@@ -122,8 +120,8 @@ impl Outgoing {
         B: Body<Data = Bytes> + Unpin,
     {
         // Also so that a reset is heard of while there is nothing to send.
-        if let Poll::Ready(reset) = self.stream.poll_reset(cx) {
-            return Poll::Ready(Err(reset.map_or_else(Unsent::Lost, Unsent::Refused)));
+        if self.stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Unsent::Refused));
         }
         loop {
             if let Some((piece, is_last)) = self.piece.take() {
@@ -161,7 +159,7 @@ impl Outgoing {
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
                         let sent = self.stream.send_trailers(trailers);
-                        return Poll::Ready(sent.map_err(Unsent::Lost));
+                        return Poll::Ready(sent.map_err(|_| Unsent::Refused));
                     }
                 }
             }
@@ -174,14 +172,14 @@ impl Outgoing {
             match self.stream.poll_capacity(cx) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Some(Ok(_))) => (),
-                Poll::Ready(Some(Err(error))) => return Err(Unsent::Lost(error)),
-                Poll::Ready(None) => return Err(Unsent::Refused(Reason::STREAM_CLOSED)),
+                Poll::Ready(Some(Err(_)) | None) => return Err(Unsent::Refused),
             }
         }
         Ok(Poll::Ready(()))
     }
 
     fn hand_on(&mut self, piece: Bytes, is_last: bool) -> Result<(), Unsent> {
-        self.stream.send_data(piece, is_last).map_err(Unsent::Lost)
+        let sent = self.stream.send_data(piece, is_last);
+        sent.map_err(|_| Unsent::Refused)
     }
 }

@@ -14,7 +14,7 @@
 //! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
-//! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex` (HTTP/2) |
+//! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex`, `replica_http2`, `liveness` |
 //! | bodies, and what happens at their end | `request_body`, `body`; `http2_body` on the wire |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
@@ -40,6 +40,7 @@ mod http2_body;
 mod hygiene;
 mod inbound;
 mod listen;
+mod liveness;
 mod max_forwards;
 mod multiplex;
 mod origin;
@@ -48,6 +49,7 @@ mod patience;
 mod pool;
 mod repeat;
 mod replica_http1;
+mod replica_http2;
 mod request_body;
 mod resets;
 mod sender;
