@@ -83,7 +83,8 @@ pub(super) async fn serve<H: Handler>(
         loop {
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, reply)))) => {
-                    streams.push(served.clone().answer(request, reply));
+                    // In a box, because it is large and moved around on its way into the set.
+                    streams.push(Box::pin(served.clone().answer(request, reply)));
                 }
                 // What a client did wrong it was told; that it left is its own affair.
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
