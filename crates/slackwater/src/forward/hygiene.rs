@@ -7,7 +7,7 @@
 //! passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
 use super::origin::Origin;
-use super::{forwarded, max_forwards, target, via};
+use super::{client_cert, forwarded, max_forwards, target, via};
 use crate::config::ReplicaProtocol;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -214,7 +214,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
 }
 
-/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away.
+/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away, and
+/// neither can what was told of the client's certificate before this.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
         .filter(|token| {
@@ -222,7 +223,25 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         })
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
+        .filter(|name| !client_cert::is_one(name))
         .collect()
+}
+
+/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and much that came after
+/// it, reads `_` as `-`.
+pub(super) fn reads_as(name: &str, protected: &str) -> bool {
+    let mut pairs = name.bytes().zip(protected.bytes());
+    name.len() == protected.len() && pairs.all(|(a, b)| a == b || (a == b'_' && b == b'-'))
+}
+
+/// Takes out every field with such a name.
+pub(super) fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
+        .cloned()
+        .collect();
+    for name in unwanted {
+        headers.remove(name);
+    }
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {

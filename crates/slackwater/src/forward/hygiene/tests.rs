@@ -104,9 +104,11 @@ fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
         &[
             ("host", "x"),
             ("content-length", "5"),
-            ("connection", "host, content-length"),
+            ("client-cert", ":AAAA:"),
+            ("connection", "host, content-length, Client-Cert"),
         ],
     );
+    assert_eq!(field(&request, "client-cert"), [":AAAA:"]);
     assert_eq!(field(&request, "host"), ["x"]);
     assert_eq!(field(&request, "content-length"), ["5"]);
 }
