@@ -5,6 +5,7 @@
 //! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
 
 use super::deadline::Deadline;
+use super::hygiene;
 use super::multiplex::{self, Place};
 use super::pool::Pool;
 use super::replica_http1::{Connection, Download};
@@ -274,6 +275,7 @@ impl<W: Watch> Body for ResponseBody<W> {
                 open.watch.passed(data.len());
             } else if let Some(trailers) = frame.trailers_mut() {
                 open.watch.trailers(trailers);
+                hygiene::prepare_trailers(trailers);
             }
         }
         match &polled {

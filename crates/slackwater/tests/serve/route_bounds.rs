@@ -152,16 +152,11 @@ async fn a_route_bounds_the_time_of_its_requests() {
     });
     let mut answer = vec![0; 12];
     read.read_exact(&mut answer).await.unwrap();
-    assert!(
-        [&b"HTTP/1.1 504"[..], b"HTTP/1.1 408"].contains(&answer.as_slice()),
-        "{}",
-        String::from_utf8_lossy(&answer)
-    );
+    assert_eq!(answer, b"HTTP/1.1 408", "the client was waited for");
     drop(read);
     uploading.abort();
     proxy.settled().await;
-    let timeouts = proxy.sum("/requests/timeouts").await;
-    assert!((3..=4).contains(&timeouts), "{timeouts}");
+    assert_eq!(proxy.sum("/requests/timeouts").await, 3);
 }
 
 #[tokio::test]
