@@ -63,6 +63,7 @@ fn all_forms_of_a_target_are_known() {
         "GET /a b",
         "GET ",
         "GET  /",
+        "\r\nGET /",
         "GET \t/",
         "G(T /",
     ] {
@@ -201,7 +202,7 @@ fn how_long_a_response_is() {
         (head, "200", "content-length: 5\r\n", Known(0)),
         (head, "200", "transfer-encoding: chunked\r\n", Known(0)),
         (head, "200", "", Known(0)),
-        (get, "204", "content-length: 5\r\n", Known(0)),
+        (get, "204", "content-length: 0\r\n", Known(0)),
         (get, "304", "content-length: 5\r\n", Known(0)),
         (get, "103", "link: x\r\n", Known(0)),
         (
