@@ -162,10 +162,15 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Goes on with the request while nobody asks for the response.
-    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
+    /// Goes on with the request while the client does not take the response. Ready when it had to be over.
+    pub(super) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Source::Http1(download, _) = &mut self.source {
             download.poll_upload(cx);
+        }
+        match &self.open {
+            // Otherwise the time for the replica runs, which is no longer.
+            Some(open) if !open.waiting => open.poll_ended(cx),
+            _ => Poll::Pending,
         }
     }
 
@@ -212,6 +217,15 @@ impl<W> Open<W> {
             self.deadline
                 .arm(left.map_or(self.stall_ticks, |left| left.min(self.stall_ticks)));
         }
+        self.deadline.poll_passed(cx)
+    }
+
+    /// Whether it had to be over, while nothing is waited for from the replica.
+    fn poll_ended(&self, cx: &Context<'_>) -> Poll<()> {
+        let Some(left) = self.left() else {
+            return Poll::Pending;
+        };
+        self.deadline.arm(left);
         self.deadline.poll_passed(cx)
     }
 

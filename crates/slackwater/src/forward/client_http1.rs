@@ -303,8 +303,8 @@ fn poll_send<W: Watch>(
             Poll::Ready(Ok(())) if fill == Fill::Full => (),
             Poll::Ready(Err(_)) => return Poll::Ready(false),
             Poll::Ready(Ok(())) | Poll::Pending => {
-                body.poll_upload(cx);
-                let has_left = inbound.poll_discard(cx).is_ready()
+                let has_left = body.poll_untaken(cx).is_ready()
+                    || inbound.poll_discard(cx).is_ready()
                     || inbound.poll_left(cx).is_ready()
                     || inbound.is_broken();
                 return if has_left {

@@ -140,9 +140,7 @@ pub(super) fn prepare_interim(headers: &mut HeaderMap) {
 /// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they came by.
 pub(super) fn prepare_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
-        is_of_the_head(name.as_str())
-            || forwarded::tells_origin(name)
-            || client_cert::is_one(name)
+        is_of_the_head(name.as_str()) || forwarded::tells_origin(name) || client_cert::is_one(name)
     });
 }
 

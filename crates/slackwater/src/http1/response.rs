@@ -27,7 +27,9 @@ pub(crate) fn parse_response(
     mut headers: HeaderMap,
 ) -> Result<ResponseHead, BadMessage> {
     if head.starts_with(b"\r\n") {
-        return Err(BadMessage::malformed("an empty line stands before the head"));
+        return Err(BadMessage::malformed(
+            "an empty line stands before the head",
+        ));
     }
     if !has_strict_lines(head) {
         return Err(BadMessage::malformed("a line does not end with CR LF"));

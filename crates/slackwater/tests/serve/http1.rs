@@ -212,7 +212,13 @@ async fn trailers_pass_both_ways_and_between_protocols() {
 
     let mut client = clients::http2(proxy.address).await;
     let mut trailers = HeaderMap::new();
-    for name in ["x-sum", "host", "authorization", "x-forwarded-for", "client-cert"] {
+    for name in [
+        "x-sum",
+        "host",
+        "authorization",
+        "x-forwarded-for",
+        "client-cert",
+    ] {
         trailers.insert(name, HeaderValue::from_static("1"));
     }
     let frames = [Frame::data("hi".into()), Frame::trailers(trailers)];

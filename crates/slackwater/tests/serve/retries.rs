@@ -192,7 +192,10 @@ async fn a_try_waits_for_its_client_as_long_as_the_request_may_take() {
     }
     proxy.settled().await;
     let timeouts = proxy.sum("/requests/timeouts").await;
-    assert!(timeouts > 0, "the slow one had its turn, and no more time than a try");
+    assert!(
+        timeouts > 0,
+        "the slow one had its turn, and no more time than a try"
+    );
     assert_eq!(proxy.sum("/requests/retries").await, timeouts);
 }
 
