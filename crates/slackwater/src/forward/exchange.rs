@@ -137,7 +137,12 @@ impl Reply {
         &self.response
     }
 
-    /// The fields of the response's head, for whoever takes some out.
+    /// The fields of the response's head.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// The same, for whoever takes some out.
     pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
         self.response.headers_mut()
     }
