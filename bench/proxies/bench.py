@@ -149,6 +149,13 @@ class Peer:
     def envoy(p):
         return f"{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {p} }} }} }} }}"
 
+    def takes(self, test):
+        """Whether it can do the test, and is asked to."""
+        if "direct" in self.d and test in ("rss", "syscalls"):
+            return False
+        need = {"h2": "h2", "h2rate": "h2", "grpc": "grpc", "tls": "tls", "tlsnew": "tls", "tlsresume": "tls"}.get(test, "h1")
+        return need in self.caps and test in self.d.get("tests", TESTS)
+
     def fill(self, s):
         return string.Template(s).safe_substitute({**self.vars, "PEERS_DIR": PEERS_DIR}) if s else s
 
@@ -340,43 +347,70 @@ def t_syscalls(p):
     return out
 
 
-def run_tests(p, tests, secs):
+def warm_up(p, test):
+    """A second of the test's kind of load on a process that has just started."""
+    if test in ("h2", "h2rate"):
+        cmd = h2load(p.h2_port, 1)[0]
+    elif test == "grpc":
+        cmd = h2load(GRPC_PORT, 1, grpc=True)[0]
+    elif test == "tls":
+        cmd = wrk("/", 1, "https", TLS_PORT)[0]
+    elif test in ("rss", "tlsnew", "tlsresume"):
+        return
+    else:
+        cmd = wrk("/", 1)[0]
+    subprocess.run(["taskset", "-c", LOAD_CPU] + cmd, capture_output=True)
+
+
+def run_test(p, t, secs):
+    if t == "rss":
+        return t_rss(p)
+    if t == "sat":
+        return measured(p.pids, *wrk("/", secs))
+    if t == "rate2k":
+        return measured(p.pids, *loadgen(2000, secs * 1.5), rt=True)
+    if t == "rate8k":
+        return measured(p.pids, *loadgen(8000, secs), rt=True)
+    if t == "sat1k":
+        return measured(p.pids, *wrk("/1k", secs))
+    if t == "sat64k":
+        return measured(p.pids, *wrk("/64k", secs))
+    if t == "h2":
+        return measured(p.pids, *h2load(p.h2_port, secs))
+    if t == "h2rate":
+        return measured(p.pids, *h2load(p.h2_port, secs, rps=4000), rt=True)
+    if t == "grpc":
+        return measured(p.pids, *h2load(GRPC_PORT, secs, grpc=True))
+    if t == "tls":
+        return measured(p.pids, *wrk("/", secs, "https", TLS_PORT))
+    if t in ("tlsnew", "tlsresume"):
+        return measured(p.pids, *handshakes(secs, t == "tlsresume"))
+    return t_syscalls(p)
+
+
+def run_once(p, test, secs, run, rep, back):
+    """One test of one peer, by a process of its own."""
     global TARGET
-    res = {}
-    for t in tests:
-        try:
-            if t == "rss":
-                if "direct" not in p.d:
-                    res[t] = t_rss(p)
-            elif t == "sat":
-                subprocess.run(["taskset", "-c", LOAD_CPU] + wrk("/", 1)[0], capture_output=True)  # warm-up
-                res[t] = measured(p.pids, *wrk("/", secs))
-            elif t == "rate2k":
-                res[t] = measured(p.pids, *loadgen(2000, secs * 1.5), rt=True)
-            elif t == "rate8k":
-                res[t] = measured(p.pids, *loadgen(8000, secs), rt=True)
-            elif t == "sat1k":
-                res[t] = measured(p.pids, *wrk("/1k", max(2, secs - 1)))
-            elif t == "sat64k":
-                res[t] = measured(p.pids, *wrk("/64k", max(2, secs - 1)))
-            elif t == "h2" and "h2" in p.caps:
-                res[t] = measured(p.pids, *h2load(p.h2_port, max(2, secs - 1)))
-            elif t == "h2rate" and "h2" in p.caps:
-                res[t] = measured(p.pids, *h2load(p.h2_port, max(2, secs - 1), rps=4000), rt=True)
-            elif t == "grpc" and "grpc" in p.caps:
-                res[t] = measured(p.pids, *h2load(GRPC_PORT, max(2, secs - 1), grpc=True))
-            elif t == "tls" and "tls" in p.caps:
-                res[t] = measured(p.pids, *wrk("/", max(2, secs - 1), "https", TLS_PORT))
-            elif t == "tlsnew" and "tls" in p.caps:
-                res[t] = measured(p.pids, *handshakes(max(2, secs - 1), False))
-            elif t == "tlsresume" and "tls" in p.caps:
-                res[t] = measured(p.pids, *handshakes(max(2, secs - 1), True))
-            elif t == "syscalls" and "direct" not in p.d:
-                res[t] = t_syscalls(p)
-        except Exception as e:
-            res[t] = {"error": str(e)[:400]}
-            log(f"    {t}: {e}")
-    return res
+    try:
+        if "direct" in p.d:
+            TARGET, p.pids = BACKENDS[0], [back.pid]
+        else:
+            TARGET = PORT
+            p.start()
+            if "spread" not in run:
+                run["spread"] = p.spread()
+                if len(run["spread"]) < len(BACKENDS):
+                    log(f"    not balanced: {run['spread']}")
+        warm_up(p, test)
+        run["tests"][test] = r = run_test(p, test, secs)
+        what = f"{r['cpu_us']} us, {r.get('rps')}/s, other {r.get('other_on_proxy_core')}" if r.get("cpu_us") else ""
+        log(f"rep {rep} {test:9} {p.name:24} {what}")
+    except Exception as e:
+        run["tests"][test] = {"error": str(e)[:600]}
+        log(f"rep {rep} {test:9} {p.name:24} failed: {e}")
+    finally:
+        if "direct" not in p.d:
+            p.stop()
 
 
 METRICS = [  # (column, test, key, digits)
@@ -455,7 +489,7 @@ def table(summary, cols=None, ratio=None):
 
 
 def main():
-    global TARGET, GRPC_BODY, BACK_PIDS, SHARED
+    global GRPC_BODY, BACK_PIDS, SHARED
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("peers", nargs="*", help="names from peers.json or --add (default: all that are installed)")
     ap.add_argument("--add", action="append", default=[], metavar="NAME=CMD",
@@ -524,33 +558,15 @@ def main():
             data["meta"]["versions"][n] = p.version()
             peers.append(p)
         for rep in range(a.reps):
-            # Another order each time, so that drift of the machine does not favour one.
-            k = rep * len(peers) // max(1, a.reps)
-            for p in peers[k:] + peers[:k]:
-                log(f"rep {rep + 1}/{a.reps} {p.name}")
-                run = {"peer": p.name, "rep": rep, "at": time.strftime("%H:%M:%S")}
-                try:
-                    if "direct" in p.d:
-                        TARGET, p.pids = BACKENDS[0], [back.pid]
-                    else:
-                        TARGET = PORT
-                        p.start()
-                        if "direct" not in p.d:
-                            run["spread"] = p.spread()
-                            if len(run["spread"]) < len(BACKENDS):
-                                log(f"    not balanced: {run['spread']}")
-                    run["tests"] = run_tests(p, a.tests.split(","), secs)
-                except Exception as e:
-                    run["tests"], run["error"] = {}, str(e)[:600]
-                    log(f"    {e}")
-                finally:
-                    if "direct" not in p.d:
-                        p.stop()
-                for t in ("sat", "rate8k", "rate2k", "h2"):
-                    if get(run, t, "cpu_us"):
-                        r = run["tests"][t]
-                        log(f"    {t}: {r.get('rps')} rps, {r['cpu_us']} us/req, util {r['proxy_util']}, other {r.get('other_on_proxy_core')}")
-                data["runs"].append(run)
+            # Peers take turns within each test, so that what is compared was measured within seconds; in another order
+            # each time, so that drift of the machine does not favour one.
+            runs = {p.name: {"peer": p.name, "rep": rep, "at": time.strftime("%H:%M:%S"), "tests": {}} for p in peers}
+            data["runs"] += runs.values()
+            for i, test in enumerate(a.tests.split(",")):
+                turn = [p for p in peers if p.takes(test)]
+                k = (rep + i) % max(1, len(turn))
+                for p in turn[k:] + turn[:k]:
+                    run_once(p, test, secs, runs[p.name], f"{rep + 1}/{a.reps}", back)
                 if a.out:
                     data["summary"] = summarize(data, a.base)
                     with open(a.out, "w") as f:

@@ -5,6 +5,7 @@
 //! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
 
 use super::deadline::Deadline;
+use super::hygiene;
 use super::pool::Pool;
 use super::replica_http1::{Connection, Download};
 use super::replica_http2;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use std::io;
 use std::rc::Rc;
@@ -34,6 +36,11 @@ pub(crate) trait Watch: Unpin {
     /// Bytes of the response's body go to the client.
     fn passed(&self, bytes: usize) {
         let _ = bytes;
+    }
+
+    /// Trailers go to the client, after all of the body.
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        let _ = trailers;
     }
 
     /// The request is over.
@@ -151,12 +158,17 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Goes on with the request while nobody asks for the response.
-    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
+    /// Goes on with the request while the client does not take the response. Ready when it had to be over.
+    pub(super) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {
             Source::Http1(download, _) => download.poll_upload(cx),
             Source::Http2(download) => download.poll_upload(cx),
             Source::Own(_) => (),
+        }
+        match &self.open {
+            // Otherwise the time for the replica runs, which is no longer.
+            Some(open) if !open.waiting => open.poll_ended(cx),
+            _ => Poll::Pending,
         }
     }
 
@@ -206,6 +218,15 @@ impl<W> Open<W> {
         self.deadline.poll_passed(cx)
     }
 
+    /// Whether it had to be over, while nothing is waited for from the replica.
+    fn poll_ended(&self, cx: &Context<'_>) -> Poll<()> {
+        let Some(left) = self.left() else {
+            return Poll::Pending;
+        };
+        self.deadline.arm(left);
+        self.deadline.poll_passed(cx)
+    }
+
     /// Until it has to be over.
     fn left(&self) -> Option<u64> {
         let now = self.deadline.deadlines().now();
@@ -239,7 +260,7 @@ impl<W: Watch> Body for ResponseBody<W> {
             let error = io::Error::new(io::ErrorKind::TimedOut, "the response took too long");
             return Poll::Ready(Some(Err(error)));
         }
-        let polled = this.source.poll_frame(cx);
+        let mut polled = this.source.poll_frame(cx);
         let Some(open) = &mut this.open else {
             return polled;
         };
@@ -261,10 +282,13 @@ impl<W: Watch> Body for ResponseBody<W> {
             this.settle(End::Broken);
             return Poll::Ready(Some(Err(error)));
         }
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            open.watch.passed(data.len());
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled {
+            if let Some(data) = frame.data_ref() {
+                open.watch.passed(data.len());
+            } else if let Some(trailers) = frame.trailers_mut() {
+                open.watch.trailers(trailers);
+                hygiene::prepare_trailers(trailers);
+            }
         }
         match &polled {
             Poll::Ready(None) => this.settle(End::Complete),

@@ -149,8 +149,8 @@ impl<H: Handler> Served<H> {
         let mut outgoing = Outgoing::new(stream);
         let sent = poll_fn(|cx| {
             let sent = outgoing.poll_send(cx, &mut body);
-            if sent.is_pending() {
-                body.poll_upload(cx);
+            if sent.is_pending() && body.poll_untaken(cx).is_ready() {
+                return Poll::Ready(Err(Unsent::Body));
             }
             sent
         });

@@ -46,8 +46,8 @@ pub(super) struct Multiplex {
     open: RefCell<Vec<Rc<Link>>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
-    /// Attempts to open a connection so far, and how the last one failed.
-    attempts: Cell<u64>,
+    /// How often no connection could be opened so far, and why not the last time.
+    failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
     streams_max: usize,
     idle_ticks: u64,
@@ -145,7 +145,7 @@ impl Multiplex {
         Self {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
-            attempts: Cell::new(0),
+            failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
@@ -160,17 +160,19 @@ impl Multiplex {
         target: &Target,
         options: &ReplicaOptions,
     ) -> io::Result<Place> {
-        let attempts_before = self.attempts.get();
+        let failures_before = self.failures.get();
         let _opening = self.opening.lock().await;
         if let Some(found) = self.find() {
             return Ok(found);
         }
-        if self.attempts.get() > attempts_before {
+        if self.failures.get() > failures_before {
             return Err(self.last_failure.get().into());
         }
         let opened = self.open(target, options).await;
-        self.attempts.set(self.attempts.get() + 1);
-        let link = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
+        let link = opened.inspect_err(|error| {
+            self.failures.set(self.failures.get() + 1);
+            self.last_failure.set(error.kind());
+        })?;
         let place = Place::take(&link);
         self.open.borrow_mut().push(link);
         Ok(place)
@@ -198,7 +200,7 @@ impl Multiplex {
     }
 
     async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Rc<Link>> {
-        let stream = connect(target, options.connect).await?;
+        let stream = connect(target, None, options.connect).await?;
         let now = self.deadlines.now();
         let load = Rc::new(Load {
             streams: Cell::new(0),
@@ -317,3 +319,6 @@ impl AsyncWrite for ReplicaIo {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::deadline::Deadlines;
 use super::http2_body::Incoming;
+use super::hygiene;
 use super::inbound::Upload;
 use super::tape::{Rewind, TapeReader};
 use bytes::Bytes;
@@ -350,7 +351,7 @@ impl Body for RequestBody {
             let piece = core::mem::take(&mut this.ahead);
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
-        let polled = match &mut this.source {
+        let mut polled = match &mut this.source {
             Source::Absent => return Poll::Ready(None),
             Source::Own(pieces) => {
                 return Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))));
@@ -358,6 +359,11 @@ impl Body for RequestBody {
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
         };
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            hygiene::prepare_trailers(trailers);
+        }
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && this.limit.is_passed_by(frame)
         {
