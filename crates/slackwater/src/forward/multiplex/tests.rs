@@ -17,6 +17,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let settings = ReplicaSettings {
         protocol: ReplicaProtocol::H2c,
         idle_connections_max: 0,
+        proxy_protocol: None,
         tls: None,
     };
     let options = ReplicaOptions::new(&settings, &Timeouts::default(), &limits);
