@@ -12,6 +12,7 @@
 
 mod access_log;
 mod clients;
+mod early;
 mod failures;
 mod grpc;
 mod health;
@@ -32,4 +33,6 @@ mod sticky;
 mod streaming;
 mod systemd;
 mod tls;
+mod trailers;
+mod tunnels;
 mod upgrade;
