@@ -14,7 +14,7 @@ use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
-use crate::process::{Signals, run_configured};
+use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::worker_threads::WorkerThreads;
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
@@ -65,6 +65,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 
 async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
+    tokio::spawn(decline(Wishes::new()?));
     let sockets = Sockets::open(&config)?;
     let tracker = TrackerConfig {
         sample_age_max: config.sample_age_max,
@@ -135,6 +136,17 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         () = signals.next() => workers.enter(Phase::Stopped),
     }
     workers.threads.ended().await
+}
+
+/// Hears the signals that `serve` knows and an agent does not: left alone they would end it in the midst of its requests.
+async fn decline(mut wishes: Wishes) {
+    loop {
+        match wishes.next().await {
+            Wish::Reload => tracing::warn!("an agent reads its configuration once; restart it"),
+            Wish::Reopen => tracing::info!("an agent has no files of logs"),
+            Wish::Upgrade => tracing::warn!("an agent cannot be upgraded in place; restart it"),
+        }
+    }
 }
 
 fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {

@@ -98,8 +98,12 @@ impl Agent {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
-        let id = self.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        self.signal("TERM");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let (signal, id) = (format!("-{name}"), self.id().to_string());
+        let sent = Command::new("kill").args([signal, id]).status().unwrap();
         assert!(sent.success());
     }
 
