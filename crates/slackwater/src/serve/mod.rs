@@ -4,6 +4,7 @@
 //! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
 //! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
 
+mod counts;
 mod reload;
 mod routing;
 mod running;
