@@ -176,6 +176,7 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
         let drain = running.config.timeouts.drain;
         tracing::info!(?drain, "stopping; once more to stop at once");
         supervisor::stopping("finishing what runs");
+        upgrade.give_up().await;
     }
     running.drain();
     tokio::select! {
@@ -184,7 +185,6 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     }
     running.threads.ended().await?;
     drop(admin);
-    upgrade.give_up().await;
     tracing::info!("stopped");
     Ok(())
 }
