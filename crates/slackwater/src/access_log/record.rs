@@ -157,19 +157,15 @@ impl Recorder {
 
 /// The host that the client named: in the target, or else in `Host`.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
-    match uri.authority() {
-        Some(authority) => {
-            HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok()
-        }
-        None => {
-            let host = headers.get(header::HOST)?;
-            let shown = without_user(host.as_bytes());
-            if shown.len() == host.len() {
-                return Some(host.clone());
-            }
-            HeaderValue::from_bytes(shown).ok()
-        }
+    if let Some(authority) = uri.authority() {
+        return HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok();
     }
+    let host = headers.get(header::HOST)?;
+    let shown = without_user(host.as_bytes());
+    if shown.len() == host.len() {
+        return Some(host.clone());
+    }
+    HeaderValue::from_bytes(shown).ok()
 }
 
 /// Without the user's name and password that may stand before a host, though in `Host` they must not.

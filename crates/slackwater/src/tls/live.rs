@@ -273,9 +273,12 @@ mod tests {
         let files = vec![folder.write("a", "one")];
         let is_bad = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&is_bad);
-        let read = move |(): &()| match asked.load(Relaxed) {
-            true => Err(Flaw::of_file(Path::new("a"), "no descriptors".to_owned())),
-            false => Ok(((), Vec::new())),
+        let read = move |(): &()| {
+            if asked.load(Relaxed) {
+                Err(Flaw::of_file(Path::new("a"), "no descriptors"))
+            } else {
+                Ok(((), Vec::new()))
+            }
         };
         let (_value, mut followed) =
             follow("here".to_owned(), files, (), read).expect("good at first");

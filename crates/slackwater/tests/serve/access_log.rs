@@ -154,12 +154,12 @@ async fn requests_that_cannot_be_read_have_lines_and_counts() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], &log.toml(""));
     let endless = format!("GET /{}", "x".repeat(70_000));
-    let long = format!("{endless} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let whole = format!("{endless} HTTP/1.1\r\nhost: x\r\n\r\n");
     let requests = [
         ("GET / HTTP/1.1\r\nhost: x\r\nbad field\r\n\r\n", 400),
         ("SSH-2.0-me\r\n\r\n", 400),
         (&endless[..], 414),
-        (&long[..], 431),
+        (&whole[..], 431),
         ("GET / HTTP/3.0\r\nhost: x\r\n\r\n", 505),
         (
             "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n",

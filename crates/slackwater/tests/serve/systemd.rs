@@ -132,6 +132,28 @@ impl Drop for Supervisor {
 }
 
 #[tokio::test]
+async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
+    let replica = Replica::echo("r").await;
+    let supervisor = Supervisor::new("reload");
+    let words = format!(
+        "serve --probe none --policy round_robin --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
+        replica.address
+    );
+    let mut command = crate::proxy::slackwater(&words.split(' ').collect::<Vec<_>>());
+    command.env("NOTIFY_SOCKET", &supervisor.path);
+    let proxy = Proxy::spawn_command(&mut command);
+    let process = proxy.process_id();
+    supervisor.hears(process, "READY=1").await;
+    for _ in 0..2 {
+        proxy.signal("HUP");
+        let reloading = supervisor.hears(process, "RELOADING=1").await;
+        let time = reloading.line("MONOTONIC_USEC=").unwrap();
+        assert!(time.parse::<u64>().unwrap() > 0);
+        supervisor.hears(process, "READY=1").await;
+    }
+}
+
+#[tokio::test]
 async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
     let supervisor = Supervisor::new("life");
