@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn no_log_is_no_thread_and_a_bad_path_is_told() {
+    fn where_there_is_to_be_no_log_there_is_none_and_a_bad_path_is_told() {
         assert!(
             AccessLog::start(&AccessLogSettings::default())
                 .expect("valid")
