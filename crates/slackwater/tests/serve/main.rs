@@ -30,6 +30,7 @@ mod retries;
 mod route_bounds;
 mod routes;
 mod sticky;
+mod stopping;
 mod streaming;
 mod systemd;
 mod tls;
