@@ -43,7 +43,7 @@ fn every_fleet_is_played_with_all_that_is_compared() {
         .map(|table| table.rows.len())
         .collect();
     assert_eq!(rows, [17 * 3, 8 * 6, 8 * (1 + 3 * 9)]);
-    assert_eq!((findings.charts.len(), findings.claims.len()), (3, 3));
+    assert_eq!((findings.charts.len(), findings.claims.len()), (3, 4));
 }
 
 #[test]
@@ -135,17 +135,23 @@ fn four_workers_may_cost_a_quarter() {
 }
 
 #[test]
-fn those_that_tell_where_queries_go_may_cost_a_quarter() {
+fn those_that_tell_all_they_know_may_cost_a_quarter() {
     for (us, expected) in [(1_250, Reproduced), (1_252, NotReproduced)] {
-        let played = played(64, "queries", us);
-        assert_eq!(verdict("where they send queries", &played), expected);
+        let played = played(64, "answers and queries", us);
+        assert_eq!(verdict("and where they send", &played), expected);
     }
 }
 
 #[test]
-fn those_that_tell_answers_alone_herd_beyond_twice() {
+fn those_that_tell_a_half_are_worse_beyond_twice() {
     for (us, expected) in [(2_004, Reproduced), (2_000, NotReproduced)] {
-        let played = played(64, "answers", us);
-        assert_eq!(verdict("they herd", &played), expected);
+        for (param, words) in [
+            ("answers", "but not where they send"),
+            ("queries", "but not what replicas"),
+        ] {
+            assert_eq!(verdict(words, &played(64, param, us)), expected, "{param}");
+            let other = played(64, "uneven", us);
+            assert_eq!(verdict(words, &other), NotReproduced, "{param}");
+        }
     }
 }
