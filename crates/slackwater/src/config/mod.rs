@@ -45,7 +45,7 @@ pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
-pub(crate) use retries::{RetryMethods, RetrySettings};
+pub(crate) use retries::RetrySettings;
 pub(crate) use tls::ListenerTls;
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::{read_replica_settings, read_service_timeouts};
+use super::assemble::{read_connections_max, read_replica_settings, read_service_timeouts};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
-use super::model::{ProbeTransport, ServiceConfig, Timeouts};
+use super::model::{ProbeTransport, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
 use super::queue::QueueSettings;
@@ -89,7 +89,10 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let replica = read_replica_settings(reader, prefix, remarks);
+        let replica = ReplicaSettings {
+            connections_max: read_connections_max(reader, prefix),
+            ..read_replica_settings(reader, prefix, remarks)
+        };
         let replicas = match discovery.source {
             FleetSource::List => {
                 read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())

@@ -10,13 +10,13 @@ use super::replica::service::REQUEST_NUMBER;
 use crate::config::{
     AccessLogSettings, AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings,
     Limits, ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings,
-    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig,
-    StickySettings, Timeouts,
+    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetrySettings, ServiceConfig, StickySettings,
+    Timeouts,
 };
 use crate::discovery::DnsServers;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
-use crate::routes::Route;
+use crate::routes::{RetryMethods, RetryRules, Route};
 use crate::serve;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -142,6 +142,8 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         name: format!("replica {index}"),
         address: addresses.requests,
         probe_address: addresses.probes,
+        weight: 1,
+        tier: 0,
     };
     let timeouts = Timeouts {
         idle: IDLE_MAX,
@@ -156,6 +158,7 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         replica: ReplicaSettings {
             protocol: ReplicaProtocol::Http1,
             idle_connections_max: IDLE_CONNECTIONS_MAX,
+            connections_max: None,
             tls: None,
         },
         probe: ProbeSettings {
@@ -168,7 +171,10 @@ fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses
         },
         // A request that fails is one more in the picture, not a second one elsewhere.
         retries: RetrySettings {
-            methods: RetryMethods::None,
+            rules: RetryRules {
+                methods: RetryMethods::None,
+                ..RetryRules::default()
+            },
             ..RetrySettings::default()
         },
         queue: QueueSettings::default(),
