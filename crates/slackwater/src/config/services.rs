@@ -7,9 +7,10 @@ use super::assemble::{read_connections_max, read_replica_settings, read_service_
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
-use super::model::{ProbeTransport, ReplicaSettings, ServiceConfig, Timeouts};
+use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
+use super::proxy_protocol::read_proxy_protocol_out;
 use super::queue::QueueSettings;
 use super::remarks;
 use super::retries::RetrySettings;
@@ -89,10 +90,9 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let replica = ReplicaSettings {
-            connections_max: read_connections_max(reader, prefix),
-            ..read_replica_settings(reader, prefix, remarks)
-        };
+        let mut replica = read_replica_settings(reader, prefix, remarks);
+        replica.connections_max = read_connections_max(reader, prefix);
+        replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
         let replicas = match discovery.source {
             FleetSource::List => {
                 read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())

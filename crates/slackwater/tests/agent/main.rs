@@ -15,4 +15,5 @@ mod probes;
 mod process;
 mod server;
 mod streaming;
+mod upgrade;
 mod withdrawal;

@@ -107,6 +107,7 @@ impl Routing {
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
+        service.tell_ends(&mut request, origin);
         if forward.rewrite.host.is_some() {
             origin.keep_host(&mut request);
         }
@@ -127,6 +128,7 @@ impl Routing {
         let ends = bounds.total.map(|total| Instant::now() + total);
         let patience = Patience {
             first_byte: bounds.first_byte,
+            client: bounds.first_byte,
             ends,
         };
         let bounds_of_tries = (patience, forward.retries_at(chosen));

@@ -147,6 +147,7 @@ impl<'s> Attempts<'s> {
         };
         Patience {
             first_byte,
+            client: Some(self.first_byte),
             ends: self.ends,
         }
     }

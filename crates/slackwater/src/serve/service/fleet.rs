@@ -360,6 +360,7 @@ impl Members {
             Connector::new(client.clone(), replica.server_name.clone(), alpn)
         });
         Target::new(ReplicaAddress::Tcp(replica.address), connector)
+            .with_proxy_protocol(self.options.proxy_protocol)
     }
 
     /// Makes the member one of so many parts to the policy; all of them.

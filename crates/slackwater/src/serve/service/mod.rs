@@ -22,7 +22,7 @@ use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::tls::Client;
 use availability::Availability;
@@ -33,7 +33,7 @@ use core::time::Duration;
 use counts::ServiceCounts;
 use fleet::{Members, Roster, TierInUse};
 use gate::Gate;
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
 use slackwater_core::policy::Query;
@@ -94,6 +94,8 @@ pub(super) struct Service {
     balancer: Balancer,
     members: Rc<Members>,
     protocol: ReplicaProtocol,
+    /// Replicas hear by a PROXY header whose connection a request came by.
+    tells_ends: bool,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     /// Absent: there is room for everybody at each replica.
@@ -171,6 +173,7 @@ impl Service {
             sticky,
             protocol: config.replica.protocol,
             rooms,
+            tells_ends: config.replica.proxy_protocol.is_some(),
             gate: Gate::new(&config.queue, worker, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
@@ -212,6 +215,15 @@ impl Service {
     pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
+    }
+
+    /// Makes known to replicas whose connection a request came by, where they are told.
+    pub(super) fn tell_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
+        if self.tells_ends
+            && let Some(ends) = origin.ends()
+        {
+            request.extensions_mut().insert(Arc::clone(ends));
+        }
     }
 
     /// Replicas that join from now on warm up for so long.
