@@ -132,7 +132,9 @@ impl Section<'_> {
             let config = &policy_settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
-        ServiceConfig {
+        let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
+        let backup = backup.map(|(_, said)| said.clone());
+        let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
             policy_settings,
@@ -145,7 +147,9 @@ impl Section<'_> {
             health,
             sticky,
             timeouts,
-        }
+        };
+        remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));
+        service
     }
 }
 

@@ -256,9 +256,13 @@ impl Members {
             .collect()
     }
 
-    /// How many there are now.
+    /// How many there are now that have a weight.
     pub(super) fn count(&self) -> usize {
-        self.by_address.borrow().len()
+        let by_address = self.by_address.borrow();
+        by_address
+            .values()
+            .filter(|it| !it.parts.is_empty())
+            .count()
     }
 
     /// Closes connections that have been idle for too long.
