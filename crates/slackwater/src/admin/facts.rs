@@ -116,6 +116,10 @@ pub(crate) struct ReplicaFacts {
     pub(crate) address: String,
     /// Where its probes go; `None` if it gets none.
     pub(crate) probe_address: Option<String>,
+    /// Its share beside the others'; 0: it gets no new requests.
+    pub(crate) weight: u32,
+    /// It gets requests only while nobody of a lower tier can take them.
+    pub(crate) tier: u8,
     /// What its checks found; `None` if there are none.
     pub(crate) health: Option<HealthFacts>,
 }
@@ -136,8 +140,10 @@ pub(crate) struct HealthFacts {
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
-    /// What its policy calls each replica; `None` for one that it does not know yet.
-    pub(crate) ids: Vec<Option<ReplicaId>>,
+    /// What its policy calls the parts of each replica; none of one that it does not know yet, or that has no weight.
+    pub(crate) ids: Vec<Vec<ReplicaId>>,
+    /// The tier in use; `None` where nobody can take requests in any.
+    pub(crate) tier: Option<u8>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
     /// What became of its requests before a replica had them.
@@ -175,6 +181,8 @@ pub(crate) struct RequestCounts {
     pub(crate) client_gone: u64,
     /// Responses whose gRPC status blames the server, in their head or in their trailers.
     pub(crate) grpc_failures: u64,
+    /// Requests that found no room there and went elsewhere, or waited.
+    pub(crate) full: u64,
 }
 
 /// What became of requests to a service before a replica had them. Every count only rises.
@@ -182,6 +190,8 @@ pub(crate) struct RequestCounts {
 pub(crate) struct AdmissionCounts {
     /// Requests that had to wait for a place.
     pub(crate) queued: u64,
+    /// Requests turned away because no replica had room for another connection in time.
+    pub(crate) shed_replicas_full: u64,
     /// Requests turned away because the queue was full.
     pub(crate) shed_queue_full: u64,
     /// Requests turned away because they had waited for `queue.wait_max`.
@@ -199,6 +209,7 @@ impl AddAssign for AdmissionCounts {
         self.queued += other.queued;
         self.shed_queue_full += other.shed_queue_full;
         self.shed_wait_over += other.shed_wait_over;
+        self.shed_replicas_full += other.shed_replicas_full;
         self.retries_over_budget += other.retries_over_budget;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;
@@ -219,6 +230,7 @@ impl AddAssign for RequestCounts {
         self.broken += other.broken;
         self.client_gone += other.client_gone;
         self.grpc_failures += other.grpc_failures;
+        self.full += other.full;
     }
 }
 

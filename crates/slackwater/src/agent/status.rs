@@ -35,6 +35,8 @@ impl StatusSource for AgentStatus {
                     name: self.server.clone(),
                     address: self.server.clone(),
                     probe_address: None,
+                    weight: 1,
+                    tier: 0,
                     health: None,
                 }],
                 workers: self.counts.iter().map(worker).collect(),

@@ -14,6 +14,7 @@ use crate::discovery::{Discovery, Fleet};
 use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use slackwater_core::ReplicaId;
 use slackwater_core::policy::ReplicaView;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,6 +146,8 @@ impl ServiceParts {
                 name: replica.name.clone(),
                 address: replica.address.to_string(),
                 probe_address: are_probed.then(|| replica.probe_address.to_string()),
+                weight: replica.weight,
+                tier: replica.tier,
                 health: found(replica),
             })
             .collect()
@@ -179,9 +182,10 @@ impl Workers {
                     .map(|view| view.replica)
                     .collect();
                 let of_fleet = fleet.replicas().iter().zip(&facts.ids);
-                for (replica, _) in
-                    of_fleet.filter(|(_, id)| id.is_some_and(|id| ids.contains(&id)))
-                {
+                let is_silent = |parts: &[ReplicaId]| {
+                    !parts.is_empty() && parts.iter().all(|part| ids.contains(part))
+                };
+                for (replica, _) in of_fleet.filter(|(_, parts)| is_silent(parts)) {
                     let said = SilentReplica {
                         name: replica.name.clone(),
                         probe_address: replica.probe_address,

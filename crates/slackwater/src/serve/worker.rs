@@ -142,7 +142,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
 fn shortest_timeout(config: &Config) -> Duration {
     let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
     let of_service = |service: &ServiceConfig| {
-        let of_try = service.retries.attempt_timeout;
+        let of_try = service.retries.rules.attempt_timeout;
         let of_all = service.timeouts.first_byte;
         of_try.map_or(of_all, |of_try| of_all.min(of_try))
     };

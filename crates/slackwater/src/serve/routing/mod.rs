@@ -140,7 +140,10 @@ impl Routing {
             client: bounds.first_byte,
             ends,
         };
-        let mut answer = service.handle(request, client, trace, patience).await;
+        let bounds_of_tries = (patience, forward.retries_at(chosen));
+        let mut answer = service
+            .handle(request, client, trace, bounds_of_tries)
+            .await;
         answer.body_mut().bound(bounds.stall, ends);
         answer
     }
