@@ -3,7 +3,8 @@
 //! Whoever leaves is not chosen any more from that moment on; its requests run to their end on the connections that they
 //! have, idle connections are closed, and with the last request its memory goes. Whoever joins warms up, unless it left a
 //! moment ago: then it takes up its counts again, and all of its share. One that is only probed elsewhere keeps its
-//! connections; its policy knows it anew.
+//! connections; its policy knows it anew. One whose certificate is to be for another name keeps its counts, but no
+//! connection that was made under the old one.
 
 use super::flight::Member;
 use crate::config::ReplicaConfig;
@@ -148,7 +149,14 @@ impl Members {
             .filter_map(|&place| replicas.get(place))
         {
             if let Some(member) = self.remove(replica.address) {
-                let parts = (Rc::clone(&member.replica), Arc::clone(&member.counts));
+                let is_same = self.tls.is_none() || member.server_name == replica.server_name;
+                let connections = if is_same {
+                    Rc::clone(&member.replica)
+                } else {
+                    member.replica.retire();
+                    self.connections(replica)
+                };
+                let parts = (connections, Arc::clone(&member.counts));
                 self.add(replica, Duration::ZERO, parts);
             }
         }
@@ -157,14 +165,19 @@ impl Members {
             .iter()
             .filter_map(|&place| replicas.get(place))
         {
-            let target = self.target(replica);
-            let connections = Rc::new(Replica::new(target, &self.options, &self.deadlines));
+            let connections = self.connections(replica);
             let (warm_up, counts) = match left.remove(&replica.address) {
                 Some((_, counts)) => (Duration::ZERO, counts),
                 None => (self.warm_up.get(), Arc::default()),
             };
             self.add(replica, warm_up, (connections, counts));
         }
+    }
+
+    /// None yet, to a replica.
+    fn connections(&self, replica: &ReplicaConfig) -> Rc<Replica> {
+        let target = self.target(replica);
+        Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
     /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
@@ -206,6 +219,7 @@ impl Members {
             id,
             name: replica.name.clone(),
             address: replica.address,
+            server_name: replica.server_name.clone(),
             replica: connections,
             counts,
         };

@@ -14,6 +14,7 @@ use core::pin::Pin;
 use core::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use rustls::pki_types::ServerName;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
@@ -27,6 +28,8 @@ pub(super) struct Member {
     pub(super) name: String,
     /// Where its requests go.
     pub(super) address: SocketAddr,
+    /// The name that its certificate must be for, where TLS is spoken.
+    pub(super) server_name: ServerName<'static>,
     pub(super) replica: Rc<Replica>,
     pub(super) counts: Arc<ReplicaCounts>,
 }
