@@ -16,6 +16,7 @@ use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
 use crate::health::Health;
 use crate::upgrade::Inherited;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -373,12 +374,12 @@ fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
 
 /// For each of `new` the place in `old` of the one at its address, no place twice: several may be at port 0.
 pub(super) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
-    let mut old: Vec<_> = old.iter().map(Some).collect();
+    let mut taken = BTreeSet::new();
     let mut place = |new: &ListenerConfig| {
-        let is_same =
-            |old: &Option<&ListenerConfig>| old.is_some_and(|it| it.address == new.address);
-        let place = old.iter().position(is_same)?;
-        old[place] = None;
+        let mut same = old.iter().enumerate();
+        let (place, _) =
+            same.find(|(place, old)| old.address == new.address && !taken.contains(place))?;
+        taken.insert(place);
         Some(place)
     };
     new.iter().map(&mut place).collect()

@@ -113,7 +113,8 @@ async fn where_all_are_down_all_get_requests() {
     .await;
 }
 
-#[tokio::test]
+// The log is waited for while replicas answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_down_only_when_all_have_been_checked() {
     let (quick, _) = checked("quick", 500).await;
     let go_on = Arc::new(Notify::new());
@@ -132,7 +133,8 @@ async fn all_are_down_only_when_all_have_been_checked() {
     assert!(one_is_down.contains(&quick.address.to_string()));
     go_on.notify_one();
     let both_are_down = proxy.log_line(" down by ");
-    assert!(both_are_down.contains(&late.address.to_string()));
+    let late = late.address.to_string();
+    assert!(both_are_down.contains(&late), "{late}: {both_are_down}");
     proxy.log_line("all replicas are down by their health checks");
 }
 
