@@ -49,6 +49,6 @@
 
 pub mod client;
 pub mod clock;
-mod response;
+pub mod response;
 pub mod server;
 pub mod wire;

@@ -12,14 +12,14 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 
 /// Whether a response's head says that the query failed.
-pub(crate) fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
+pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_server_error() || grpc_failed(headers)
 }
 
 /// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
 /// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
 /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
-pub(crate) fn grpc_failed(headers: &HeaderMap) -> bool {
+pub fn grpc_failed(headers: &HeaderMap) -> bool {
     let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
     matches!(
         status,

@@ -14,6 +14,15 @@ pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
+/// The configuration is read again. Until the next [`ready`], whoever has asked for that waits.
+pub(crate) fn reloading() {
+    // A supervisor takes it for the answer to its own signal only with the time on it (`Type=notify-reload`).
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(_) => tell(&[NotifyState::Reloading]),
+    }
+}
+
 /// What runs is finished, nothing new is taken.
 pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);

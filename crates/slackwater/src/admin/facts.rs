@@ -164,6 +164,8 @@ pub(crate) struct RequestCounts {
     pub(crate) broken: u64,
     /// The client left before the response was complete.
     pub(crate) client_gone: u64,
+    /// Responses whose gRPC status blames the server, in their head or in their trailers.
+    pub(crate) grpc_failures: u64,
 }
 
 /// What became of requests to a service before a replica had them. Every count only rises.
@@ -207,6 +209,7 @@ impl AddAssign for RequestCounts {
         self.timeouts += other.timeouts;
         self.broken += other.broken;
         self.client_gone += other.client_gone;
+        self.grpc_failures += other.grpc_failures;
     }
 }
 

@@ -359,7 +359,11 @@ impl Families<'_> {
             ]
         });
         let help = "Requests to the replica that ended without a complete response.";
-        self.counters("request_failures", help, failures)
+        self.counters("request_failures", help, failures)?;
+        let grpc = replicas.iter();
+        let grpc = grpc.map(|replica| (of_replica(replica), replica.requests.grpc_failures));
+        let help = "Responses of the replica whose gRPC status blames the server.";
+        self.counters("grpc_failures", help, grpc)
     }
 
     fn admission(&mut self, services: &[ServiceStatus]) -> fmt::Result {

@@ -10,7 +10,8 @@ use crate::forward::{
     ResponseBody, Watch, answer, prepare_request, refuse,
 };
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use slackwater_tower::response::grpc_failed;
 use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
 use slackwater_tower::wire::ProbeKey;
 use std::io;
@@ -59,11 +60,15 @@ impl Door {
         let mut passing = Passing {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
+            has_failed: false,
         };
         match self.server.exchange(request, Patience::default()).await {
             Ok(reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());
+                if grpc_failed(reply.headers()) {
+                    self.counts.grpc_failures.add_one();
+                }
                 passing.head_ready(end_by_head(reply.response()));
                 reply.into_response(passing)
             }
@@ -114,6 +119,8 @@ pub(super) struct Passing {
     /// `None` once ended.
     query: Option<QueryInFlight>,
     counts: Arc<ReplicaCounts>,
+    /// The trailers blame the server.
+    has_failed: bool,
 }
 
 impl Passing {
@@ -131,8 +138,16 @@ impl Passing {
 }
 
 impl Watch for Passing {
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        if grpc_failed(trailers) {
+            self.counts.grpc_failures.add_one();
+            self.has_failed = true;
+        }
+    }
+
     fn finish(self, ending: Ending) {
         match ending {
+            Ending::Complete if self.has_failed => self.end(End::Failed),
             Ending::Complete => self.end(End::Success),
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();

@@ -79,7 +79,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let settings = ClientSettings {
         tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
-        ..ClientSettings::new(timeouts, &config.limits)
+        ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
     let clients = Clients::new(&settings, &deadlines);
     let swept = Rc::clone(&door);

@@ -13,6 +13,7 @@ use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
 use super::tls::{ListenerTls, read_listener_tls};
+use super::upgrade_protocols::read_upgrade_protocols;
 use crate::forward::ReplicaAddress;
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{nonzero, text, within};
@@ -20,6 +21,7 @@ use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
+use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,8 @@ pub(crate) struct AgentConfig {
     pub(crate) sample_age_max: Duration,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
     pub(crate) drain_delay: Duration,
+    /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
+    pub(crate) upgrade_protocols: Vec<HeaderValue>,
     /// How long anything may take.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
@@ -223,6 +227,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
+    let upgrade_protocols = read_upgrade_protocols(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
@@ -253,6 +258,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 check_interval,
                 sample_age_max,
                 drain_delay,
+                upgrade_protocols,
                 timeouts,
                 limits,
                 admin: AdminSettings {

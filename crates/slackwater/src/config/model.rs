@@ -14,12 +14,14 @@ use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use crate::discovery::DnsServers;
+use crate::proxy_protocol::Version;
 use crate::routes::Route;
 use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
+use http::HeaderValue;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
@@ -41,6 +43,10 @@ pub(crate) struct Config {
     pub(crate) routes: Vec<Route>,
     /// Whose word on a request's origin is believed, and what is said of it.
     pub(crate) forwarded: ForwardedSettings,
+    /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0 to 16, default `websocket`.
+    pub(crate) upgrade_protocols: Vec<HeaderValue>,
+    /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to 10 minutes, default 0.
+    pub(crate) drain_delay: Duration,
     /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
@@ -135,6 +141,9 @@ pub(crate) struct ReplicaSettings {
     pub(crate) idle_connections_max: u32,
     /// TLS to replicas; `None`: without.
     pub(crate) tls: Option<ClientTls>,
+    /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.
+    /// HTTP/1.1 only. A connection carries one client's requests then.
+    pub(crate) proxy_protocol: Option<Version>,
 }
 
 /// What replicas speak.

@@ -10,6 +10,7 @@ use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
+use super::proxy_protocol::read_proxy_protocol_out;
 use super::queue::QueueSettings;
 use super::remarks;
 use super::retries::RetrySettings;
@@ -89,7 +90,8 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let replica = read_replica_settings(reader, prefix, remarks);
+        let mut replica = read_replica_settings(reader, prefix, remarks);
+        replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
         let replicas = match discovery.source {
             FleetSource::List => {
                 read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())

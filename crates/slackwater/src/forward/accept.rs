@@ -139,7 +139,8 @@ impl<H: Handler> Intake<H> {
         handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        let mut origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        origin.note_ends(peer, || stream.local_addr());
         let handshakes = handshakes.cloned();
         tokio::task::spawn_local(async move {
             let _permit = permit;

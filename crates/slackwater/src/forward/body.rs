@@ -13,6 +13,7 @@ use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::io;
@@ -35,6 +36,11 @@ pub(crate) trait Watch: Unpin {
     /// Bytes of the response's body go to the client.
     fn passed(&self, bytes: usize) {
         let _ = bytes;
+    }
+
+    /// Trailers go to the client, after all of the body.
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        let _ = trailers;
     }
 
     /// The request is over.
@@ -241,7 +247,7 @@ impl<W: Watch> Body for ResponseBody<W> {
             let error = io::Error::new(io::ErrorKind::TimedOut, "the response took too long");
             return Poll::Ready(Some(Err(error)));
         }
-        let polled = this.source.poll_frame(cx);
+        let mut polled = this.source.poll_frame(cx);
         let Some(open) = &mut this.open else {
             return polled;
         };
@@ -263,10 +269,12 @@ impl<W: Watch> Body for ResponseBody<W> {
             this.settle(End::Broken);
             return Poll::Ready(Some(Err(error)));
         }
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            open.watch.passed(data.len());
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled {
+            if let Some(data) = frame.data_ref() {
+                open.watch.passed(data.len());
+            } else if let Some(trailers) = frame.trailers_mut() {
+                open.watch.trailers(trailers);
+            }
         }
         match &polled {
             Poll::Ready(None) => this.settle(End::Complete),

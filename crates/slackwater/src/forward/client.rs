@@ -77,7 +77,7 @@ pub(crate) struct ClientSettings {
 
 impl ClientSettings {
     /// As configured.
-    pub(crate) fn new(timeouts: &Timeouts, limits: &Limits) -> Self {
+    pub(crate) fn new(timeouts: &Timeouts, limits: &Limits, upgrades: &[HeaderValue]) -> Self {
         Self {
             idle: timeouts.idle,
             handshake: timeouts.handshake,
@@ -87,7 +87,7 @@ impl ClientSettings {
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
             tells_certificates: false,
-            upgrades: Box::new([HeaderValue::from_static("websocket")]),
+            upgrades: upgrades.into(),
         }
     }
 }

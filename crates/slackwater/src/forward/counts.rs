@@ -29,6 +29,7 @@ pub(crate) struct ReplicaCounts {
     pub(crate) connect_failures: Count,
     pub(crate) timeouts: Count,
     pub(crate) broken: Count,
+    pub(crate) grpc_failures: Count,
     pub(crate) client_gone: Count,
     /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
     responses: [Count; 5],
@@ -54,6 +55,7 @@ impl ReplicaCounts {
             connect_failures: self.connect_failures.read(),
             timeouts: self.timeouts.read(),
             broken: self.broken.read(),
+            grpc_failures: self.grpc_failures.read(),
             client_gone: self.client_gone.read(),
         }
     }

@@ -21,6 +21,7 @@ use super::request_body::{Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
+use crate::proxy_protocol::{Ends, Version};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Context, Poll};
@@ -29,6 +30,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How to speak to a replica.
@@ -54,6 +56,8 @@ pub(crate) struct ReplicaOptions {
     /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
     /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
     pub(crate) may_be_agent: bool,
+    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
+    pub(crate) proxy_protocol: Option<Version>,
 }
 
 impl ReplicaOptions {
@@ -70,6 +74,7 @@ impl ReplicaOptions {
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,
             may_be_agent: true,
+            proxy_protocol: settings.proxy_protocol,
         }
     }
 }
@@ -132,7 +137,12 @@ impl Reply {
         &self.response
     }
 
-    /// The fields of the response's head, for whoever takes some out.
+    /// The fields of the response's head.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// The same, for whoever takes some out.
     pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
         self.response.headers_mut()
     }
@@ -220,7 +230,7 @@ impl Replica {
         let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
-        if let Some(held) = self.open_connection() {
+        if let Some(held) = self.open_connection(&request) {
             let began = Instant::now();
             match self.send(held, request, &deadline, ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
@@ -244,7 +254,7 @@ impl Replica {
         ticks: Ticks,
     ) -> Result<Reply, Failure> {
         let began = Instant::now();
-        let held = match self.new_connection().await {
+        let held = match self.new_connection(&request).await {
             Ok(held) => held,
             Err(error) => {
                 return Err(Failure {
@@ -294,10 +304,10 @@ impl Replica {
     }
 
     /// A connection that is there already and has room.
-    fn open_connection(&self) -> Option<Held> {
+    fn open_connection(&self, request: &Request<RequestBody>) -> Option<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let connection = pool.take()?;
+                let connection = pool.take(self.client_of(request))?;
                 Some(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
@@ -307,10 +317,17 @@ impl Replica {
         }
     }
 
-    async fn new_connection(&self) -> io::Result<Held> {
+    /// Whose connection a request needs; `None`: anybody's, or our own.
+    fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
+        let tells = self.target.tells_client();
+        tells.then(|| request.extensions().get()).flatten()
+    }
+
+    async fn new_connection(&self, request: &Request<RequestBody>) -> io::Result<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let connection = pool.open(&self.target, &self.options).await?;
+                let client = self.client_of(request).cloned();
+                let connection = pool.open(&self.target, client, &self.options).await?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {

@@ -161,7 +161,7 @@ impl Multiplex {
     }
 
     async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Shared> {
-        let stream = connect(target, options.connect).await?;
+        let stream = connect(target, None, options.connect).await?;
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         let load = Rc::new(Load {

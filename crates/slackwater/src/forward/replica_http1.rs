@@ -12,12 +12,14 @@ use crate::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
     is_head_so_far, parse_response,
 };
+use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::task::{Context, Poll, Waker, ready};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body::{Body, Frame};
 use std::io;
+use std::sync::Arc;
 
 /// A connection, with what came in and was not used yet, and what is to go out.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Connection {
     stream: Stream,
     pub(super) unread: Bytes,
     pub(super) out: Out,
+    /// Whose it is alone, where its PROXY header says so.
+    pub(super) client: Option<Arc<Ends>>,
 }
 
 /// Why there is no response.
@@ -67,6 +71,7 @@ impl Connection {
             stream,
             unread: Bytes::new(),
             out: Out::default(),
+            client: None,
         }
     }
 

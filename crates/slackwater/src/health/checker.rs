@@ -5,6 +5,7 @@ use super::check::check;
 use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
 use crate::forward::{ReplicaAddress, Target};
+use crate::proxy_protocol::Version;
 use crate::tls::{Client, Connector};
 use core::cell::Cell;
 use core::net::SocketAddr;
@@ -49,6 +50,7 @@ pub(super) struct Checker {
     service: String,
     settings: HealthSettings,
     protocol: ReplicaProtocol,
+    proxy_protocol: Option<Version>,
     tls: Option<watch::Receiver<Client>>,
     verdicts: watch::Sender<Health>,
     /// How many replicas there are to check.
@@ -62,6 +64,7 @@ impl Checker {
             service: service.name,
             settings: service.settings,
             protocol: service.protocol,
+            proxy_protocol: service.proxy_protocol,
             tls: service.tls,
             verdicts,
             count: Cell::new(0),
@@ -108,7 +111,10 @@ impl Checker {
         let connector = self.tls.clone().map(|client| {
             Connector::new(client, replica.server_name.clone(), self.protocol.alpn())
         });
-        let target = Target::new(ReplicaAddress::Tcp(address), connector);
+        // What answers at a port of its own is not what requests go to.
+        let proxy_protocol = self.proxy_protocol.filter(|_| address == replica.address);
+        let target = Target::new(ReplicaAddress::Tcp(address), connector)
+            .with_proxy_protocol(proxy_protocol);
         loop {
             let checked = {
                 // Nobody closes it.

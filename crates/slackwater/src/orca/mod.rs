@@ -5,7 +5,7 @@
 //! forms are in use, each with a field of its own or after its name in `endpoint-load-metrics`: text, JSON, and the
 //! message itself in Base64. What cannot be read, or is not a number that makes sense, is as if it were not there.
 //!
-//! Reports in trailers are not read: by then the response has been passed on.
+//! A report may come in the head of a response or in its trailers.
 
 mod base64;
 
@@ -34,7 +34,7 @@ struct OrcaLoadReport {
 /// Reads one form of a report.
 type Read = fn(&str) -> Option<OrcaLoadReport>;
 
-/// Takes a report out of a response's head, if there is one: clients are not told how loaded a replica is.
+/// Takes a report out of a response's head or trailers, if there is one: clients are not told how loaded a replica is.
 pub(crate) fn take(headers: &mut HeaderMap) -> Option<LoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;

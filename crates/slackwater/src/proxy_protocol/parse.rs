@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 /// What each version begins with.
 const SIGNATURE_1: &[u8] = b"PROXY ";
-const SIGNATURE_2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE_2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest line of version 1, with its end.
 const LINE_BYTES_MAX: usize = 107;

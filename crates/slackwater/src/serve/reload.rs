@@ -14,6 +14,7 @@ use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
+use crate::forward::tells_ends;
 use crate::health::Health;
 use crate::upgrade::Inherited;
 use std::collections::BTreeSet;
@@ -176,7 +177,9 @@ impl Running {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
-            && tells_certificates(&self.config) == tells_certificates(next);
+            && tells_certificates(&self.config) == tells_certificates(next)
+            && tells_ends(&self.config) == tells_ends(next)
+            && self.config.upgrade_protocols == next.upgrade_protocols;
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {
                 name: new.name.clone(),
@@ -369,6 +372,7 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
 fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     old.health == new.health
         && old.replica.protocol == new.replica.protocol
+        && old.replica.proxy_protocol == new.replica.proxy_protocol
         && old.replica.tls == new.replica.tls
 }
 

@@ -189,6 +189,7 @@ impl Running {
             name: service.name.clone(),
             settings: service.health.clone(),
             protocol: service.replica.protocol,
+            proxy_protocol: service.replica.proxy_protocol,
             tls,
             fleets: discovery.fleets().subscribe(),
         };

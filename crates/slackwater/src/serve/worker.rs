@@ -298,7 +298,7 @@ impl Worker {
             self.doors.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {
                 tells_certificates: tells_certificates(&config),
-                ..ClientSettings::new(&config.timeouts, &config.limits)
+                ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };
             let intake = Intake {
                 clients: Clients::new(&settings, &self.deadlines),

@@ -29,6 +29,8 @@ pub(crate) enum Purpose {
     Requests(core::net::SocketAddr),
     /// Status and metrics, likewise.
     Admin(core::net::SocketAddr),
+    /// Probes over UDP, likewise.
+    Probes(core::net::SocketAddr),
 }
 
 impl Purpose {
@@ -36,6 +38,7 @@ impl Purpose {
         match self {
             Self::Requests(address) => format!("requests {address}"),
             Self::Admin(address) => format!("admin {address}"),
+            Self::Probes(address) => format!("probes {address}"),
         }
     }
 
@@ -45,6 +48,7 @@ impl Purpose {
         match purpose {
             "requests" => Some(Self::Requests(address)),
             "admin" => Some(Self::Admin(address)),
+            "probes" => Some(Self::Probes(address)),
             _ => None,
         }
     }
@@ -195,6 +199,7 @@ mod tests {
         let purposes = [
             Purpose::Requests(address),
             Purpose::Admin("[::1]:9900".parse().expect("an address")),
+            Purpose::Probes(address),
         ];
         let sending = purposes.iter().map(|purpose| (purpose, listener.as_fd()));
         old.send_sockets(sending).expect("sent");
@@ -232,7 +237,7 @@ mod tests {
     fn what_is_no_purpose_or_has_no_socket_is_refused() {
         for message in [
             "requests 127.0.0.1:80",
-            "probes 127.0.0.1:80",
+            "sounds 127.0.0.1:80",
             "requests here",
         ] {
             let (old, new) = ends(PATIENCE);

@@ -9,7 +9,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Instant;
@@ -63,7 +63,7 @@ fn locate(name: &Path) -> io::Result<PathBuf> {
 
 /// Sockets that are passed on, as clones: this process goes on with its own.
 #[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<(Purpose, TcpListener)>);
+pub(crate) struct Passed(Vec<(Purpose, OwnedFd)>);
 
 impl Passed {
     /// Adds one for requests; `configured` is the address as the configuration has it.
@@ -84,8 +84,17 @@ impl Passed {
         self.add(Purpose::Admin(configured), socket)
     }
 
-    fn add(&mut self, purpose: Purpose, socket: &TcpListener) -> io::Result<()> {
-        self.0.push((purpose, socket.try_clone()?));
+    /// Adds one for probes, likewise.
+    pub(crate) fn add_probes(
+        &mut self,
+        configured: SocketAddr,
+        socket: &impl AsFd,
+    ) -> io::Result<()> {
+        self.add(Purpose::Probes(configured), socket)
+    }
+
+    fn add(&mut self, purpose: Purpose, socket: &impl AsFd) -> io::Result<()> {
+        self.0.push((purpose, socket.as_fd().try_clone_to_owned()?));
         Ok(())
     }
 }

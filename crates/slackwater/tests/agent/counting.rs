@@ -145,3 +145,23 @@ async fn an_error_of_the_server_passes_and_is_no_sample() {
     assert_eq!(agent.report().await.latency, None);
     assert_eq!(agent.count("responses_5xx").await, 1);
 }
+
+#[tokio::test]
+async fn a_grpc_status_in_the_trailers_that_blames_the_server_is_a_failure() {
+    let server = Server::tcp().await;
+    let agent = Agent::start(&server.to, &[]).await;
+    for (status, failed) in [("5", 0), ("13", 1)] {
+        let mut client = Client::send(agent.address, "GET", "/").await;
+        let mut exchange = server.request().await;
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+        let body = format!("1\r\nx\r\n0\r\ngrpc-status: {status}\r\n\r\n");
+        exchange.write(&format!("{head}{body}")).await;
+        assert_eq!(client.head().await.status, 200);
+        settled(&agent).await;
+        assert_eq!(agent.count("grpc_failures").await, failed, "{status}");
+    }
+    until("reports say that something failed", async || {
+        agent.report().await.error_millionths > Some(0)
+    })
+    .await;
+}

@@ -14,4 +14,5 @@ mod probes;
 mod process;
 mod server;
 mod streaming;
+mod upgrade;
 mod withdrawal;

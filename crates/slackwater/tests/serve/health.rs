@@ -116,7 +116,7 @@ async fn where_all_are_down_all_get_requests() {
 // The log is waited for while replicas answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_down_only_when_all_have_been_checked() {
-    let (quick, _) = checked("quick", 500).await;
+    let (quick, status) = checked("quick", 200).await;
     let go_on = Arc::new(Notify::new());
     let told = Arc::clone(&go_on);
     let late = Replica::scripted(move |mut connection| {
@@ -129,6 +129,8 @@ async fn all_are_down_only_when_all_have_been_checked() {
     .await;
     let toml = format!("{HTTP}timeout = \"10s\"\n");
     let proxy = Proxy::start(&[quick.address, late.address], &toml);
+    verdicts(&proxy, &["up", "unknown"]).await;
+    status.store(500, Ordering::SeqCst);
     let one_is_down = proxy.log_line(" down by ");
     assert!(one_is_down.contains(&quick.address.to_string()));
     go_on.notify_one();

@@ -458,6 +458,34 @@ async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
 }
 
 #[tokio::test]
+async fn only_the_protocols_that_are_configured_are_asked_for() {
+    let replica = Replica::echo("r").await;
+    for (configured, asked, told) in [
+        ("[]", "websocket", None),
+        ("[\"tak\"]", "websocket", None),
+        (
+            "[\"tak\", \"other/2\"]",
+            "websocket, Other/2",
+            Some("other/2"),
+        ),
+    ] {
+        let proxy = Proxy::start(
+            &[replica.address],
+            &format!("upgrade_protocols = {configured}"),
+        );
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {asked}\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        let line = (answer.text().lines()).find_map(|line| line.strip_prefix("upgrade: "));
+        assert_eq!(line, told, "{configured}");
+    }
+}
+
+#[tokio::test]
 async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");

@@ -13,6 +13,7 @@
 mod access_log;
 mod clients;
 mod failures;
+mod grpc;
 mod health;
 mod http1;
 mod lifecycle;

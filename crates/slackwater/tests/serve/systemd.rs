@@ -102,6 +102,27 @@ impl Drop for Supervisor {
 }
 
 #[tokio::test]
+async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
+    let replica = Replica::echo("r").await;
+    let mut supervisor = Supervisor::new("reload");
+    let words = format!(
+        "serve --probe none --policy round_robin --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
+        replica.address
+    );
+    let mut command = crate::proxy::slackwater(&words.split(' ').collect::<Vec<_>>());
+    command.env("NOTIFY_SOCKET", &supervisor.path);
+    let proxy = Proxy::spawn_command(&mut command);
+    supervisor.hears("READY=1").await;
+    for _ in 0..2 {
+        proxy.signal("HUP");
+        supervisor.hears("RELOADING=1").await;
+        let time = supervisor.hears("MONOTONIC_USEC=").await;
+        assert!(time.parse::<u64>().unwrap() > 0);
+        supervisor.hears("READY=1").await;
+    }
+}
+
+#[tokio::test]
 async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
     let mut supervisor = Supervisor::new("life");

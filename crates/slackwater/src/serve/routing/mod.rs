@@ -107,6 +107,7 @@ impl Routing {
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
+        service.tell_ends(&mut request, origin);
         if forward.rewrite.host.is_some() {
             origin.keep_host(&mut request);
         }

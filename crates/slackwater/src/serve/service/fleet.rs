@@ -187,6 +187,7 @@ impl Members {
             Connector::new(client.clone(), replica.server_name.clone(), alpn)
         });
         Target::new(ReplicaAddress::Tcp(replica.address), connector)
+            .with_proxy_protocol(self.options.proxy_protocol)
     }
 
     fn add(

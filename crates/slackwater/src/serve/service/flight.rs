@@ -12,12 +12,13 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use rustls::pki_types::ServerName;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
+use slackwater_tower::response::{grpc_failed, head_failed};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -46,7 +47,8 @@ pub(in crate::serve) struct Flight {
     /// There until it ends.
     lease: Option<Lease>,
     member: Rc<Member>,
-    is_server_error: bool,
+    /// The response's head or its trailers blame the replica.
+    has_failed: bool,
     /// Another attempt has taken its place.
     is_discarded: bool,
     /// The policy learns from what a response says of its replica's load.
@@ -134,7 +136,7 @@ impl Flight {
         Self {
             lease: Some(lease),
             member,
-            is_server_error: false,
+            has_failed: false,
             is_discarded: false,
             is_learning,
             permit: None,
@@ -178,15 +180,13 @@ impl Flight {
                     trace.connected(took);
                 }
                 trace.head(status);
-                self.is_server_error = status.is_server_error();
-                if self.is_learning
-                    && let Some(report) = orca::take(reply.headers_mut())
-                    && let Some(lease) = &self.lease
-                {
-                    lease.handle_carried_report(&report);
+                self.has_failed = head_failed(status, reply.headers());
+                self.count_grpc_failure(reply.headers());
+                if self.is_learning {
+                    self.learn(reply.headers_mut());
                 }
                 if let Some(lease) = &mut self.lease {
-                    lease.head_ready(if self.is_server_error {
+                    lease.head_ready(if self.has_failed {
                         Outcome::Failed
                     } else {
                         Outcome::Success
@@ -207,6 +207,21 @@ impl Flight {
                 self.fail(&failure);
                 Err(Setback::Failed(failure))
             }
+        }
+    }
+
+    /// Tells the policy what the replica says of its load, here and not to the client.
+    fn learn(&self, headers: &mut HeaderMap) {
+        if let Some(report) = orca::take(headers)
+            && let Some(lease) = &self.lease
+        {
+            lease.handle_carried_report(&report);
+        }
+    }
+
+    fn count_grpc_failure(&self, headers: &HeaderMap) {
+        if grpc_failed(headers) {
+            self.member.counts().grpc_failures.add_one();
         }
     }
 
@@ -259,6 +274,14 @@ impl Watch for Box<Flight> {
         self.trace.passed(bytes);
     }
 
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        self.has_failed |= grpc_failed(trailers);
+        self.count_grpc_failure(trailers);
+        if self.is_learning {
+            self.learn(trailers);
+        }
+    }
+
     fn finish(mut self, end: End) {
         self.trace.end(match end {
             End::Complete => Ended::Complete,
@@ -266,7 +289,7 @@ impl Watch for Box<Flight> {
             End::Stalled => Ended::Stalled,
         });
         let outcome = match end {
-            End::Complete if self.is_server_error => Outcome::Failed,
+            End::Complete if self.has_failed => Outcome::Failed,
             End::Complete => Outcome::Success,
             End::Broken => {
                 self.member.counts().broken.add_one();

@@ -18,7 +18,7 @@ use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::tls::Client;
 use availability::Availability;
@@ -29,7 +29,7 @@ use core::time::Duration;
 use counts::ServiceCounts;
 use fleet::{Members, Roster};
 use gate::Gate;
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use retries::Retries;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
@@ -85,6 +85,8 @@ pub(super) struct Service {
     balancer: Balancer,
     members: Rc<Members>,
     protocol: ReplicaProtocol,
+    /// Replicas hear by a PROXY header whose connection a request came by.
+    tells_ends: bool,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
     retries: Retries,
@@ -139,6 +141,7 @@ impl Service {
             reads_orca: config.policy.name == READS_ORCA,
             sticky,
             protocol: config.replica.protocol,
+            tells_ends: config.replica.proxy_protocol.is_some(),
             gate: Gate::new(&config.queue, worker, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
@@ -179,6 +182,15 @@ impl Service {
     pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
+    }
+
+    /// Makes known to replicas whose connection a request came by, where they are told.
+    pub(super) fn tell_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
+        if self.tells_ends
+            && let Some(ends) = origin.ends()
+        {
+            request.extensions_mut().insert(Arc::clone(ends));
+        }
     }
 
     /// Replicas that join from now on warm up for so long.
