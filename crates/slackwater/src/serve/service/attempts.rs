@@ -12,6 +12,7 @@ use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response};
+use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 use tokio::time::Instant;
@@ -25,8 +26,10 @@ struct Attempts<'s> {
     /// Who gave the response that is passed on.
     served: &'s Cell<Option<ReplicaId>>,
     may_repeat: bool,
+    /// Whether the body can be had again, as far as its length is known.
+    is_kept: bool,
     began: Instant,
-    /// From then to the head of the response, all tries together.
+    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
     is_own: bool,
@@ -46,7 +49,7 @@ impl Service {
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
-            Some(gate) => match gate.enter().await {
+            Some(gate) => match gate.enter(patience.ends).await {
                 Ok(permit) => Some(permit),
                 Err(shed) => return shed.answer(),
             },
@@ -74,18 +77,19 @@ impl Service {
         (trace, patience): (&Trace, Patience),
     ) -> Reply {
         let _awaited = self.retries.await_response();
+        let bytes_max = self.retries.settings().body_bytes_max;
         let attempts = Attempts {
             service: self,
             trace,
             served,
             may_repeat: self.retries.may_repeat(&request),
+            is_kept: request.body().size_hint().lower() <= u64::from(bytes_max),
             began: Instant::now(),
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,
         };
         if attempts.may_repeat {
-            let bytes_max = self.retries.settings().body_bytes_max;
             request.body_mut().keep(bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
@@ -127,8 +131,12 @@ impl<'s> Attempts<'s> {
 
     /// How long try number `attempt`, from 1, may take to the response's head.
     fn patience(&self, attempt: u32) -> Patience {
-        let own = self.retries().settings().attempt_timeout;
-        let own = own.filter(|_| self.rules(attempt).is_some());
+        let settings = self.retries().settings();
+        let may_be_followed = || {
+            let has_other = self.service.members.count() > attempt as usize;
+            settings.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
+        };
+        let own = settings.attempt_timeout.filter(|_| may_be_followed());
         let first_byte = if attempt == 1 && !self.is_own {
             // As long as one alone might.
             own
@@ -142,10 +150,14 @@ impl<'s> Attempts<'s> {
     }
 
     /// The further tries, after the first one on `first` had `setback`.
-    async fn go_on(self, mut setback: Setback, first: ReplicaId) -> Reply {
+    async fn go_on(mut self, mut setback: Setback, first: ReplicaId) -> Reply {
         let mut tried = vec![first];
         let mut waits = 0;
+        let mut sent_at = self.began;
         loop {
+            if setback.is_unsent() {
+                self.began += sent_at.elapsed();
+            }
             let attempt = u32::try_from(tried.len())
                 .unwrap_or(u32::MAX)
                 .saturating_add(1);
@@ -178,6 +190,7 @@ impl<'s> Attempts<'s> {
             tried.push(next.member().id);
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(attempt), self.rules(attempt));
+            sent_at = Instant::now();
             let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {
@@ -196,7 +209,8 @@ impl<'s> Attempts<'s> {
             return None;
         }
         let hint = match setback {
-            Setback::Failed(failure) if failure.is_unsent => return Some(Wait::None),
+            // Without time for an answer it would be work for nobody.
+            _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
             Setback::Failed(failure) if self.may_repeat && retries.follow(&failure.cause) => {
                 Hint::None
             }
@@ -217,6 +231,11 @@ enum Wait<'r> {
 }
 
 impl Setback {
+    /// No replica has had anything of the request.
+    fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
     fn into_response(self) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),
