@@ -87,6 +87,13 @@ pub trait Policy: Debug + Send {
     /// probed. When no replica at all may be chosen, all may be (panic). `[A8]` `[A12]`
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool);
 
+    /// Whether a replica may be chosen: it is known, nobody took it out of the choice, and it does not drain by its own
+    /// word. In a panic, false of all.
+    fn is_available(&self, replica: ReplicaId) -> bool;
+
+    /// How many replicas may be chosen; in a panic, none.
+    fn available_count(&self) -> usize;
+
     /// Chooses a replica for a query, and charges the choice in the same step. A query that is [pinned](Query::pinned)
     /// goes where it is pinned to, if that replica may be chosen, and is charged alike.
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;

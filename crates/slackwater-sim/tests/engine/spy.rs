@@ -64,6 +64,14 @@ impl Policy for Spy {
         self.policy.set_available(now, replica, available);
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.policy.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.policy.available_count()
+    }
+
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         note(|told| {
             told.queries += 1;

@@ -7,7 +7,7 @@ use super::client::{Client, ClientTls};
 use super::flaw::Flaw;
 use super::identity::Identity;
 use super::server::{Server, ServerTls, Sessions};
-use super::watch::Watcher;
+use super::watch::{Turn, Watcher};
 use crate::fault::Fault;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
@@ -77,15 +77,36 @@ impl Secrets {
         Ok(receiver)
     }
 
+    /// The values, for whoever follows files already.
+    pub(crate) fn into_followed(self) -> Vec<Followed> {
+        self.0
+    }
+
     /// Follows them from now on; `None` if there is nothing to follow.
     ///
     /// # Errors
     ///
     /// The system gives no thread.
     pub(crate) fn watch(self) -> Result<Option<Watcher>, Fault> {
+        let watcher = self.new_watcher()?;
+        if let Some(watcher) = &watcher {
+            watcher.turn_to(Turn {
+                kept: Vec::new(),
+                new: self.0,
+            });
+        }
+        Ok(watcher)
+    }
+
+    /// One that could follow them, and follows nothing yet; `None` if there is nothing to follow.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub(crate) fn new_watcher(&self) -> Result<Option<Watcher>, Fault> {
         let is_idle = self.0.iter().all(|followed| followed.files.is_empty());
         (!is_idle)
-            .then(|| Watcher::start(self.0))
+            .then(Watcher::start)
             .transpose()
             .map_err(|error| Fault::runtime(format!("cannot watch certificates: {error}")))
     }

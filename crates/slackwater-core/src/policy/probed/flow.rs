@@ -30,6 +30,14 @@ impl<K: Keep> Policy for Probed<K> {
         }
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.client.fleet.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.client.fleet.available().len()
+    }
+
     fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
         self.tick(now);
         if self.client.fleet.remove(replica) {
