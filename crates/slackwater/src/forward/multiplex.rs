@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
-const CONNECTIONS_MAX: usize = 8;
+pub(super) const CONNECTIONS_MAX: usize = 8;
 
 /// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
@@ -49,6 +49,7 @@ pub(super) struct Multiplex {
     /// How often no connection could be opened so far, and why not the last time.
     failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
+    connections_max: usize,
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
@@ -147,6 +148,7 @@ impl Multiplex {
             opening: Mutex::new(()),
             failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
+            connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
@@ -185,7 +187,7 @@ impl Multiplex {
         let link = open.iter().min_by_key(|link| link.load.streams.get())?;
         let streams_max = link.load.streams_max.get().min(self.streams_max);
         let is_full = link.load.streams.get() >= streams_max;
-        (!is_full || open.len() >= CONNECTIONS_MAX).then(|| Place::take(link))
+        (!is_full || open.len() >= self.connections_max).then(|| Place::take(link))
     }
 
     /// Closes what has been idle for too long.
