@@ -2,12 +2,14 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::ListenerTls;
-use super::agent::AgentConfig;
+use super::agent::{AgentConfig, orca_name};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use super::proxy_protocol::name_of_version;
 use super::routes::write_routes;
+use super::upgrade_protocols::write_upgrade_protocols;
 use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
@@ -24,7 +26,13 @@ impl Config {
     }
 
     fn write_toml(&self, to: &mut String) -> fmt::Result {
-        writeln!(to, "workers = {}\n", self.workers)?;
+        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(
+            to,
+            "drain_delay = {}",
+            quoted(show_duration(self.drain_delay))
+        )?;
+        write_upgrade_protocols(to, &self.upgrade_protocols)?;
         for listener in &self.listeners {
             writeln!(to, "[[listeners]]")?;
             let address = listener.address.to_string();
@@ -89,6 +97,12 @@ impl ServiceConfig {
                 let name = quoted(replica.server_name.to_str());
                 write!(to, ", server_name = {name}")?;
             }
+            if replica.weight != 1 {
+                write!(to, ", weight = {}", replica.weight)?;
+            }
+            if replica.tier != 0 {
+                write!(to, ", tier = {}", replica.tier)?;
+            }
             writeln!(to, " }},")?;
         }
         writeln!(to, "]")
@@ -128,7 +142,9 @@ impl AgentConfig {
         writeln!(to, "workers = {}", self.workers)?;
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
-        writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        writeln!(to, "orca = {}", quoted(orca_name(self.orca)))?;
+        writeln!(to, "drain_delay = {}", span(self.drain_delay))?;
+        write_upgrade_protocols(to, &self.upgrade_protocols)?;
         if let Some(tls) = &self.tls {
             tls.write_toml(to, "tls")?;
         }
@@ -184,10 +200,19 @@ fn file_name(file: &Path) -> String {
 
 fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let protocol = replica.protocol.as_str(replica.tls.is_some());
-    let fields: [(&str, &dyn Display); 2] = [
+    let max = |max: u32| max.to_string();
+    let connections_max = (replica.connections_max).map_or_else(|| quoted("none"), max);
+    let fields: [(&str, &dyn Display); 3] = [
         ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
+        ("connections_max", &connections_max),
     ];
+    let proxy_protocol = replica
+        .proxy_protocol
+        .map(|version| quoted(name_of_version(version)));
+    let proxy_protocol =
+        (proxy_protocol.iter()).map(|name| ("proxy_protocol", name as &dyn Display));
+    let fields: Vec<_> = fields.into_iter().chain(proxy_protocol).collect();
     write_section(to, &format!("{prefix}replica"), &fields)?;
     let section = format!("{prefix}replica.tls");
     (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))

@@ -4,6 +4,7 @@ use super::check::check;
 use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
 use crate::forward::{ReplicaAddress, Target};
+use crate::proxy_protocol::Version;
 use crate::tls::{Client, Connector};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -47,6 +48,7 @@ pub(super) struct Checker {
     pub(super) service: String,
     pub(super) settings: HealthSettings,
     pub(super) protocol: ReplicaProtocol,
+    pub(super) proxy_protocol: Option<Version>,
     pub(super) tls: Option<watch::Receiver<Client>>,
     pub(super) places: Rc<Semaphore>,
     pub(super) verdicts: watch::Sender<Health>,
@@ -88,7 +90,10 @@ impl Checker {
         let connector = self.tls.clone().map(|client| {
             Connector::new(client, replica.server_name.clone(), self.protocol.alpn())
         });
-        let target = Target::new(ReplicaAddress::Tcp(address), connector);
+        // What answers at a port of its own is not what requests go to.
+        let proxy_protocol = self.proxy_protocol.filter(|_| address == replica.address);
+        let target = Target::new(ReplicaAddress::Tcp(address), connector)
+            .with_proxy_protocol(proxy_protocol);
         loop {
             let checked = {
                 // Nobody closes it.

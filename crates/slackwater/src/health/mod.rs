@@ -15,6 +15,7 @@ pub(crate) use standing::{Thresholds, Verdict};
 
 use crate::config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
 use crate::discovery::Fleet;
+use crate::proxy_protocol::Version;
 use crate::tls::Client;
 use checker::{CHECKS_MAX, Checked, Checker};
 use std::io;
@@ -33,6 +34,8 @@ pub(crate) struct ServiceChecks {
     pub(crate) settings: HealthSettings,
     /// What the replicas speak.
     pub(crate) protocol: ReplicaProtocol,
+    /// The form of the PROXY header that connections begin with; `None`: there is none.
+    pub(crate) proxy_protocol: Option<Version>,
     /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
     pub(crate) tls: Option<watch::Receiver<Client>>,
     /// Whom to check, whenever that changes.
@@ -90,6 +93,7 @@ async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
             service: service.name,
             settings: service.settings,
             protocol: service.protocol,
+            proxy_protocol: service.proxy_protocol,
             tls: service.tls,
             places: Rc::clone(&places),
             verdicts,

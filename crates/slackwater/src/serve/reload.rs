@@ -14,6 +14,7 @@ use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
+use crate::forward::tells_ends;
 use crate::health::Health;
 use crate::upgrade::Inherited;
 use std::sync::Arc;
@@ -196,7 +197,9 @@ impl Running {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
-            && tells_certificates(&self.config) == tells_certificates(next);
+            && tells_certificates(&self.config) == tells_certificates(next)
+            && tells_ends(&self.config) == tells_ends(next)
+            && self.config.upgrade_protocols == next.upgrade_protocols;
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {
                 name: new.name.clone(),

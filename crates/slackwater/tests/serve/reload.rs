@@ -12,10 +12,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// A configuration of the test's own, which it rewrites; gone at its end.
-struct Written(PathBuf);
+pub(crate) struct Written(PathBuf);
 
 impl Written {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let name = format!("slackwater-{name}-{}.toml", std::process::id());
         let written = Self(std::env::temp_dir().join(name));
         written.become_text(text);
@@ -23,13 +23,13 @@ impl Written {
     }
 
     /// As careful programs do it: a file is never seen half written.
-    fn become_text(&self, text: &str) {
+    pub(crate) fn become_text(&self, text: &str) {
         let new = self.0.with_extension("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, &self.0).unwrap();
     }
 
-    fn serve(&self, more: &[&str]) -> Proxy {
+    pub(crate) fn serve(&self, more: &[&str]) -> Proxy {
         let file = self.0.to_str().unwrap();
         let args = ["serve", "--config", file, "--admin", "127.0.0.1:0"];
         Proxy::spawn(&[&args, more].concat())
@@ -57,7 +57,7 @@ fn config(replicas: &[&Replica], more: &str) -> String {
 }
 
 /// Reads the configuration again, and waits until it is in force, or is said not to be.
-fn reload(proxy: &Proxy) {
+pub(crate) fn reload(proxy: &Proxy) {
     proxy.signal("HUP");
     proxy.log_line("the configuration ");
     proxy.log_line("the configuration ");
