@@ -109,8 +109,9 @@ impl Balancer {
     }
 
     /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the part of the queries that may
-    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of the fleet is warming
-    /// up, or more than 64 names are, none is spared.
+    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of those that may be
+    /// chosen are warming up, or more than 64 names are, none is spared; nor is one spared for a query that is pinned to it,
+    /// or that would else go to a replica which may not be chosen.
     pub fn insert_warming(
         &self,
         addrs: impl Into<ReplicaAddrs>,

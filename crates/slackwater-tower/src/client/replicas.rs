@@ -173,10 +173,6 @@ impl Replicas {
         Some(addrs)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.parts.len()
-    }
-
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         self.parts.get(&replica).map(|part| part.addrs)
     }

@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) handshakes: Vec<HandshakeFacts>,
     /// Connections closed because they did not begin with the PROXY header that they had to.
     pub(crate) proxy_headers_refused: u64,
+    /// Requests over HTTP/1.1 that could not be read, by the status that was answered.
+    pub(crate) unreadable_requests: Vec<StatusCount>,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
     /// How often the configuration was read again; `None` where it never is.
@@ -51,6 +53,13 @@ pub(crate) struct ReloadFacts {
     pub(crate) last_at: Option<SystemTime>,
     /// Why it was not taken then; `None` if it was.
     pub(crate) failure: Option<String>,
+}
+
+/// Requests that were answered so.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StatusCount {
+    pub(crate) status: u16,
+    pub(crate) requests: u64,
 }
 
 /// A certificate in force.

@@ -178,6 +178,12 @@ impl Families<'_> {
         let help = "Connections closed for want of the PROXY header that they had to begin with.";
         let refused = (Labels::new(), status.proxy_headers_refused);
         self.counters("proxy_headers_refused", help, [refused])?;
+        let help =
+            "Requests over HTTP/1.1 that could not be read, by the status that was answered.";
+        let unreadable = status.unreadable_requests.iter();
+        let unreadable =
+            unreadable.map(|it| (vec![("status", it.status.to_string())], it.requests));
+        self.counters("unreadable_requests", help, unreadable)?;
         let ready = u64::from(status.phase == Phase::Serving);
         let help = "1 while requests are taken, 0 before and while draining.";
         self.gauges("ready", help, [(Labels::new(), ready)])?;

@@ -3,7 +3,7 @@
 
 use super::facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
-    RequestCounts, ServiceFacts, WorkerFacts,
+    RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
 };
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
@@ -23,6 +23,7 @@ pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
     pub(crate) proxy_headers_refused: u64,
+    pub(crate) unreadable_requests: Vec<StatusCount>,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
@@ -142,6 +143,7 @@ impl Status {
             phase,
             uptime_ms: whole(uptime.as_millis()),
             proxy_headers_refused: facts.proxy_headers_refused,
+            unreadable_requests: facts.unreadable_requests.clone(),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             certificates: facts.certificates.clone(),

@@ -77,6 +77,10 @@ fn facts() -> Facts {
         }],
         access_log_lost: Some(3),
         proxy_headers_refused: 3,
+        unreadable_requests: vec![StatusCount {
+            status: 400,
+            requests: 5,
+        }],
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),

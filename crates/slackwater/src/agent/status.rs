@@ -44,6 +44,7 @@ impl StatusSource for AgentStatus {
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
+            unreadable_requests: Vec::new(),
             own_load: Some(self.load.report(None)),
             reloads: None,
             access_log_lost: None,

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod clients;
+mod early;
 mod failures;
 mod grpc;
 mod health;
@@ -31,7 +32,10 @@ mod room;
 mod route_bounds;
 mod routes;
 mod sticky;
+mod stopping;
 mod streaming;
 mod systemd;
 mod tls;
+mod trailers;
+mod tunnels;
 mod upgrade;

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Frame;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// A replica that reads every request whole and answers it with `status`, `fields` and its name.
 async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica {
@@ -222,6 +223,93 @@ async fn all_tries_together_take_no_longer_than_one_may() {
         proxy.settled().await;
         assert_eq!(proxy.sum("/requests/sent").await, tries);
     }
+}
+
+#[tokio::test]
+async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
+    let slow = [hangs().await, hangs().await];
+    let two = slow.each_ref().map(|replica| replica.address);
+    let body = format!("content-length: 2000\r\n\r\n{}", "x".repeat(2000));
+    for (addresses, keys, head) in [
+        (&two[..1], "", "GET / HTTP/1.1\r\nhost: x\r\n"),
+        (
+            &two[..],
+            "on = [\"reset\"]\n",
+            "GET / HTTP/1.1\r\nhost: x\r\n",
+        ),
+        (
+            &two[..],
+            "body_max = \"1KiB\"\n",
+            "PUT / HTTP/1.1\r\nhost: x\r\n",
+        ),
+    ] {
+        let toml =
+            format!("[retries]\nattempt_timeout = \"50ms\"\n{keys}[timeouts]\nfirst_byte = \"1s\"");
+        let proxy = Proxy::start(addresses, &toml);
+        let mut client = Client::connect(proxy.address).await;
+        let began = Instant::now();
+        let rest = if head.starts_with("PUT") {
+            &body
+        } else {
+            "\r\n"
+        };
+        client.send(&format!("{head}{rest}")).await;
+        assert_eq!(client.answer().await.status, 504, "{head}{keys}");
+        assert!(began.elapsed() >= Duration::from_secs(1), "{head}{keys}");
+        assert_eq!(proxy.sum("/requests/sent").await, 1, "{head}{keys}");
+    }
+}
+
+/// An address where connections are neither taken nor refused, as long as what comes with it is there.
+async fn stuffed() -> (SocketAddr, impl Sized) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let connecting = TcpStream::connect(address);
+        match tokio::time::timeout(Duration::from_millis(500), connecting).await {
+            Ok(connected) => waiting.push(connected.unwrap()),
+            Err(_) => return (address, (listener, waiting)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
+    let (nowhere, _stuffed) = stuffed().await;
+    let slow = hangs().await;
+    let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
+    let proxy = Proxy::start(&[nowhere, slow.address], toml);
+    let mut longest = Duration::ZERO;
+    for _ in 0..2 {
+        let began = Instant::now();
+        assert_eq!(get(proxy.address, "/").await.status, 504);
+        longest = longest.max(began.elapsed());
+    }
+    assert!(proxy.sum("/requests/connect_failures").await > 0);
+    assert!(longest >= Duration::from_millis(1800), "{longest:?}");
+}
+
+#[tokio::test]
+async fn nobody_gets_a_request_whose_time_is_over() {
+    let (nowhere, _stuffed) = stuffed().await;
+    let well = Replica::echo("well").await;
+    let toml = format!(
+        "policy = \"round_robin\"\nprobe.transport = \"none\"\nreplicas = [\"{nowhere}\", \"{}\"]\n\
+         [timeouts]\nconnect = \"2s\"\n[[routes]]\nservice = \"default\"\ntimeouts.total = \"1s\"\n",
+        well.address
+    );
+    let proxy = Proxy::of_file(&toml);
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        found.push(get(proxy.address, "/").await.status);
+    }
+    found.sort_unstable();
+    assert_eq!(found, [200, 502]);
+    assert_eq!(proxy.sum("/requests/connect_failures").await, 1);
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response};
+use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 use std::rc::Rc;
@@ -28,8 +29,10 @@ struct Attempts<'s> {
     served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
+    /// Whether the body can be had again, as far as its length is known.
+    is_kept: bool,
     began: Instant,
-    /// From then to the head of the response, all tries together.
+    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
     is_own: bool,
@@ -50,7 +53,7 @@ impl Service {
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
-            Some(gate) => match gate.enter().await {
+            Some(gate) => match gate.enter(patience.ends).await {
                 Ok(permit) => Some(permit),
                 Err(shed) => return shed.answer(),
             },
@@ -85,6 +88,7 @@ impl Service {
             served,
             rules,
             may_repeat: rules.may_repeat(&request),
+            is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
             began: Instant::now(),
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
@@ -137,8 +141,11 @@ impl<'s> Attempts<'s> {
 
     /// How long try number `attempt`, from 1, may take to the response's head.
     fn patience(&self, attempt: u32) -> Patience {
-        let own = self.rules.attempt_timeout;
-        let own = own.filter(|_| self.rules(attempt).is_some());
+        let may_be_followed = || {
+            let has_other = self.service.members.count() > attempt as usize;
+            self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
+        };
+        let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
         let first_byte = if attempt == 1 && !self.is_own {
             // As long as one alone might.
             own
@@ -153,12 +160,16 @@ impl<'s> Attempts<'s> {
     }
 
     /// The further tries, after the first one on `first` had `setback`.
-    async fn go_on(self, mut setback: Setback, first: &Member) -> Reply {
+    async fn go_on(mut self, mut setback: Setback, first: &Member) -> Reply {
         // All parts of those that were tried.
         let mut tried = first.parts.clone();
         let mut waits = 0;
         let mut attempt = 1;
+        let mut sent_at = self.began;
         loop {
+            if setback.is_unsent() {
+                self.began += sent_at.elapsed();
+            }
             // Without another replica there is nothing to wait for.
             let has_other = attempt < self.service.members.count();
             attempt += 1;
@@ -191,6 +202,7 @@ impl<'s> Attempts<'s> {
             tried.extend(&next.member().parts);
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(number), self.rules(number));
+            sent_at = Instant::now();
             let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {
@@ -209,7 +221,8 @@ impl<'s> Attempts<'s> {
             return None;
         }
         let hint = match setback {
-            Setback::Failed(failure) if failure.is_unsent => return Some(Wait::None),
+            // Without time for an answer it would be work for nobody.
+            _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
             Setback::Failed(failure) if self.may_repeat && self.rules.follow(&failure.cause) => {
                 Hint::None
             }
@@ -230,6 +243,11 @@ enum Wait<'r> {
 }
 
 impl Setback {
+    /// No replica has had anything of the request.
+    fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
     fn into_response(self) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),

@@ -3,7 +3,8 @@
 //! Whoever leaves is not chosen any more from that moment on; its requests run to their end on the connections that they
 //! have, idle connections are closed, and with the last request its memory goes. Whoever joins warms up, unless it left a
 //! moment ago: then it takes up its counts again, and all of its share. One that is only probed elsewhere keeps its
-//! connections; its policy knows it anew.
+//! connections; its policy knows it anew. One whose certificate is to be for another name keeps all but the connections
+//! that were made under the old one.
 //!
 //! To the policy a member is as many replicas as its weight says (`weights`), and none at all with a weight of 0; another
 //! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
@@ -313,7 +314,6 @@ impl Members {
         parts: u32,
         returned: Option<(Instant, Arc<ReplicaCounts>)>,
     ) {
-        let target = self.target(replica);
         let (warm_up, counts) = match returned {
             Some((_, counts)) => (Duration::ZERO, counts),
             None => (self.warm_up.get(), Arc::default()),
@@ -321,7 +321,7 @@ impl Members {
         let member = Member {
             config: replica.clone(),
             parts: Vec::new(),
-            replica: Rc::new(Replica::new(target, &self.options, &self.deadlines)),
+            replica: self.connections(replica),
             counts,
             room: (self.rooms.as_ref()).map(|rooms| rooms.room(replica.address)),
             resting_since: None,
@@ -335,10 +335,18 @@ impl Members {
         if before.config == *replica && before.parts.len() == parts as usize {
             return;
         }
+        // What was made under another name would go on trusting that one.
+        let is_same = self.tls.is_none() || before.config.server_name == replica.server_name;
+        let connections = if is_same {
+            Rc::clone(&before.replica)
+        } else {
+            before.replica.retire();
+            self.connections(replica)
+        };
         let mut member = Member {
             config: replica.clone(),
             parts: before.parts.clone(),
-            replica: Rc::clone(&before.replica),
+            replica: connections,
             counts: Arc::clone(&before.counts),
             room: before.room.clone(),
             resting_since: before.resting_since,
@@ -355,6 +363,12 @@ impl Members {
         let rests = member.parts.is_empty();
         member.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
         self.seat(member);
+    }
+
+    /// None yet, to a replica.
+    fn connections(&self, replica: &ReplicaConfig) -> Rc<Replica> {
+        let target = self.target(replica);
+        Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
     /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
