@@ -553,7 +553,12 @@ async fn a_reset_is_the_end_of_a_response_only_from_who_has_said_all() {
         let mut connection = h2::server::handshake(stream).await.unwrap();
         while let Some(Ok((request, mut respond))) = connection.accept().await {
             let is_whole = request.uri().path() == "/whole";
-            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            let mut head = Response::new(());
+            if is_whole {
+                let length = http::HeaderValue::from_static("4");
+                head.headers_mut().insert("content-length", length);
+            }
+            let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"said"), is_whole)
                 .unwrap();
             if !is_whole {
