@@ -200,19 +200,20 @@ fn file_name(file: &Path) -> String {
 
 fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let protocol = replica.protocol.as_str(replica.tls.is_some());
-    let max = |max: u32| max.to_string();
-    let connections_max = (replica.connections_max).map_or_else(|| quoted("none"), max);
-    let fields: [(&str, &dyn Display); 3] = [
+    let fields: [(&str, &dyn Display); 2] = [
         ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
-        ("connections_max", &connections_max),
     ];
+    // What an agent does not have is written only where it was said.
     let proxy_protocol = replica
         .proxy_protocol
         .map(|version| quoted(name_of_version(version)));
     let proxy_protocol =
         (proxy_protocol.iter()).map(|name| ("proxy_protocol", name as &dyn Display));
-    let fields: Vec<_> = fields.into_iter().chain(proxy_protocol).collect();
+    let connections_max = replica.connections_max.iter();
+    let connections_max = connections_max.map(|max| ("connections_max", max as &dyn Display));
+    let fields = fields.into_iter().chain(connections_max);
+    let fields: Vec<_> = fields.chain(proxy_protocol).collect();
     write_section(to, &format!("{prefix}replica"), &fields)?;
     let section = format!("{prefix}replica.tls");
     (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))

@@ -410,6 +410,7 @@ impl Replica {
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
+        let sent_at = self.deadlines.now();
         let begun = replica_http2::Sending::begin(&place, request);
         let mut sending = begun.map_err(Attempt::not_begun)?;
         let sent = poll_fn(|cx| match sending.poll(cx) {
@@ -428,6 +429,7 @@ impl Replica {
                 })
             }
             Ok(Ok(response)) => {
+                place.answered();
                 let (head, stream) = response.into_parts();
                 let download = sending.into_download(stream, &head.headers, place);
                 let source = Source::Http2(Box::new(download));
@@ -436,7 +438,7 @@ impl Replica {
             Ok(Err(failed)) => Err(Attempt::http2(failed, progress.as_deref(), spare)),
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
-                    place.give_up_connection();
+                    place.unanswered(sent_at);
                 }
                 Err(Attempt {
                     cause,

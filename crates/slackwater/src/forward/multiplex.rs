@@ -71,6 +71,8 @@ struct Load {
     idle_since: Cell<u64>,
     /// When anything came from the replica, in ticks.
     heard_at: Cell<u64>,
+    /// When the head of a response did.
+    answered_at: Cell<u64>,
     /// No more requests on it.
     is_given_up: Cell<bool>,
     deadlines: Rc<Deadlines>,
@@ -87,9 +89,19 @@ impl Place {
         Self(Rc::clone(link))
     }
 
-    /// No further request is sent on this connection: it may be dead. Those that are on it stay until they end.
-    pub(super) fn give_up_connection(&self) {
-        self.0.load.is_given_up.set(true);
+    /// The head of a response has come.
+    pub(super) fn answered(&self) {
+        let load = &self.0.load;
+        load.answered_at.set(load.deadlines.now());
+    }
+
+    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was since then, the connection
+    /// may be dead, and no further request is sent on it. Those that are on it stay until they end.
+    pub(super) fn unanswered(&self, sent_at: u64) {
+        let load = &self.0.load;
+        if load.answered_at.get() <= sent_at {
+            load.is_given_up.set(true);
+        }
     }
 
     /// Whether a request can be begun: the replica has not said that it takes no more, and the connection is there.
@@ -209,6 +221,7 @@ impl Multiplex {
             streams_max: Cell::new(usize::MAX),
             idle_since: Cell::new(now),
             heard_at: Cell::new(now),
+            answered_at: Cell::new(now),
             is_given_up: Cell::new(false),
             deadlines: Rc::clone(&self.deadlines),
         });

@@ -5,6 +5,8 @@ use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica, nobody};
 use bytes::Bytes;
+use core::pin::pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
@@ -403,6 +405,47 @@ async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
     );
     assert_eq!(get(proxy.address, "/").await.status, 504);
     assert_eq!(get(proxy.address, "/").await.status, 200);
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn an_http2_connection_that_answers_others_is_kept() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let mut unanswered = Vec::new();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    if request.uri().path() == "/slow" {
+                        unanswered.push(respond);
+                    } else {
+                        respond.send_response(Response::new(()), true).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let proxy = Proxy::start(
+        &[address],
+        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
+    );
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 200);
+    let mut slow = pin!(get(proxy.address, "/slow"));
+    let status = loop {
+        tokio::select! {
+            answer = &mut slow => break answer.status,
+            answer = client.get("/") => assert_eq!(answer.status, 200),
+        }
+    };
+    assert_eq!(status, 504);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    assert_eq!(accepted.load(Ordering::SeqCst), 1);
     proxy.settled().await;
 }
 
