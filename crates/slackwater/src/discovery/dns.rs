@@ -8,7 +8,7 @@
 
 use super::schedule::Schedule;
 use super::{Fleet, REPLICAS_MAX, Source, TtlBounds};
-use crate::config::ReplicaConfig;
+use crate::config::{ReplicaConfig, unreachable};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -203,7 +203,17 @@ impl DnsSource {
                 if addresses.is_empty() {
                     return Err(format!("{} has no addresses", self.name));
                 }
-                let replicas = addresses.into_iter().map(|found| self.replica(found));
+                // Blocked names are answered so, and who takes it for an address sends requests to itself.
+                let why = (addresses.iter())
+                    .find_map(|(found, _)| Some(format!("{found} {}", unreachable(*found)?)));
+                let mut usable = (addresses.into_iter())
+                    .filter(|(found, _)| unreachable(*found).is_none())
+                    .peekable();
+                if usable.peek().is_none() {
+                    let why = why.unwrap_or_default();
+                    return Err(format!("{} has no usable address: {why}", self.name));
+                }
+                let replicas = usable.map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
             Err(Unknown(why)) => {
@@ -514,6 +524,32 @@ mod tests {
             .expect("in time")
             .expect("followed");
         assert_eq!(names(&discovery).await, ["10.0.0.2:80"]);
+    }
+
+    #[tokio::test]
+    async fn addresses_that_nobody_can_be_reached_at_are_none() {
+        let nowhere = || RData::A(A::new(0, 0, 0, 0));
+        let server =
+            Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, nowhere())]).await;
+        let discovery = server.discovery(host("web.test."), AT_ONCE);
+        assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+
+        server.state().zone = vec![("web.test", 0, nowhere())];
+        let failed = async {
+            loop {
+                if let Some(failure) = discovery.state().failure {
+                    return failure;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let failure = timeout(PATIENCE, failed).await.expect("told");
+        assert_eq!(
+            failure,
+            "web.test.:80 has no usable address: 0.0.0.0:80 is every address of this machine, expected one address of the \
+             replica"
+        );
+        assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
     }
 
     #[tokio::test]
