@@ -142,6 +142,25 @@ pub trait Policy: Debug + Send {
         let _ = (now, probe, report, draw);
     }
 
+    /// What a replica has answered to a probe of a sibling's: of another client's on the same machine, which tells it on. It
+    /// is as fair a sample of the fleet as the answers to one's own probes are. By default it is nothing. `[Decision 0006]`
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let _ = (now, replica, report, draw);
+    }
+
+    /// Siblings have sent so many queries to a replica since they last said so. They are in flight there, as one's own are,
+    /// and what is known of the replica counts them until it reports again. By default it is nothing. `[A11]`
+    /// `[Decision 0006]`
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        let _ = (replica, queries);
+    }
+
     /// What a replica says of its load with a response, unasked. Such reports come from replicas that were chosen, so they
     /// are no fair sample of the fleet, and a policy that compares what it is told at one moment ignores them; one that
     /// only wants to know what a query costs there may learn from them. `[A6]`

@@ -131,6 +131,24 @@ impl Balancer {
         Ok(parts)
     }
 
+    /// Changes the weight of the replica that `part` is a part of; all its parts from now on. What is known of `part` and of
+    /// the others that stay is kept; parts that join may be chosen at once. `None` if nobody has that name, or if there are
+    /// too many replicas; then nothing has changed.
+    pub fn set_weight(&self, part: ReplicaId, weight: NonZeroU32) -> Option<Vec<ReplicaId>> {
+        let now = self.now();
+        let mut driver = self.lock();
+        let resized = driver.replicas.resize(part, weight)?;
+        for &part in &resized.left {
+            driver.warm_ups.remove(part);
+            driver.policy.remove_replica(now, part);
+        }
+        for &part in &resized.joined {
+            driver.policy.add_replica(now, part);
+        }
+        self.rearm(driver);
+        Some(resized.all)
+    }
+
     /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it
     /// was not in the fleet.
     pub fn remove(&self, replica: ReplicaId) -> bool {

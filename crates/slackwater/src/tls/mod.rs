@@ -27,6 +27,7 @@ mod pem;
 mod probes;
 mod roots;
 mod server;
+mod spoken;
 #[cfg(test)]
 mod testing;
 mod validity;
