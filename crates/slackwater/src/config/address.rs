@@ -150,7 +150,7 @@ pub(super) fn loops_back(listen: SocketAddr, replica: SocketAddr) -> bool {
 }
 
 /// Why requests cannot be sent to an address, if they cannot.
-pub(super) fn unreachable(address: SocketAddr) -> Option<&'static str> {
+pub(crate) fn unreachable(address: SocketAddr) -> Option<&'static str> {
     let ip = address.ip().to_canonical();
     if address.port() == 0 {
         Some("port 0 cannot be connected to, expected a port from 1 to 65535")

@@ -8,6 +8,7 @@ use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::routes::{Named, read_routes};
 use super::services::read_services;
+use super::sticky::shared_cookies;
 use super::tls::read_replica_tls;
 use super::upgrade_protocols::read_upgrade_protocols;
 use super::{Loaded, remarks};
@@ -51,6 +52,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     };
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
+    remarks.extend(shared_cookies(reader_ref, &services, &routes));
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
     }

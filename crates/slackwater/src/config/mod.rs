@@ -32,6 +32,7 @@ mod tests;
 mod tls;
 mod upgrade_protocols;
 
+pub(crate) use address::unreachable;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;

@@ -308,6 +308,44 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
     );
 }
 
+#[test]
+fn services_whose_cookies_overwrite_each_other_are_warned_of() {
+    let file = std::env::temp_dir().join(format!("slackwater-cookies-{}.toml", std::process::id()));
+    let remarks = |own: &str, routes: &str| {
+        let text = format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[listeners]]\naddress = \"127.0.0.1:2\"\n\
+             [services.web]\nreplicas = [\"127.0.0.1:3\"]\n[services.web.sticky]\nby = \"cookie\"\n\
+             [services.api]\nreplicas = [\"127.0.0.1:4\"]\n[services.api.sticky]\n{own}\n{routes}"
+        );
+        std::fs::write(&file, text).expect("a file for the test");
+        let loaded = Config::load(Some(&file), &Overrides::default()).expect("valid");
+        let remarks = loaded.remarks.iter().map(ToString::to_string);
+        let remarks = remarks.filter(|remark| remark.contains("give one of them"));
+        remarks.collect::<Vec<_>>()
+    };
+    let by_cookie = "by = \"cookie\"";
+    let route = |when: &str, service: &str| format!("[[routes]]\n{when}\nservice = {service}\n");
+    let by_path = route("path_prefix = \"/api\"", "\"api\"") + &route("", "\"web\"");
+    let split = "[[routes]]\nservices = [{ name = \"web\", weight = 95 }, { name = \"api\", weight = 5 }]\n";
+    for routes in [by_path.as_str(), split] {
+        let found = remarks(by_cookie, routes);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("that of service \"web\""), "{found:?}");
+    }
+    let own_name = format!("{by_cookie}\ncookie = \"api\"");
+    assert!(remarks(&own_name, &by_path).is_empty());
+    assert!(remarks("by = \"address\"", &by_path).is_empty());
+    let by = |web: &str, api: &str| route(api, "\"api\"") + &route(web, "\"web\"");
+    let by_host = by("host = \"a.test\"", "host = \"b.test\"");
+    assert!(remarks(by_cookie, &by_host).is_empty());
+    let by_listener = by(
+        "listeners = [\"127.0.0.1:1\"]",
+        "listeners = [\"127.0.0.1:2\"]",
+    );
+    assert!(remarks(by_cookie, &by_listener).is_empty());
+    let _ = std::fs::remove_file(&file);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {

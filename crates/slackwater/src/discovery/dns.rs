@@ -8,7 +8,7 @@
 
 use super::schedule::Schedule;
 use super::{Fleet, REPLICAS_MAX, Source, TtlBounds};
-use crate::config::ReplicaConfig;
+use crate::config::{ReplicaConfig, unreachable};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -203,7 +203,18 @@ impl DnsSource {
                 if addresses.is_empty() {
                     return Err(format!("{} has no addresses", self.name));
                 }
-                let replicas = addresses.into_iter().map(|found| self.replica(found));
+                // Blocked names are answered so, and who takes it for an address sends requests to itself.
+                let why = (addresses.iter()).find_map(|found| {
+                    Some(format!("{} {}", found.address, unreachable(found.address)?))
+                });
+                let mut usable = (addresses.into_iter())
+                    .filter(|found| unreachable(found.address).is_none())
+                    .peekable();
+                if usable.peek().is_none() {
+                    let why = why.unwrap_or_default();
+                    return Err(format!("{} has no usable address: {why}", self.name));
+                }
+                let replicas = usable.map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
             Err(Unknown(why)) => {

@@ -19,11 +19,24 @@ const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
+/// What a request to a replica says that it is made by: TLS or not.
+pub(super) const fn scheme(has_tls: bool) -> &'static str {
+    if has_tls { "https" } else { "http" }
+}
+
+/// What a connection for this check is to speak: gRPC is HTTP/2, whatever requests speak.
+pub(super) const fn spoken(check: &HealthCheck, requests: ReplicaProtocol) -> ReplicaProtocol {
+    match check {
+        HealthCheck::Grpc => ReplicaProtocol::H2c,
+        HealthCheck::None | HealthCheck::Tcp | HealthCheck::Http => requests,
+    }
+}
+
 /// Checks the replica at `address`, which is `target`'s; the error says what is wrong with it.
 pub(super) async fn check(
     settings: &HealthSettings,
     protocol: ReplicaProtocol,
-    address: SocketAddr,
+    (scheme, address): (&str, SocketAddr),
     target: &Target,
 ) -> Result<(), String> {
     let checking = async {
@@ -31,8 +44,8 @@ pub(super) async fn check(
         let stream = stream.map_err(|error| format!("no connection: {error}"))?;
         match &settings.check {
             HealthCheck::None | HealthCheck::Tcp => Ok(()),
-            HealthCheck::Http => ask_http(settings, protocol, address, stream).await,
-            HealthCheck::Grpc => ask_grpc(settings, address, stream).await,
+            HealthCheck::Http => ask_http(settings, protocol, (scheme, address), stream).await,
+            HealthCheck::Grpc => ask_grpc(settings, (scheme, address), stream).await,
         }
     };
     match tokio::time::timeout(settings.timeout, checking).await {
@@ -61,7 +74,7 @@ impl Display for Chain<'_> {
 async fn ask_http(
     settings: &HealthSettings,
     protocol: ReplicaProtocol,
-    address: SocketAddr,
+    (scheme, address): (&str, SocketAddr),
     stream: Stream,
 ) -> Result<(), String> {
     let mut request = Request::new(Full::default());
@@ -75,7 +88,7 @@ async fn ask_http(
             send_http1(request, stream).await?
         }
         ReplicaProtocol::H2c => {
-            *request.uri_mut() = uri(&host, settings.path.as_str())?;
+            *request.uri_mut() = uri(scheme, &host, settings.path.as_str())?;
             *request.version_mut() = Version::HTTP_2;
             send_http2(request, stream).await?
         }
@@ -94,13 +107,13 @@ async fn ask_http(
 
 async fn ask_grpc(
     settings: &HealthSettings,
-    address: SocketAddr,
+    (scheme, address): (&str, SocketAddr),
     stream: Stream,
 ) -> Result<(), String> {
     let host = settings.host.clone().unwrap_or_else(|| address.to_string());
     let mut request = Request::new(Full::new(grpc::question(&settings.grpc_service)));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri(&host, grpc::PATH)?;
+    *request.uri_mut() = uri(scheme, &host, grpc::PATH)?;
     *request.version_mut() = Version::HTTP_2;
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, AGENT);
@@ -139,8 +152,8 @@ async fn read(mut body: Incoming) -> Result<(BytesMut, Option<HeaderMap>), Strin
     Ok((answer, None))
 }
 
-fn uri(host: &str, path: &str) -> Result<Uri, String> {
-    let uri = Uri::builder().scheme("http").authority(host);
+fn uri(scheme: &str, host: &str, path: &str) -> Result<Uri, String> {
+    let uri = Uri::builder().scheme(scheme).authority(host);
     let uri = uri.path_and_query(path).build();
     uri.map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! All checks of one service: a loop for each replica, and one place where their verdicts are.
 
 use super::ServiceChecks;
-use super::check::check;
+use super::check::{check, scheme, spoken};
 use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
 use crate::forward::{ReplicaAddress, Target};
@@ -109,17 +109,22 @@ impl Checker {
             address.set_port(port.get());
         }
         let connector = self.tls.clone().map(|client| {
-            Connector::new(client, replica.server_name.clone(), self.protocol.alpn())
+            Connector::new(
+                client,
+                replica.server_name.clone(),
+                spoken(&self.settings.check, self.protocol).alpn(),
+            )
         });
         // What answers at a port of its own is not what requests go to.
         let proxy_protocol = self.proxy_protocol.filter(|_| address == replica.address);
         let target = Target::new(ReplicaAddress::Tcp(address), connector)
             .with_proxy_protocol(proxy_protocol);
+        let at = (scheme(self.tls.is_some()), address);
         loop {
             let checked = {
                 // Nobody closes it.
                 let _place = self.places.acquire().await;
-                check(&self.settings, self.protocol, address, &target).await
+                check(&self.settings, self.protocol, at, &target).await
             };
             let has_changed = standing.note(checked.is_ok(), self.settings.thresholds);
             self.note(

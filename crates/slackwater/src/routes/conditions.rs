@@ -62,6 +62,19 @@ impl Conditions {
         }
     }
 
+    /// Whether one client may send requests for which they hold and others for which `other` does, to one host at one
+    /// listener, as far as can be seen by comparing one by one.
+    pub(crate) fn shares_clients(&self, other: &Self) -> bool {
+        let (mine, others) = (&self.listeners, &other.listeners);
+        let any_listener = mine.is_empty() || others.is_empty();
+        let overlaps = |one: &HostRule| {
+            let mut others = other.hosts.iter();
+            others.any(|other| one.covers(other) || other.covers(one))
+        };
+        (any_listener || mine.iter().any(|listener| others.contains(listener)))
+            && (self.hosts.is_empty() || other.hosts.is_empty() || self.hosts.iter().any(overlaps))
+    }
+
     /// Whether they hold for every request that `other` holds for, as far as can be seen by comparing one by one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let any_listener = self.listeners.is_empty();

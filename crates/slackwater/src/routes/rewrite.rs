@@ -33,13 +33,23 @@ impl PathRewrite {
                 let rest = path.get(*length..).unwrap_or_default();
                 match (with.is_empty(), rest.is_empty()) {
                     (true, true) => "/".to_owned(),
-                    // To some readers two slashes at the front begin a host.
-                    (true, false) => format!("/{}", rest.trim_start_matches('/')),
+                    // To some readers two slashes at the front begin a host, however they are written.
+                    (true, false) => format!("/{}", without_slashes(rest)),
                     (false, _) => format!("{with}{rest}"),
                 }
             }
         }
     }
+}
+
+/// What comes after the slashes and backslashes at the front, be they written as such or in percent.
+fn without_slashes(path: &str) -> &str {
+    const SLASHES: [&str; 6] = ["/", "\\", "%2f", "%2F", "%5c", "%5C"];
+    let mut rest = path;
+    while let Some(after) = SLASHES.iter().find_map(|slash| rest.strip_prefix(slash)) {
+        rest = after;
+    }
+    rest
 }
 
 impl Rewrite {
@@ -108,6 +118,12 @@ mod tests {
                 "/api//evil.example/x",
                 "/evil.example/x",
             ),
+            (
+                prefix("/api", ""),
+                "/api/%2f%5Cevil.example",
+                "/evil.example",
+            ),
+            (prefix("/api", ""), "/api/%2Fevil%2Fx", "/evil%2Fx"),
             (prefix("/api", "/v2"), "/api", "/v2"),
             (prefix("/api", "/v2"), "/api/x?q=1", "/v2/x?q=1"),
             (prefix("", "/v2"), "/x", "/v2/x"),

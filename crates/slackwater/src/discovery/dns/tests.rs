@@ -211,6 +211,31 @@ async fn no_answer_and_no_addresses_keep_the_last_fleet() {
 }
 
 #[tokio::test]
+async fn addresses_that_nobody_can_be_reached_at_are_none() {
+    let nowhere = || RData::A(A::new(0, 0, 0, 0));
+    let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, nowhere())]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+
+    server.state().zone = vec![("web.test", 0, nowhere())];
+    let failed = async {
+        loop {
+            if let Some(failure) = discovery.state().failure {
+                return failure;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let failure = timeout(PATIENCE, failed).await.expect("told");
+    assert_eq!(
+        failure,
+        "web.test.:80 has no usable address: 0.0.0.0:80 is every address of this machine, expected one address of the \
+         replica"
+    );
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+}
+
+#[tokio::test]
 async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
     let server = Server::start(vec![
         ("_http._tcp.web.test", 0, srv(20, 8003, "c.test.")),

@@ -116,9 +116,13 @@ async fn carry(
     *request.headers_mut() = copy.headers;
     *request.version_mut() = copy.version;
     // What is wrong with the request is the client's to hear, of the request itself.
-    if prepare_request(&mut request, service.protocol(), origin).is_err()
-        || !rewrite.apply(&mut request)
-    {
+    if prepare_request(&mut request, service.protocol(), origin).is_err() {
+        return;
+    }
+    if rewrite.host.is_some() {
+        origin.keep_host(&mut request);
+    }
+    if !rewrite.apply(&mut request) {
         return;
     }
     if length > 0 {

@@ -262,7 +262,13 @@ mod tests {
             let cookie = told[SET_COOKIE].to_str().expect("text");
             let (pair, attributes) = cookie.split_once(';').expect("attributes");
             assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Lax");
-            assert!(!cookie.contains(&address.port().to_string()) || pair.len() > 32);
+            let (_, token) = pair.split_once('=').expect("a pair");
+            assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let IpAddr::V4(ip) = address.ip() else {
+                panic!("{address}");
+            };
+            let shown = format!("{:08x}", u32::from(ip));
+            assert!(!token.contains(&shown), "{token} shows {address}");
             let asks = headers("cookie", &format!("a=b; {pair} ;c=d"));
             assert_eq!(other.find(&asks, None), Some(replica));
             let mut again = HeaderMap::new();

@@ -1,6 +1,6 @@
 //! Probes over TLS and under a key, to agents: they flow, and nobody else learns anything.
 
-use super::rig::{Authority, Folder, ask, quoted, tls_section};
+use super::rig::{Authority, Folder, TlsReplica, ask, quoted, tls_section};
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
@@ -101,4 +101,22 @@ async fn health_checks_speak_tls_as_requests_do() {
             .filter(|passed| *passed > 0)
     })
     .await;
+}
+
+#[tokio::test]
+async fn grpc_checks_speak_http2_whatever_requests_speak() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let issued = authority.issue(&["127.0.0.1"]);
+    let replica = TlsReplica::start(&issued, &["h2", "http/1.1"], None).await;
+    folder.write("ca.pem", &authority.pem());
+    let proxy = format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"random\"\nreplicas = [\"{}\"]\n\
+         [health]\ncheck = \"grpc\"\n[replica]\nprotocol = \"http1\"\n[replica.tls]\nca = {}\n",
+        replica.address,
+        quoted(&folder.file("ca.pem")),
+    );
+    let _proxy = start(&folder, "serve", "proxy.toml", &proxy);
+    let asked = until("it is asked", async || replica.seen().first().cloned()).await;
+    let expected = format!("https://{}/grpc.health.v1.Health/Check", replica.address);
+    assert!(asked.head.starts_with(&expected), "{}", asked.head);
 }
