@@ -36,7 +36,7 @@ impl Tls {
         Ok(Self {
             server,
             client,
-            watcher: secrets.watch()?.map(Arc::new),
+            watcher: secrets.watch(None)?,
             counts: Arc::default(),
         })
     }

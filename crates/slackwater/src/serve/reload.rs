@@ -33,13 +33,6 @@ pub(super) struct Reloaded {
     pub(super) listeners_closed: Vec<String>,
 }
 
-/// What TLS is spoken by in the new configuration.
-struct NextTls {
-    tls: Tls,
-    /// It is that of before. Else whoever speaks it begins anew.
-    is_kept: bool,
-}
-
 /// Where a service of the new configuration has its fleets from.
 enum Feed {
     /// As before.
@@ -91,7 +84,7 @@ impl Running {
         let tls = self.next_tls(&next)?;
         let before = self.status.services();
         let services = self.new_services(&next, &before, &tls).await?;
-        let listeners = self.new_listeners(&next, &tls)?;
+        let listeners = self.new_listeners(&next)?;
         let views = self.prepare(&next, &tls, &services, &listeners).await?;
 
         // From here on nothing fails and nothing is waited for.
@@ -119,27 +112,19 @@ impl Running {
         reloaded.services_ended = ended.cloned().collect();
         self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
-        self.status.set_tls(&tls.tls, &next);
-        self.tls = tls.tls;
+        self.status.set_tls(&tls, &next);
+        self.tls = tls;
         self.config = next;
         Ok(reloaded)
     }
 
     /// Files are read in any case: where they have changed and cannot be used, the old ones stay in force.
-    fn next_tls(&self, next: &Config) -> Result<NextTls, Fault> {
-        if Tls::is_alike(&self.config, next) {
-            for wrong in self.tls.look_now() {
-                tracing::warn!("{wrong}");
-            }
-            return Ok(NextTls {
-                tls: self.tls.clone(),
-                is_kept: true,
-            });
+    fn next_tls(&self, next: &Config) -> Result<Tls, Fault> {
+        let tls = Tls::read(next, Some((&self.config, &self.tls)))?;
+        for wrong in tls.look_now() {
+            tracing::warn!("{wrong}");
         }
-        Ok(NextTls {
-            tls: Tls::read(next)?,
-            is_kept: false,
-        })
+        Ok(tls)
     }
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
@@ -147,7 +132,7 @@ impl Running {
         &mut self,
         next: &Config,
         before: &[ServiceParts],
-        tls: &NextTls,
+        tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
         let mut sources = Sources::new(&next.dns);
         let mut services = Vec::with_capacity(next.services.len());
@@ -161,7 +146,7 @@ impl Running {
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
-                    health: self.check(service, &discovery, tls.tls.client(at))?,
+                    health: self.check(service, &discovery, tls.client(at))?,
                     feed: Feed::Same(discovery),
                     kept: None,
                 });
@@ -175,13 +160,11 @@ impl Running {
                     old.discovery.fleets().clone(),
                 )
             };
-            let stays = works_alike(&old.config, service)
-                && self.config.limits == next.limits
-                && (tls.is_kept || service.replica.tls.is_none());
+            let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
             let health = if stays {
                 old.health.clone()
             } else {
-                self.check(service, &old.discovery, tls.tls.client(at))?
+                self.check(service, &old.discovery, tls.client(at))?
             };
             services.push(NewService {
                 feed,
@@ -193,7 +176,7 @@ impl Running {
         Ok(services)
     }
 
-    fn new_listeners(&mut self, next: &Config, tls: &NextTls) -> Result<Vec<NewListener>, Fault> {
+    fn new_listeners(&mut self, next: &Config) -> Result<Vec<NewListener>, Fault> {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
@@ -205,7 +188,7 @@ impl Running {
                 name: new.name.clone(),
                 ..old.clone()
             };
-            takes_alike && renamed == *new && (tls.is_kept || new.tls.is_none())
+            takes_alike && renamed == *new
         };
         let mut listeners = Vec::with_capacity(next.listeners.len());
         for listener in &next.listeners {
@@ -234,7 +217,7 @@ impl Running {
     async fn prepare(
         &self,
         next: &Arc<Config>,
-        tls: &NextTls,
+        tls: &Tls,
         services: &[NewService],
         listeners: &[NewListener],
     ) -> Result<Vec<Vec<ServiceView>>, Fault> {
@@ -264,7 +247,7 @@ impl Running {
             };
             let plan = Plan {
                 config: Arc::clone(next),
-                tls: tls.tls.clone(),
+                tls: tls.clone(),
                 routes: routes.clone(),
                 services: services.iter().map(service).collect(),
                 doors: in_order

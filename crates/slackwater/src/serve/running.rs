@@ -82,7 +82,7 @@ pub(crate) fn start(
         let opened = listeners.open(listener, &mut outside.inherited)?;
         listeners.open.push(opened);
     }
-    let tls = Tls::read(&config)?;
+    let tls = Tls::read(&config, None)?;
     let connections = Arc::new(Semaphore::new(config.limits.connections_max as usize));
     let mut running = Running {
         listeners,

@@ -24,14 +24,35 @@ struct Listener {
 }
 
 impl Tls {
-    /// Reads what is configured, and follows its files.
+    /// Reads what is configured, and follows its files. What is configured as it was stays what it is, sessions and counts
+    /// included: a listener by its address, a service by its name.
     ///
     /// # Errors
     ///
     /// A file that cannot be used; the system gives no thread.
-    pub(super) fn read(config: &Config) -> Result<Self, Fault> {
+    pub(super) fn read(config: &Config, before: Option<(&Config, &Self)>) -> Result<Self, Fault> {
         let mut secrets = Secrets::default();
+        let listener_before = |listener: &ListenerConfig| {
+            let (config, tls) = before?;
+            let is_same =
+                |old: &ListenerConfig| old.address == listener.address && old.tls == listener.tls;
+            tls.listeners
+                .get(config.listeners.iter().position(is_same)?)?
+                .clone()
+        };
+        let service_before = |service: &ServiceConfig| {
+            let (config, tls) = before?;
+            let is_same = |old: &ServiceConfig| {
+                old.name == service.name && old.replica.tls == service.replica.tls
+            };
+            tls.services
+                .get(config.services.iter().position(is_same)?)?
+                .clone()
+        };
         let mut of_listener = |listener: &ListenerConfig| {
+            if let Some(kept) = listener_before(listener) {
+                return Ok(Some(kept));
+            }
             let purpose = format!("listener {}", listener.name);
             (listener.tls.as_ref())
                 .map(|tls| secrets.follow_server(&tls.server, &purpose))
@@ -44,6 +65,9 @@ impl Tls {
         let listeners = config.listeners.iter().map(&mut of_listener);
         let listeners = listeners.collect::<Result<_, _>>()?;
         let mut of_service = |service: &ServiceConfig| {
+            if let Some(kept) = service_before(service) {
+                return Ok(Some(kept));
+            }
             let purpose = format!("service {}", service.name);
             (service.replica.tls.as_ref())
                 .map(|tls| secrets.follow_client(tls, &purpose))
@@ -54,25 +78,8 @@ impl Tls {
         Ok(Self {
             listeners,
             services,
-            watcher: secrets.watch()?.map(Arc::new),
+            watcher: secrets.watch(before.and_then(|(_, tls)| tls.watcher.as_ref()))?,
         })
-    }
-
-    /// Whether a configuration speaks TLS just where, and by just what, the other one does.
-    pub(super) fn is_alike(one: &Config, other: &Config) -> bool {
-        let listeners = |config: &Config| -> Vec<_> {
-            let listeners = config.listeners.iter();
-            listeners
-                .map(|it| (it.name.clone(), it.tls.clone()))
-                .collect()
-        };
-        let services = |config: &Config| -> Vec<_> {
-            let services = config.services.iter();
-            services
-                .map(|it| (it.name.clone(), it.replica.tls.clone()))
-                .collect()
-        };
-        listeners(one) == listeners(other) && services(one) == services(other)
     }
 
     /// Looks at all files now. Says what is wrong with those that changed and cannot be used; the old ones stay in force.

@@ -5,7 +5,7 @@
 //! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use super::service::{Service, ServiceView, WorkerPlace};
 use super::tls::Tls;
 use crate::access_log::{Recorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
+use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
 use crate::tls::Handshakes;
 use core::cell::RefCell;

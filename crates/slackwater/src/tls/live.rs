@@ -12,7 +12,24 @@ use crate::fault::Fault;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::watch;
+
+/// Whether anybody still goes by a value.
+#[derive(Clone)]
+pub(super) struct IsWanted(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl IsWanted {
+    pub(super) fn ask(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl core::fmt::Debug for IsWanted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("IsWanted").field(&self.ask()).finish()
+    }
+}
 
 /// One value's files, and how to make it anew.
 pub(crate) struct Followed {
@@ -22,6 +39,8 @@ pub(crate) struct Followed {
     /// Of the files' contents when they were last looked at.
     fingerprint: u64,
     reread: Box<dyn FnMut() -> Result<Vec<Identity>, Flaw> + Send>,
+    /// Whether anybody still goes by the value.
+    pub(super) is_wanted: IsWanted,
     /// As they are in force.
     pub(crate) identities: Vec<Identity>,
 }
@@ -75,17 +94,26 @@ impl Secrets {
         Ok(receiver)
     }
 
-    /// Follows them from now on; `None` if there is nothing to follow.
+    /// Follows them from now on, by `watcher` if there is one; `None` if there is nothing to follow.
     ///
     /// # Errors
     ///
     /// The system gives no thread.
-    pub(crate) fn watch(self) -> Result<Option<Watcher>, Fault> {
-        let is_idle = self.0.iter().all(|followed| followed.files.is_empty());
-        (!is_idle)
-            .then(|| Watcher::start(self.0))
-            .transpose()
-            .map_err(|error| Fault::runtime(format!("cannot watch certificates: {error}")))
+    pub(crate) fn watch(
+        self,
+        watcher: Option<&Arc<Watcher>>,
+    ) -> Result<Option<Arc<Watcher>>, Fault> {
+        if let Some(watcher) = watcher {
+            watcher.follow(self.0);
+            return Ok(Some(Arc::clone(watcher)));
+        }
+        if self.0.iter().all(|followed| followed.files.is_empty()) {
+            return Ok(None);
+        }
+        let watcher = Watcher::start(self.0).map(Arc::new);
+        let watcher = watcher
+            .map_err(|error| Fault::runtime(format!("cannot watch certificates: {error}")))?;
+        Ok(Some(watcher))
     }
 }
 
@@ -179,6 +207,7 @@ where
     let fingerprint = fingerprint(&files);
     let (value, identities) = read(&settings)?;
     let (sender, receiver) = watch::channel(value);
+    let asked = sender.clone();
     let reread = move || {
         let (value, identities) = read(&settings)?;
         sender.send_replace(value);
@@ -189,6 +218,7 @@ where
         files,
         fingerprint,
         reread: Box::new(reread),
+        is_wanted: IsWanted(Arc::new(move || !asked.is_closed())),
         identities,
     };
     Ok((receiver, followed))
@@ -208,7 +238,6 @@ mod tests {
     use super::super::server::{ClientCertificates, HttpVersion, Resumption, TlsVersion};
     use super::super::testing::{Authority, Folder};
     use super::*;
-    use std::sync::Arc;
 
     fn settings(folder: &Folder, authority: &Authority) -> ServerTls {
         ServerTls {
