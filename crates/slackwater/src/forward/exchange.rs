@@ -463,7 +463,12 @@ impl Replica {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= ticks.first_byte || ticks.left(&self.deadlines, 1) == 0 {
+            let may_be_still = match progress.state() {
+                // This try may have little time, but another one would wait for the same client.
+                Wait::Client => ticks.client.max(ticks.first_byte),
+                _ => ticks.first_byte,
+            };
+            if still_for >= may_be_still || ticks.left(&self.deadlines, 1) == 0 {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
@@ -471,7 +476,9 @@ impl Replica {
                     Wait::TooLarge => Cause::TooLarge,
                 });
             }
-            deadline.arm(ticks.left(&self.deadlines, ticks.first_byte - still_for));
+            // Once the client goes on, it is the replica that is waited for, and not for longer than it has.
+            let look_again = (may_be_still - still_for).min(ticks.first_byte);
+            deadline.arm(ticks.left(&self.deadlines, look_again));
         }
         Poll::Pending
     }

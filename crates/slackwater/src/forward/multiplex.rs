@@ -39,8 +39,8 @@ pub(super) struct Multiplex {
     open: RefCell<Vec<Shared>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
-    /// Attempts to open a connection so far, and how the last one failed.
-    attempts: Cell<u64>,
+    /// How often no connection could be opened so far, and why not the last time.
+    failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
     streams_max: usize,
     idle_ticks: u64,
@@ -107,7 +107,7 @@ impl Multiplex {
         Self {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
-            attempts: Cell::new(0),
+            failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
@@ -122,17 +122,19 @@ impl Multiplex {
         target: &Target,
         options: &ReplicaOptions,
     ) -> io::Result<(Sender, Place)> {
-        let attempts_before = self.attempts.get();
+        let failures_before = self.failures.get();
         let _opening = self.opening.lock().await;
         if let Some(found) = self.find() {
             return Ok(found);
         }
-        if self.attempts.get() > attempts_before {
+        if self.failures.get() > failures_before {
             return Err(self.last_failure.get().into());
         }
         let opened = self.open(target, options).await;
-        self.attempts.set(self.attempts.get() + 1);
-        let shared = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
+        let shared = opened.inspect_err(|error| {
+            self.failures.set(self.failures.get() + 1);
+            self.last_failure.set(error.kind());
+        })?;
         let taken = (shared.sender.clone(), Place::take(&shared.load));
         self.open.borrow_mut().push(shared);
         Ok(taken)
@@ -189,3 +191,6 @@ async fn run(connection: Connection<TokioIo<Stream>, RequestBody, LocalExecutor>
         tracing::trace!(%error, "a connection to a replica ended");
     }
 }
+
+#[cfg(test)]
+mod tests;

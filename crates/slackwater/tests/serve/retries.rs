@@ -177,6 +177,29 @@ async fn a_try_that_takes_too_long_makes_room_for_another() {
 }
 
 #[tokio::test]
+async fn a_try_waits_for_its_client_as_long_as_the_request_may_take() {
+    let (slow, well) = (hangs().await, Replica::echo("well").await);
+    let toml = "[retries]\nattempt_timeout = \"100ms\"\n[timeouts]\nfirst_byte = \"20s\"";
+    let proxy = Proxy::start(&[slow.address, well.address], toml);
+    for _ in 0..4 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhell")
+            .await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.send("o!!!").await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+    proxy.settled().await;
+    let timeouts = proxy.sum("/requests/timeouts").await;
+    assert!(
+        timeouts > 0,
+        "the slow one had its turn, and no more time than a try"
+    );
+    assert_eq!(proxy.sum("/requests/retries").await, timeouts);
+}
+
+#[tokio::test]
 async fn all_tries_together_take_no_longer_than_one_may() {
     let slow = [hangs().await, hangs().await, hangs().await];
     let addresses = slow.each_ref().map(|replica| replica.address);

@@ -128,6 +128,7 @@ impl Routing {
         let ends = bounds.total.map(|total| Instant::now() + total);
         let patience = Patience {
             first_byte: bounds.first_byte,
+            client: bounds.first_byte,
             ends,
         };
         let mut answer = service.handle(request, client, trace, patience).await;

@@ -137,6 +137,7 @@ impl<'s> Attempts<'s> {
         };
         Patience {
             first_byte,
+            client: Some(self.first_byte),
             ends: self.ends,
         }
     }
