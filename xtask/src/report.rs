@@ -112,14 +112,14 @@ impl Report {
             machine(),
         );
         if !page.tools.is_empty() {
-            text += &format!("- Tools: {}\n", page.tools);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "- Tools: {}", page.tools);
         }
         text += "\n| step | what | outcome | found |\n|---|---|---|---|\n";
         for (step, what, outcome) in &self.rows {
             let (mark, found) = outcome.told();
             // A cell is one line, and a bar would end it.
             let found = found.replace('\n', " / ").replace('|', "\\|");
-            // Writing to a string does not fail.
             let _ = writeln!(text, "| {step} | {what} | {mark} | {found} |");
         }
         text

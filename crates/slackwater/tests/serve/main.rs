@@ -19,6 +19,7 @@ mod http1;
 mod lifecycle;
 mod memory;
 mod orca;
+mod protocols;
 mod proxy;
 mod proxy_protocol;
 mod queue;
