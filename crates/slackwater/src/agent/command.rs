@@ -152,6 +152,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
     } else {
+        upgrade.give_up().await;
         stop_slowly(&config, &presence, &mut signals, &workers, looking.as_mut()).await;
     }
     workers.enter(Phase::Draining);
@@ -160,9 +161,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         () = &mut looking => (),
         () = signals.next() => workers.enter(Phase::Stopped),
     }
-    workers.threads.ended().await?;
-    upgrade.give_up().await;
-    Ok(())
+    workers.threads.ended().await
 }
 
 /// Lets probes say that the agent leaves, and goes on for long enough to be heard.

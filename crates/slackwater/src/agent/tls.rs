@@ -36,7 +36,7 @@ impl Tls {
         Ok(Self {
             server,
             client,
-            watcher: secrets.watch(None)?,
+            watcher: secrets.watch()?.map(Arc::new),
             counts: Arc::default(),
         })
     }

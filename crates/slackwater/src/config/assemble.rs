@@ -128,10 +128,24 @@ pub(super) fn read_replica_settings(
     ReplicaSettings {
         protocol: protocol.value.0,
         idle_connections_max: idle,
+        connections_max: None,
         tls: read_replica_tls(reader, &key("tls"), remarks),
         // An agent's own server hears of the agent's clients, which are balancers, in no way.
         proxy_protocol: None,
     }
+}
+
+/// The key `replica.connections_max`, which an agent does not have.
+pub(super) fn read_connections_max(reader: &mut Reader<'_>, prefix: &str) -> Option<u32> {
+    let field = format!("{prefix}replica.connections_max");
+    let told = "a number from 1 to 65536, or \"none\"";
+    let max = reader.setting(&field, None, told, |value| match value.as_str() {
+        Some("none") => Ok(None),
+        _ => whole(value)
+            .and_then(|max| within(max, &(1..=65_536)))
+            .map(Some),
+    });
+    max.value
 }
 
 pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {

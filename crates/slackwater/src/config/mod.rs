@@ -50,8 +50,6 @@ pub(crate) use retries::RetrySettings;
 pub(crate) use tls::ListenerTls;
 
 #[cfg(test)]
-pub(crate) use retries::RetryMethods;
-#[cfg(test)]
 pub(crate) use sticky::SameSite;
 pub(crate) use sticky::{StickyBy, StickySettings};
 

@@ -129,6 +129,16 @@ pub(crate) struct ReplicaConfig {
     pub(crate) server_name: ServerName<'static>,
     /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
     pub(crate) probe_address: SocketAddr,
+    /// Its share of the requests beside the others' weights: 0 to 65,535, default 1; targets of SRV records up to 16 times
+    /// that. 0: it gets no new requests, not even when nobody else is there, and no probes.
+    pub(crate) weight: u32,
+    /// It gets requests only while no replica of a lower tier is there to take them: 0 to [`Self::TIER_MAX`], default 0.
+    pub(crate) tier: u8,
+}
+
+impl ReplicaConfig {
+    /// The most tiers are this and one.
+    pub(crate) const TIER_MAX: u8 = 15;
 }
 
 /// How to speak to replicas.
@@ -139,6 +149,10 @@ pub(crate) struct ReplicaSettings {
     /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
     /// each request has a connection of its own. HTTP/1.1 only.
     pub(crate) idle_connections_max: u32,
+    /// Connections to a replica at once, over all workers: 1 to 65,536, or as many as are wanted. Each worker has its share,
+    /// and at least one. Over HTTP/1.1 that many requests are in flight there; others take another replica, or wait for at
+    /// most `timeouts.connect`.
+    pub(crate) connections_max: Option<u32>,
     /// TLS to replicas; `None`: without.
     pub(crate) tls: Option<ClientTls>,
     /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.

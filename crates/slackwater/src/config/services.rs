@@ -3,7 +3,7 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::{read_replica_settings, read_service_timeouts};
+use super::assemble::{read_connections_max, read_replica_settings, read_service_timeouts};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
@@ -91,6 +91,7 @@ impl Section<'_> {
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
         let mut replica = read_replica_settings(reader, prefix, remarks);
+        replica.connections_max = read_connections_max(reader, prefix);
         replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
         let replicas = match discovery.source {
             FleetSource::List => {
@@ -131,7 +132,9 @@ impl Section<'_> {
             let config = &policy_settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
-        ServiceConfig {
+        let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
+        let backup = backup.map(|(_, said)| said.clone());
+        let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
             policy_settings,
@@ -144,7 +147,9 @@ impl Section<'_> {
             health,
             sticky,
             timeouts,
-        }
+        };
+        remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));
+        service
     }
 }
 

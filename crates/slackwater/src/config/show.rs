@@ -2,7 +2,7 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::ListenerTls;
-use super::agent::AgentConfig;
+use super::agent::{AgentConfig, orca_name};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
@@ -97,6 +97,12 @@ impl ServiceConfig {
                 let name = quoted(replica.server_name.to_str());
                 write!(to, ", server_name = {name}")?;
             }
+            if replica.weight != 1 {
+                write!(to, ", weight = {}", replica.weight)?;
+            }
+            if replica.tier != 0 {
+                write!(to, ", tier = {}", replica.tier)?;
+            }
             writeln!(to, " }},")?;
         }
         writeln!(to, "]")
@@ -136,6 +142,7 @@ impl AgentConfig {
         writeln!(to, "workers = {}", self.workers)?;
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
+        writeln!(to, "orca = {}", quoted(orca_name(self.orca)))?;
         writeln!(to, "drain_delay = {}", span(self.drain_delay))?;
         write_upgrade_protocols(to, &self.upgrade_protocols)?;
         if let Some(tls) = &self.tls {
@@ -193,9 +200,12 @@ fn file_name(file: &Path) -> String {
 
 fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
     let protocol = replica.protocol.as_str(replica.tls.is_some());
-    let fields: [(&str, &dyn Display); 2] = [
+    let max = |max: u32| max.to_string();
+    let connections_max = (replica.connections_max).map_or_else(|| quoted("none"), max);
+    let fields: [(&str, &dyn Display); 3] = [
         ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
+        ("connections_max", &connections_max),
     ];
     let proxy_protocol = replica
         .proxy_protocol

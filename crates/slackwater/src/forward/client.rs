@@ -50,6 +50,9 @@ pub(crate) trait Handler: 'static {
         request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
+
+    /// A request could not be read, and this is what its client is told.
+    fn unreadable(&self, _answer: &Response<ResponseBody<Self::Watch>>, _origin: &Origin) {}
 }
 
 /// How clients are dealt with.

@@ -47,6 +47,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
             Some(Err(bad)) => {
                 let _busy = Busy::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
+                handler.unreadable(&response, origin);
                 let asked = Asked {
                     is_head: false,
                     version: Version::HTTP_11,

@@ -47,6 +47,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) idle: Duration,
     /// HTTP/1.1 connections that carry nothing, at most.
     pub(crate) idle_connections_max: usize,
+    /// HTTP/2 connections, at most.
+    pub(crate) connections_max: usize,
     /// Requests at once on an HTTP/2 connection, at most.
     pub(crate) streams_max: usize,
     /// Size of a response's head, at most.
@@ -70,6 +72,7 @@ impl ReplicaOptions {
             stall: STALL_MAX,
             idle: timeouts.idle,
             idle_connections_max: settings.idle_connections_max as usize,
+            connections_max: multiplex::CONNECTIONS_MAX,
             streams_max: limits.streams_max as usize,
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,

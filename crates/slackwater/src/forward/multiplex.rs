@@ -21,7 +21,7 @@ use std::rc::Rc;
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
-const CONNECTIONS_MAX: usize = 8;
+pub(super) const CONNECTIONS_MAX: usize = 8;
 
 /// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
@@ -42,6 +42,7 @@ pub(super) struct Multiplex {
     /// How often no connection could be opened so far, and why not the last time.
     failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
+    connections_max: usize,
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
@@ -109,6 +110,7 @@ impl Multiplex {
             opening: Mutex::new(()),
             failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
+            connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
@@ -147,7 +149,7 @@ impl Multiplex {
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
         let streams_max = shared.load.streams_max.get().min(self.streams_max);
         let is_full = shared.load.streams.get() >= streams_max;
-        (!is_full || open.len() >= CONNECTIONS_MAX)
+        (!is_full || open.len() >= self.connections_max)
             .then(|| (shared.sender.clone(), Place::take(&shared.load)))
     }
 

@@ -4,6 +4,7 @@
 //! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
 //! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
 
+mod counts;
 mod reload;
 mod routing;
 mod running;
@@ -177,6 +178,7 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
         tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
         supervisor::stopping("finishing what runs");
         running.lifecycle().set_draining();
+        upgrade.give_up().await;
         tokio::select! {
             () = tokio::time::sleep(delay) => (),
             () = signals.next() => running.stop(),
@@ -190,7 +192,6 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     }
     running.threads.ended().await?;
     drop(admin);
-    upgrade.give_up().await;
     tracing::info!("stopped");
     Ok(())
 }

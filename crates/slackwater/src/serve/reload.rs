@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use crate::forward::tells_ends;
 use crate::health::Health;
 use crate::upgrade::Inherited;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -81,11 +82,12 @@ impl Running {
             ..Reloaded::default()
         };
         let next = Arc::new(next);
-        let tls = self.next_tls(&next)?;
+        let next_tls = self.tls.next(Some(&self.config), &next)?;
+        let tls = &next_tls.tls;
         let before = self.status.services();
-        let services = self.new_services(&next, &before, &tls).await?;
+        let services = self.new_services(&next, &before, tls).await?;
         let listeners = self.new_listeners(&next)?;
-        let views = self.prepare(&next, &tls, &services, &listeners).await?;
+        let views = self.prepare(&next, tls, &services, &listeners).await?;
 
         // From here on nothing fails and nothing is waited for.
         for commands in &self.commands {
@@ -112,19 +114,14 @@ impl Running {
         reloaded.services_ended = ended.cloned().collect();
         self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
+        let (tls, flaws) = next_tls.take();
+        for flaw in flaws {
+            tracing::warn!("{flaw}");
+        }
         self.status.set_tls(&tls, &next);
         self.tls = tls;
         self.config = next;
         Ok(reloaded)
-    }
-
-    /// Files are read in any case: where they have changed and cannot be used, the old ones stay in force.
-    fn next_tls(&self, next: &Config) -> Result<Tls, Fault> {
-        let tls = Tls::read(next, Some((&self.config, &self.tls)))?;
-        for wrong in tls.look_now() {
-            tracing::warn!("{wrong}");
-        }
-        Ok(tls)
     }
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
@@ -161,7 +158,7 @@ impl Running {
                 )
             };
             let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
-            let health = if stays {
+            let health = if checks_alike(&old.config, service) {
                 old.health.clone()
             } else {
                 self.check(service, &old.discovery, tls.client(at))?
@@ -191,11 +188,9 @@ impl Running {
             takes_alike && renamed == *new
         };
         let mut listeners = Vec::with_capacity(next.listeners.len());
-        for listener in &next.listeners {
+        let places = same_listeners(&self.config.listeners, &next.listeners);
+        for (listener, old) in next.listeners.iter().zip(places) {
             let open = &self.listeners.open;
-            let old = open
-                .iter()
-                .position(|old| old.config.address == listener.address);
             listeners.push(
                 match old.and_then(|place| Some((place, open.get(place)?))) {
                     None => NewListener::Opened(
@@ -368,5 +363,28 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     // Clients' own.
     with_new_fleet.timeouts.head = new.timeouts.head;
     with_new_fleet.timeouts.drain = new.timeouts.drain;
+    with_new_fleet.timeouts.drain_idle = new.timeouts.drain_idle;
+    with_new_fleet.timeouts.handshake = new.timeouts.handshake;
     with_new_fleet == *new
+}
+
+/// Whether a service's replicas are checked as they were: what has been found out about them still holds.
+fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
+    old.health == new.health
+        && old.replica.protocol == new.replica.protocol
+        && old.replica.proxy_protocol == new.replica.proxy_protocol
+        && old.replica.tls == new.replica.tls
+}
+
+/// For each of `new` the place in `old` of the one at its address, no place twice: several may be at port 0.
+pub(super) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
+    let mut taken = BTreeSet::new();
+    let mut place = |new: &ListenerConfig| {
+        let mut same = old.iter().enumerate();
+        let (place, _) =
+            same.find(|(place, old)| old.address == new.address && !taken.contains(place))?;
+        taken.insert(place);
+        Some(place)
+    };
+    new.iter().map(&mut place).collect()
 }

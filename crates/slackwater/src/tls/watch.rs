@@ -1,6 +1,6 @@
 //! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
 
-use super::live::{Followed, IsWanted, Look};
+use super::live::{Followed, Look};
 use crate::admin::CertificateFacts;
 use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
@@ -15,40 +15,41 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// Between two looks at which certificates end soon.
 const ENDS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// What was last found, and of what.
-type Facts = Arc<Mutex<Vec<(IsWanted, CertificateFacts)>>>;
+/// What the thread is told: these values are to be followed from now on; then somebody wants a look, and to hear what came
+/// of it.
+type Word = (Turn, Sender<Vec<String>>);
 
-/// What the thread is told.
-#[derive(Debug)]
-enum Word {
-    /// Somebody wants a look now, and to hear what came of it.
-    Look(Sender<Vec<String>>),
-    /// These are to be followed, too.
-    Follow(Vec<Followed>),
+/// Which values are followed from now on.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Of those that are followed: what they were for, and what they are for now. The others are forgotten.
+    pub(crate) kept: Vec<(String, String)>,
+    /// Those that are followed for the first time.
+    pub(crate) new: Vec<Followed>,
 }
 
-/// Follows files until dropped; each as long as anybody goes by what is made of it.
+/// Follows files until dropped.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     /// `None` ends the thread.
     words: Option<UnboundedSender<Word>>,
-    facts: Facts,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watcher {
-    /// Begins to follow these values' files.
+    /// Follows nothing yet.
     ///
     /// # Errors
     ///
     /// The system gives no thread.
-    pub(crate) fn start(followed: Vec<Followed>) -> io::Result<Self> {
-        Self::start_with(followed, Pace::default())
+    pub(crate) fn start() -> io::Result<Self> {
+        Self::start_with(Vec::new(), Pace::default())
     }
 
     fn start_with(followed: Vec<Followed>, pace: Pace) -> io::Result<Self> {
         let (words, heard) = unbounded_channel();
-        let facts = Facts::default();
+        let facts = Arc::<Mutex<_>>::default();
         let mut watching = Watching {
             followed,
             watch: FileWatch::with_pace(Vec::new(), pace),
@@ -75,31 +76,20 @@ impl Watcher {
         })
     }
 
-    /// Looks at all files now. Says what is wrong with those that changed and cannot be used; these changes are logged,
-    /// too.
-    pub(crate) fn look_now(&self) -> Vec<String> {
+    /// Follows these values from now on, and looks at all of their files. Says what is wrong with those that have changed
+    /// and cannot be used; these changes are logged, too.
+    pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
         let (answer, answered) = mpsc::channel();
-        self.tell(Word::Look(answer));
-        answered.recv().unwrap_or_default()
-    }
-
-    /// Follows these, too.
-    pub(super) fn follow(&self, followed: Vec<Followed>) {
-        self.tell(Word::Follow(followed));
-    }
-
-    fn tell(&self, word: Word) {
         if let Some(words) = &self.words {
-            let _ = words.send(word);
+            let _ = words.send((turn, answer));
         }
+        answered.recv().unwrap_or_default()
     }
 
     /// The certificates in force.
     pub(crate) fn facts(&self) -> Vec<CertificateFacts> {
         let facts = self.facts.lock();
-        let facts = facts.unwrap_or_else(PoisonError::into_inner);
-        let wanted = facts.iter().filter(|(is_wanted, _)| is_wanted.ask());
-        wanted.map(|(_, facts)| facts.clone()).collect()
+        facts.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -116,7 +106,7 @@ struct Watching {
     followed: Vec<Followed>,
     watch: FileWatch,
     pace: Pace,
-    facts: Facts,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
     /// For each certificate of which it was told that it ends, how many days were left then.
     told_days: Vec<(PathBuf, i64)>,
 }
@@ -127,12 +117,9 @@ impl Watching {
             tokio::select! {
                 () = self.watch.changed() => drop(self.look()),
                 word = words.recv() => match word {
-                    Some(Word::Look(answer)) => {
-                        let _ = answer.send(self.look());
-                    }
-                    Some(Word::Follow(more)) => {
-                        self.followed.extend(more);
-                        self.watch_files();
+                    Some((turn, answer)) => {
+                        self.turn_to(turn);
+                        let _ = answer.send(self.watch_files());
                     }
                     None => return,
                 },
@@ -142,15 +129,26 @@ impl Watching {
     }
 
     /// Notices from now on what becomes of all files.
-    fn watch_files(&mut self) {
+    fn watch_files(&mut self) -> Vec<String> {
         let files = self.followed.iter().flat_map(|it| it.files.clone());
         self.watch = FileWatch::with_pace(files.collect(), self.pace);
         // Between the reading of the files and now they may have changed.
-        self.look();
+        self.look()
+    }
+
+    fn turn_to(&mut self, turn: Turn) {
+        self.followed.retain_mut(|followed| {
+            let mut kept = turn.kept.iter();
+            let kept = kept.find(|(was_for, _)| *was_for == followed.purpose);
+            if let Some((_, is_for)) = kept {
+                followed.purpose.clone_from(is_for);
+            }
+            kept.is_some()
+        });
+        self.followed.extend(turn.new);
     }
 
     fn look(&mut self) -> Vec<String> {
-        self.followed.retain(|it| it.is_wanted.ask());
         let mut flaws = Vec::new();
         for followed in &mut self.followed {
             match followed.look() {
@@ -199,15 +197,12 @@ impl Watching {
     }
 }
 
-fn facts(followed: &[Followed]) -> Vec<(IsWanted, CertificateFacts)> {
+fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
     let each = followed.iter().flat_map(|followed| {
-        (followed.identities.iter()).map(|identity| {
-            let facts = CertificateFacts {
-                purpose: followed.purpose.clone(),
-                file: identity.file.display().to_string(),
-                expires_s: identity.validity.map(|validity| validity.not_after_s),
-            };
-            (followed.is_wanted.clone(), facts)
+        (followed.identities.iter()).map(|identity| CertificateFacts {
+            purpose: followed.purpose.clone(),
+            file: identity.file.display().to_string(),
+            expires_s: identity.validity.map(|validity| validity.not_after_s),
         })
     });
     each.collect()
@@ -345,7 +340,11 @@ mod tests {
         assert!(before[0].expires_s.is_some());
 
         folder.write("a.key", "no key");
-        let flaws = watcher.look_now();
+        let stays = || Turn {
+            kept: vec![("here".to_owned(), "here".to_owned())],
+            new: Vec::new(),
+        };
+        let flaws = watcher.turn_to(stays());
         assert_eq!(flaws.len(), 1);
         assert!(
             flaws[0].contains("a.key: holds no private key"),
@@ -353,7 +352,31 @@ mod tests {
         );
         assert_eq!(watcher.facts(), before);
         authority.files(&folder, "a", &["b.test"]);
-        assert_eq!(watcher.look_now(), Vec::<String>::new());
+        assert_eq!(watcher.turn_to(stays()), Vec::<String>::new());
         assert_eq!(server.borrow().identities.all()[0].names, ["b.test"]);
+    }
+
+    #[test]
+    fn others_are_followed_without_a_break_for_those_that_stay() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let follow = |name: &str, purpose: &str| {
+            let files = authority.files(&folder, name, &["old.test"]);
+            follow_server(settings(files), purpose.to_owned()).expect("well-formed")
+        };
+        let [(stays, a), (goes, b), (comes, c)] =
+            [follow("a", "one"), follow("b", "two"), follow("c", "three")];
+        let watcher = Watcher::start_with(vec![a, b], NEVER).expect("a thread");
+        for name in ["a", "b", "c"] {
+            authority.files(&folder, name, &["new.test"]);
+        }
+        let kept = vec![("one".to_owned(), "first".to_owned())];
+        let flaws = watcher.turn_to(Turn { kept, new: vec![c] });
+        assert_eq!(flaws, Vec::<String>::new());
+        let names =
+            [&stays, &goes, &comes].map(|it| it.borrow().identities.all()[0].names[0].clone());
+        assert_eq!(names, ["new.test", "old.test", "new.test"]);
+        let facts = watcher.facts();
+        let purposes: Vec<_> = facts.iter().map(|fact| fact.purpose.as_str()).collect();
+        assert_eq!(purposes, ["first", "three"]);
     }
 }

@@ -13,6 +13,7 @@ use rustix::net::{
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes of a message, at most: a purpose and an address.
@@ -58,12 +59,28 @@ impl Purpose {
 #[derive(Debug)]
 pub(super) struct Channel(Socket);
 
+/// Ends a channel from another thread when it is dropped: whoever waits on it hears that its peer is gone.
+#[derive(Debug)]
+pub(super) struct Hold(Socket);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // An error means that there is nothing left to end.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 impl Channel {
     /// Both ends. Whoever waits on one for longer than `patience` gets an error.
     pub(super) fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
         let ours = Self::bounded(ours, patience)?;
         Ok((ours, theirs.into()))
+    }
+
+    /// What ends it from another thread.
+    pub(super) fn hold(&self) -> io::Result<Hold> {
+        Ok(Hold(self.0.try_clone()?))
     }
 
     /// An end that came from another process.
@@ -231,6 +248,16 @@ mod tests {
         let error = old.receive_serving().expect_err("it has gone");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(old.send_serving().is_err());
+    }
+
+    #[test]
+    fn whoever_waits_hears_that_the_channel_is_given_up() {
+        let (old, _new) = ends(PATIENCE);
+        let hold = old.hold().expect("a descriptor");
+        let waiting = std::thread::spawn(move || old.receive_serving());
+        drop(hold);
+        let error = waiting.join().expect("no panic").expect_err("given up");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

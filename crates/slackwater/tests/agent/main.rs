@@ -10,6 +10,7 @@ mod client;
 mod counting;
 mod ending;
 mod http2;
+mod orca;
 mod probes;
 mod process;
 mod server;

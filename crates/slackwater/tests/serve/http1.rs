@@ -1,12 +1,10 @@
-//! HTTP/1.1 connections: what stays open and what ends, what is told before the response and after it.
+//! HTTP/1.1 connections: what stays open and what ends, and what is told before the response.
 
 use crate::clients::{self, Client, empty};
 use crate::proxy::{PATIENCE, Proxy, until};
-use crate::replicas::{self, Replica};
+use crate::replicas::Replica;
 use core::time::Duration;
-use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http::Request;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -182,117 +180,6 @@ async fn who_waits_for_100_hears_one_whatever_the_replica_says() {
 }
 
 #[tokio::test]
-async fn trailers_pass_both_ways_and_between_protocols() {
-    let replica = Replica::scripted(|mut connection| async move {
-        while connection.head().await.is_some() {
-            while !connection.unread.ends_with(b"\r\n\r\n") {
-                assert_ne!(connection.more().await, 0);
-            }
-            let sent = String::from_utf8(core::mem::take(&mut connection.unread)).unwrap();
-            assert_eq!(sent, "2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n");
-            connection
-                .send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nho\r\n0\r\nx-sum: 2\r\nset-cookie: a\r\n\r\n")
-                .await;
-        }
-    })
-    .await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let mut client = Client::connect(proxy.address).await;
-    client
-        .send("POST / HTTP/1.1\r\nhost: x\r\nte: trailers\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 1\r\ncontent-length: 3\r\nx-forwarded-for: 10.0.0.1\r\nhost: y\r\n\r\n")
-        .await;
-    client.head().await;
-    assert_eq!(
-        client.exactly(22).await,
-        b"2\r\nho\r\n0\r\nx-sum: 2\r\n\r\n"
-    );
-
-    let mut client = clients::http2(proxy.address).await;
-    let mut trailers = HeaderMap::new();
-    for name in [
-        "x-sum",
-        "host",
-        "authorization",
-        "x-forwarded-for",
-        "client-cert",
-    ] {
-        trailers.insert(name, HeaderValue::from_static("1"));
-    }
-    let frames = [Frame::data("hi".into()), Frame::trailers(trailers)];
-    let body = StreamBody::new(futures_util::stream::iter(frames.map(Ok)));
-    let request = Request::post("http://x/")
-        .body(body.boxed_unsync())
-        .unwrap();
-    let response = client.send_request(request).await.unwrap();
-    let collected = response.into_body().collect().await.unwrap();
-    assert_eq!(collected.trailers().unwrap()["x-sum"], "2");
-    assert_eq!(collected.trailers().unwrap().len(), 1);
-    assert_eq!(replica.connections(), 1);
-}
-
-#[tokio::test]
-async fn an_http1_client_gets_the_trailers_of_an_http2_replica() {
-    let address = replicas::http2(async |_| {
-        let mut trailers = HeaderMap::new();
-        for name in ["x-sum", "set-cookie"] {
-            trailers.insert(name, HeaderValue::from_static("1"));
-        }
-        let frames = [Frame::data("hi".into()), Frame::trailers(trailers)];
-        let body = StreamBody::new(futures_util::stream::iter(frames.map(Ok)));
-        Response::new(body.boxed_unsync())
-    })
-    .await;
-    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
-    let mut client = Client::connect(proxy.address).await;
-    for _ in 0..2 {
-        client.send(GET).await;
-        client.head().await;
-        assert_eq!(
-            client.exactly(22).await,
-            b"2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
-    let replica = Replica::scripted(|mut connection| async move {
-        connection.head().await;
-        connection
-            .send("HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nno!")
-            .await;
-        // Nothing of the body is read, and the connection stays open.
-        core::future::pending::<()>().await;
-    })
-    .await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let stream = TcpStream::connect(proxy.address).await.unwrap();
-    let (mut read, mut write) = stream.into_split();
-    let sending = tokio::spawn(async move {
-        let length = 1_u64 << 30;
-        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
-        let _ = write.write_all(head.as_bytes()).await;
-        let piece = vec![0; 1 << 16];
-        // Until the proxy has enough.
-        while write.write_all(&piece).await.is_ok() {}
-    });
-    let mut answer = Vec::new();
-    let mut piece = [0; 1024];
-    while !answer.ends_with(b"no!") {
-        let length = tokio::time::timeout(PATIENCE, read.read(&mut piece)).await;
-        let length = length.unwrap().unwrap();
-        assert_ne!(length, 0, "{answer:?}");
-        answer.extend_from_slice(&piece[..length]);
-    }
-    assert!(answer.starts_with(b"HTTP/1.1 413 "), "{answer:?}");
-    tokio::time::timeout(PATIENCE, sending)
-        .await
-        .unwrap()
-        .unwrap();
-    proxy.settled().await;
-}
-
-#[tokio::test]
 async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -310,47 +197,6 @@ async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
         "what comes next could be the body or a request"
     );
     assert!(client.rest().await.is_empty());
-}
-
-#[tokio::test]
-async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
-    const LENGTH: usize = 32 << 20;
-    let replica = Replica::scripted(|mut connection| async move {
-        connection.head().await;
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n");
-        connection.send(&head).await;
-        let piece = "x".repeat(1 << 20);
-        for _ in 0..LENGTH >> 20 {
-            connection.send(&piece).await;
-        }
-        while connection.more().await > 0 {
-            connection.unread.clear();
-        }
-    })
-    .await;
-    let toml = format!(
-        "[services.web]\npolicy = \"random\"\nreplicas = [\"{}\"]\n\
-         [[routes]]\nservice = \"web\"\nlimits.body_bytes_max = 1000\n",
-        replica.address
-    );
-    let proxy = Proxy::of_file(&toml);
-    let mut client = Client::connect(proxy.address).await;
-    client
-        .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
-        .await;
-    assert!(client.head().await.starts_with("HTTP/1.1 200 "));
-    // More than is allowed, so nobody wants the rest; and more than fits between client and proxy.
-    let chunk = format!("100000\r\n{}\r\n", "y".repeat(1 << 20));
-    let sending = async {
-        for _ in 0..LENGTH >> 20 {
-            client.send(&chunk).await;
-        }
-        client.send("0\r\n\r\n").await;
-    };
-    tokio::time::timeout(PATIENCE, sending)
-        .await
-        .expect("the proxy reads on");
-    assert_eq!(client.exactly(LENGTH).await.len(), LENGTH);
 }
 
 #[tokio::test]

@@ -133,6 +133,7 @@ async fn a_route_bounds_the_time_of_its_requests() {
     let toml = services(&[("web", web.address)])
         + "[[routes]]\npath = \"/mute\"\nservice = \"web\"\ntimeouts.first_byte = \"60ms\"\n\
            [[routes]]\npath = \"/stalls\"\nservice = \"web\"\ntimeouts.stall = \"60ms\"\n\
+           [[routes]]\npath = \"/floods\"\nservice = \"web\"\ntimeouts.total = \"1s\"\n\
            [[routes]]\nservice = \"web\"\ntimeouts.total = \"200ms\"\n";
     let proxy = Proxy::of_file(&toml);
     let mute = get(proxy.address, "/mute").await;
@@ -164,7 +165,7 @@ async fn a_route_bounds_the_time_of_its_requests() {
     uploading.abort();
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/timeouts").await, 3);
-    // A client that does not read gets no more time.
+    // A client that does not read gets no more time. What fits between is through long before that.
     let mut client = Client::connect(proxy.address).await;
     client.send("GET /floods HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(client.head().await.starts_with("HTTP/1.1 200"));

@@ -17,8 +17,9 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let settings = ReplicaSettings {
         protocol: ReplicaProtocol::H2c,
         idle_connections_max: 0,
-        proxy_protocol: None,
+        connections_max: None,
         tls: None,
+        proxy_protocol: None,
     };
     let options = ReplicaOptions::new(&settings, &Timeouts::default(), &limits);
     let deadlines = Deadlines::new(Duration::from_secs(1));

@@ -232,6 +232,29 @@ async fn clients_show_certificates_of_the_right_authority() {
     }
 }
 
+/// A resumed session would not be verified again, so that a certificate would be good beyond its end.
+#[tokio::test]
+async fn clients_that_show_certificates_are_verified_each_time() {
+    let authority = Authority::new();
+    let me = authority.issue(&["me"]);
+    for more in [
+        "client_ca = CA",
+        "client_ca = CA\nclient_certificates = \"optional\"",
+    ] {
+        let (proxy, _replica) = proxy(&authority, more).await;
+        for version in [&TLS12, &TLS13] {
+            let config = authority.client().version(version).shows(&me).config();
+            for _ in 0..3 {
+                let stream = connect(&config, proxy.address, "a.test").await.unwrap();
+                let kind = stream.get_ref().1.handshake_kind();
+                // Tickets of TLS 1.3 come with the first bytes.
+                ask(stream, "GET / HTTP/1.1").await.unwrap();
+                assert_eq!(kind, Some(HandshakeKind::Full), "{more:?} {version:?}");
+            }
+        }
+    }
+}
+
 const FORGED: &str = "GET / HTTP/1.1\r\nclient-cert: :Zm9yZ2Vk:\r\nClient-Cert: :Zm9yZ2Vk:\r\n\
                       client-cert-chain: :Zm9yZ2Vk:\r\nclient_cert: :Zm9yZ2Vk:\r\n\
                       connection: Client-Cert";

@@ -85,6 +85,33 @@ async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
 }
 
 #[tokio::test]
+async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for (protocol, is_asked) in [
+        ("websocket", true),
+        ("h2c", false),
+        ("h2c, websocket", true),
+    ] {
+        client
+            .send(&format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            answer.text().contains("upgrade: websocket"),
+            is_asked,
+            "{protocol}"
+        );
+        assert!(!answer.text().contains("h2c"));
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
 async fn only_the_protocols_that_are_configured_are_asked_for() {
     let replica = Replica::echo("r").await;
     for (configured, asked, told) in [
@@ -110,31 +137,4 @@ async fn only_the_protocols_that_are_configured_are_asked_for() {
         let line = (answer.text().lines()).find_map(|line| line.strip_prefix("upgrade: "));
         assert_eq!(line, told, "{configured}");
     }
-}
-
-#[tokio::test]
-async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
-    let replica = Replica::echo("r").await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let mut client = Client::connect(proxy.address).await;
-    for (protocol, is_asked) in [
-        ("websocket", true),
-        ("h2c", false),
-        ("h2c, websocket", true),
-    ] {
-        client
-            .send(&format!(
-                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
-            ))
-            .await;
-        let answer = client.answer().await;
-        assert_eq!(answer.status, 200);
-        assert_eq!(
-            answer.text().contains("upgrade: websocket"),
-            is_asked,
-            "{protocol}"
-        );
-        assert!(!answer.text().contains("h2c"));
-    }
-    proxy.settled().await;
 }
