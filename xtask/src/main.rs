@@ -7,6 +7,7 @@ mod conformance;
 mod folder;
 mod peers;
 mod provenance;
+mod report;
 mod results;
 mod run;
 mod tidy;
@@ -25,7 +26,7 @@ cargo xtask CHORE
           no request may fail without cause (ten minutes)
           [--short] [--keep] [--seconds N] [--rate N] [--report FILE]
   conformance
-          h2spec, gRPC's interop tests, curl and Chromium through serve, in plain and over TLS (two minutes)
+          h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]

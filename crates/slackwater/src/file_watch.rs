@@ -8,11 +8,23 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
-/// How often is looked.
-const PERIOD: Duration = Duration::from_secs(1);
+/// How closely files are looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// How often is looked.
+    pub(crate) period: Duration,
+    /// How long all files must have stood still: pairs that belong together are seldom written in one step.
+    pub(crate) settled: Duration,
+}
 
-/// How long a file must have stood still.
-const SETTLED: Duration = Duration::from_millis(100);
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(1),
+            settled: Duration::from_millis(250),
+        }
+    }
+}
 
 /// What a file looks like from outside; `None` in place of it: it is not there, or must not be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +54,20 @@ impl Stamp {
 pub(crate) struct FileWatch {
     files: Vec<PathBuf>,
     seen: Vec<Option<Stamp>>,
+    pace: Pace,
 }
 
 impl FileWatch {
     /// Whatever changes from now on is a change. Make it before the files are read for the first time, so that nothing is
     /// missed in between.
     pub(crate) fn new(files: Vec<PathBuf>) -> Self {
+        Self::with_pace(files, Pace::default())
+    }
+
+    /// The same, at another pace.
+    pub(crate) fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
         let seen = stamps(&files);
-        Self { files, seen }
+        Self { files, seen, pace }
     }
 
     /// Waits until any of the files has changed, or has come or gone, and all have stood still since for a moment. A
@@ -57,13 +75,13 @@ impl FileWatch {
     /// call.
     pub(crate) async fn changed(&mut self) {
         loop {
-            tokio::time::sleep(PERIOD).await;
+            tokio::time::sleep(self.pace.period).await;
             let mut now = self.look().await;
             if now == self.seen {
                 continue;
             }
             loop {
-                tokio::time::sleep(SETTLED).await;
+                tokio::time::sleep(self.pace.settled).await;
                 let later = self.look().await;
                 if later == now {
                     break;
@@ -147,7 +165,7 @@ mod tests {
         let file = folder.write("a", "1");
         let mut watch = FileWatch::new(vec![file.clone()]);
         fs::write(&file, "12").expect("written");
-        let began = Instant::now();
+        let (began, Pace { period, settled }) = (Instant::now(), Pace::default());
         let mut changed = Box::pin(watch.changed());
         let mut text = "12".to_owned();
         // So many writes, each before the last one has settled.
@@ -156,12 +174,12 @@ mod tests {
             fs::write(&file, &text).expect("written");
             tokio::select! {
                 biased;
-                () = tokio::time::sleep(PERIOD.min(SETTLED / 2)) => (),
+                () = tokio::time::sleep(period.min(settled / 2)) => (),
                 () = &mut changed => panic!("told while it was written: {text}"),
             }
         }
         changed.await;
-        assert!(began.elapsed() >= SETTLED * 25);
+        assert!(began.elapsed() >= settled * 25);
         assert!(watch.changed().now_or_never().is_none());
     }
 }

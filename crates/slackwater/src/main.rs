@@ -23,6 +23,7 @@ mod process;
 mod proxy_protocol;
 mod ready;
 mod routes;
+mod seed;
 mod serve;
 mod sim;
 mod supervisor;

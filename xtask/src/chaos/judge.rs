@@ -2,9 +2,9 @@
 
 use super::fleet::Fleet;
 use super::lines::Line;
-use super::report::Report;
 use super::schedule::{Happened, Played};
 use crate::peers::processes::wait_for;
+use crate::report::Report;
 use core::fmt::Write as _;
 use core::time::Duration;
 
@@ -20,14 +20,18 @@ const GROWTH_TWENTIETHS: u64 = 2;
 
 /// Holds every promise against what was seen.
 pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report) {
-    report.add("what happened", Ok(describe(played)));
-    report.add("nothing is left in flight", settle(fleet));
-    report.add("old generations ended by themselves", {
+    report.add("run", "what happened", Ok(describe(played)));
+    report.add("end", "nothing is left in flight", settle(fleet));
+    report.add("end", "old generations ended by themselves", {
         let ended = fleet.serve.await_predecessors();
         ended.map(|()| format!("{} generations", fleet.serve.generations()))
     });
-    report.add("no request failed without cause", losses(fleet, played));
-    report.add("memory is flat", memory(&played.resident_bytes));
+    report.add(
+        "run",
+        "no request failed without cause",
+        losses(fleet, played),
+    );
+    report.add("run", "memory is flat", memory(&played.resident_bytes));
 }
 
 fn describe(played: &Played) -> String {

@@ -12,7 +12,6 @@ mod judge;
 mod lines;
 mod options;
 mod replica;
-mod report;
 mod schedule;
 mod secure;
 mod serve;
@@ -20,10 +19,10 @@ mod serve;
 use crate::command::build_slackwater;
 use crate::folder::Folder;
 use crate::peers::processes::Processes;
+use crate::report::{Page, Report};
 use crate::run::say;
 use fleet::Fleet;
 use options::Options;
-use report::Report;
 use schedule::Schedule;
 
 pub(crate) use replica::run as replica;
@@ -49,8 +48,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let played = schedule::play(&mut fleet, &schedule, &options);
     match played {
         Ok(played) => judge::judge(&mut fleet, &played, &mut report),
-        Err(trouble) => report.add("every step could be taken", Err(trouble)),
+        Err(trouble) => report.add("run", "every step could be taken", Err(trouble)),
     }
     drop(fleet);
-    report.finish(arguments, options.report.as_deref())
+    let page = Page {
+        title: "Chaos",
+        about: "A request may be lost only where it was in flight on a replica that was killed or stopped, and could not be\n\
+                sent again: all others have to be answered.",
+        chore: "chaos",
+        arguments,
+        tools: String::new(),
+    };
+    report.finish(&page, options.report.as_deref())
 }

@@ -1,9 +1,9 @@
 //! Chromium, without a window: a page over TLS that asks for more, in parallel, and listens to events.
 
-use super::report::{Outcome, Report};
 use super::site::{HOST, Site};
 use crate::peers::http;
 use crate::peers::processes::wait_for;
+use crate::report::{Outcome, Report};
 use core::time::Duration;
 use std::process::Command;
 

@@ -1,10 +1,10 @@
 //! curl over each protocol: what a client of another make sends, and what it takes for an answer.
 
 use super::replica::TEXT;
-use super::report::Report;
 use super::site::{HOST, Site};
 use crate::peers::http;
 use crate::peers::processes::wait_for;
+use crate::report::Report;
 use core::time::Duration;
 use std::fs;
 use std::process::Command;

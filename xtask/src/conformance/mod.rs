@@ -7,10 +7,11 @@
 mod browser;
 mod curl;
 mod grpc;
+mod grpcurl;
 mod h2spec;
 mod options;
+mod proxied;
 mod replica;
-mod report;
 mod site;
 mod tools;
 mod websocket;
@@ -18,9 +19,9 @@ mod websocket;
 use crate::command::build_slackwater;
 use crate::folder::Folder;
 use crate::peers::processes::Processes;
+use crate::report::{Page, Report};
 use crate::run::say;
 use options::Options;
-use report::Report;
 use site::Site;
 use tools::Tools;
 
@@ -42,7 +43,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let site = Site::start(&processes, &tools, &slackwater, &folder.path)?;
     h2spec::run(&site, &mut report);
     grpc::run(&site, &mut report);
+    grpcurl::run(&site, &mut report);
+    proxied::run(&site, &mut report);
     curl::run(&site, &mut report);
     browser::run(&site, &mut report);
-    report.finish(&tools, arguments, options.report.as_deref())
+    let page = Page {
+        title: "Conformance",
+        about: "What each line means is in `docs/conformance.md`.",
+        chore: "conformance",
+        arguments,
+        tools: tools.versions(),
+    };
+    report.finish(&page, options.report.as_deref())
 }

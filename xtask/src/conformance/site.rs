@@ -1,4 +1,4 @@
-//! What is asked: one `serve` with four listeners, plain and TLS, before an HTTP/1.1 replica and a gRPC server.
+//! What is asked: one `serve` with six listeners, plain and TLS, before an HTTP/1.1 replica and two gRPC servers.
 
 use super::replica;
 use super::tools::Tools;
@@ -23,6 +23,7 @@ pub(super) const HOST: &str = "localhost";
 pub(super) struct Site<'a> {
     pub(super) processes: &'a Processes,
     pub(super) tools: &'a Tools,
+    pub(super) slackwater: &'a Path,
     pub(super) folder: &'a Path,
     pub(super) plain: SocketAddr,
     pub(super) tls: SocketAddr,
@@ -30,6 +31,10 @@ pub(super) struct Site<'a> {
     pub(super) grpc_tls: SocketAddr,
     /// The gRPC server itself; nobody listens there if the tool is missing.
     pub(super) grpc_server: SocketAddr,
+    /// Before grpcurl's own server, in plain and over TLS.
+    pub(super) reflection: SocketAddr,
+    pub(super) reflection_tls: SocketAddr,
+    pub(super) reflection_server: SocketAddr,
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     /// Ends with this.
@@ -41,11 +46,24 @@ impl<'a> Site<'a> {
     pub(super) fn start(
         processes: &'a Processes,
         tools: &'a Tools,
-        slackwater: &Path,
+        slackwater: &'a Path,
         folder: &'a Path,
     ) -> Result<Self, String> {
         let mut ports = FreePorts::default();
-        let [plain, tls, grpc, grpc_tls, grpc_server, admin] = [
+        let [
+            plain,
+            tls,
+            grpc,
+            grpc_tls,
+            grpc_server,
+            admin,
+            reflection,
+            reflection_tls,
+            reflection_server,
+        ] = [
+            ports.take()?,
+            ports.take()?,
+            ports.take()?,
             ports.take()?,
             ports.take()?,
             ports.take()?,
@@ -57,12 +75,16 @@ impl<'a> Site<'a> {
         let mut site = Self {
             processes,
             tools,
+            slackwater,
             folder,
             plain,
             tls,
             grpc,
             grpc_tls,
             grpc_server,
+            reflection,
+            reflection_tls,
+            reflection_server,
             certificate: folder.join("certificate.pem"),
             key: folder.join("key.pem"),
             running: Vec::new(),
@@ -75,6 +97,12 @@ impl<'a> Site<'a> {
             let mut command = Command::new(server);
             command.args(["-port", &grpc_server.port().to_string()]);
             let process = processes.start("interop-server", &mut command)?;
+            site.running.push(process);
+        }
+        if let Ok(server) = tools.get("testserver") {
+            let mut command = Command::new(server);
+            command.args(["-q", "-p", &reflection_server.port().to_string()]);
+            let process = processes.start("testserver", &mut command)?;
             site.running.push(process);
         }
         let mut command = Command::new(slackwater);
@@ -120,15 +148,19 @@ impl<'a> Site<'a> {
             ("tls", self.tls, identity.as_str()),
             ("grpc", self.grpc, ""),
             ("grpc_tls", self.grpc_tls, &identity),
+            ("reflection", self.reflection, ""),
+            ("reflection_tls", self.reflection_tls, &identity),
         ] {
             let _ = writeln!(
                 toml,
                 "[[listeners]]\nname = \"{name}\"\naddress = \"{address}\"\n{rest}"
             );
         }
-        for (name, address, protocol) in
-            [("web", replica, "http1"), ("grpc", self.grpc_server, "h2c")]
-        {
+        for (name, address, protocol) in [
+            ("web", replica, "http1"),
+            ("grpc", self.grpc_server, "h2c"),
+            ("reflection", self.reflection_server, "h2c"),
+        ] {
             let _ = writeln!(
                 toml,
                 "[services.{name}]\nreplicas = [\"{address}\"]\npolicy = \"least_loaded\"\n\
@@ -139,6 +171,7 @@ impl<'a> Site<'a> {
         for (listeners, service) in [
             ("\"plain\", \"tls\"", "web"),
             ("\"grpc\", \"grpc_tls\"", "grpc"),
+            ("\"reflection\", \"reflection_tls\"", "reflection"),
         ] {
             let _ = writeln!(
                 toml,

@@ -4,7 +4,7 @@ use crate::command::first_line;
 use std::path::{Path, PathBuf};
 
 /// Each tool, how to get it, and what it says its version with; empty if it doesn't say.
-const TOOLS: [(&str, &str, &str); 7] = [
+const TOOLS: [(&str, &str, &str); 10] = [
     ("curl", "Debian: apt-get install curl", "--version"),
     ("openssl", "Debian: apt-get install openssl", "version"),
     (
@@ -22,8 +22,19 @@ const TOOLS: [(&str, &str, &str); 7] = [
         "go build -o interop-server google.golang.org/grpc/interop/server",
         "",
     ),
+    (
+        "grpcurl",
+        "go install github.com/fullstorydev/grpcurl/cmd/grpcurl@latest",
+        "-version",
+    ),
+    (
+        "testserver",
+        "go install github.com/fullstorydev/grpcurl/internal/testing/cmd/testserver@latest",
+        "",
+    ),
     ("chromium", "Debian: apt-get install chromium", "--version"),
     ("nginx", "Debian: apt-get install nginx", "-v"),
+    ("haproxy", "Debian: apt-get install haproxy", "-v"),
 ];
 
 /// Tools that are here. Only `curl` and `openssl` have to be.

@@ -1,24 +1,22 @@
 //! `cargo xtask peers`: Slackwater between real peers. Three nginx servers, an agent before each, one `serve` before them
 //! all; curl, wrk, h2load and `slackwater load` ask, while servers and agents are killed and come back.
 //!
-//! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a line; the end prints all of
-//! them as a table. Nothing here asserts a latency: that is for benchmarks.
+//! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a line. Nothing here asserts a latency: that is for benchmarks.
 
 pub(crate) mod http;
 mod options;
 pub(crate) mod ports;
 pub(crate) mod processes;
-mod report;
 mod site;
 mod steps;
 mod tools;
 
 use crate::command::build_slackwater;
 use crate::folder::Folder;
+use crate::report::{Page, Report};
 use crate::run::say;
 use options::Options;
 use processes::Processes;
-use report::Report;
 use site::Site;
 use tools::Tools;
 
@@ -38,5 +36,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if let Err(trouble) = outcome {
         report.add("peers", "all steps could be taken", Err(trouble));
     }
-    report.finish(&tools, arguments, options.report.as_deref())
+    let page = Page {
+        title: "Between real peers",
+        about: "Three nginx servers, a `slackwater agent` before each, one `slackwater serve` before them; configuration in\n\
+                `deploy/examples/`. What each number means is said in `xtask/src/peers/steps/`.",
+        chore: "peers",
+        arguments,
+        tools: tools.versions(),
+    };
+    report.finish(&page, options.report.as_deref())
 }

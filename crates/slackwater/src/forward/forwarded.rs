@@ -44,6 +44,43 @@ pub(super) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
     origin.peer
 }
 
+/// The scheme that a request came by where it met the first of the trusted proxies that tells; to be asked before
+/// [`rewrite`]. The nearest one's word counts.
+pub(super) fn scheme(headers: &HeaderMap, origin: &Origin) -> &'static str {
+    let read = origin.rules.forwarded.read;
+    let told = || {
+        let told = headers.get_all(&X_FORWARDED_PROTO).iter().next_back();
+        if let Some(told) = told.filter(|_| read.x_forwarded) {
+            return known_scheme(told.as_bytes().rsplit(|byte| *byte == b',').next()?);
+        }
+        let told = headers.get_all(header::FORWARDED).iter().next_back();
+        let told = told.filter(|_| read.forwarded)?;
+        let nearest = split_unquoted(told.as_bytes(), b',').pop()?;
+        let proto = pairs(nearest)
+            .find_map(|(name, value)| name.eq_ignore_ascii_case("proto").then_some(value));
+        known_scheme(proto?.as_bytes())
+    };
+    let told = origin.is_trusted.then(told).flatten();
+    told.unwrap_or(origin.scheme())
+}
+
+fn known_scheme(text: &[u8]) -> Option<&'static str> {
+    let text = text.trim_ascii();
+    ["http", "https"]
+        .into_iter()
+        .find(|known| known.as_bytes().eq_ignore_ascii_case(text))
+}
+
+/// The pairs of an element of `Forwarded`, without quotes.
+fn pairs(element: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = split_unquoted(element, b';').into_iter();
+    pairs.filter_map(|pair| {
+        let (name, value) = core::str::from_utf8(pair).ok()?.trim().split_once('=')?;
+        let quoted = (value.strip_prefix('"')).and_then(|rest| rest.strip_suffix('"'));
+        Some((name, quoted.unwrap_or(value)))
+    })
+}
+
 /// Walks from the nearest hop outwards. A hop that gives no address ends it: nobody vouches for what is behind.
 fn last_untrusted(
     hops: impl DoubleEndedIterator<Item = Option<IpAddr>>,
@@ -78,15 +115,9 @@ fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<
         .flat_map(|value| split_unquoted(value.as_bytes(), b','))
         .collect();
     elements.into_iter().map(|element| {
-        let mut pairs = split_unquoted(element, b';').into_iter();
-        let value = pairs.find_map(|pair| {
-            let (name, value) = core::str::from_utf8(pair).ok()?.trim().split_once('=')?;
-            name.eq_ignore_ascii_case("for").then_some(value)
-        })?;
-        let quoted = value
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'));
-        address(quoted.unwrap_or(value))
+        let value = pairs(element)
+            .find_map(|(name, value)| name.eq_ignore_ascii_case("for").then_some(value));
+        address(value?)
     })
 }
 

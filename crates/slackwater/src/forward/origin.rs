@@ -155,6 +155,11 @@ impl Origin {
         told
     }
 
+    /// The scheme that a request came by, as far as a proxy before us is trusted to say.
+    pub(crate) fn client_scheme(&self, headers: &HeaderMap) -> &'static str {
+        forwarded::scheme(headers, self)
+    }
+
     /// The scheme that the peer's requests came by.
     pub(crate) const fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }

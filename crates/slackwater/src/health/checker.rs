@@ -6,6 +6,7 @@ use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
 use crate::forward::{ReplicaAddress, Target};
 use crate::proxy_protocol::Version;
+use crate::seed::draw_seed;
 use crate::tls::{Client, Connector};
 use core::cell::Cell;
 use core::net::SocketAddr;
@@ -103,7 +104,7 @@ impl Checker {
     /// Checks one replica again and again.
     async fn watch(self: Rc<Self>, replica: Checked) {
         let mut standing = Standing::default();
-        let mut draw = SplitMix64::new(getrandom::u64().unwrap_or_default());
+        let mut draw = SplitMix64::new(draw_seed());
         let mut address = replica.address;
         if let Some(port) = self.settings.port {
             address.set_port(port.get());

@@ -25,7 +25,7 @@ pub(super) struct Sources<'c> {
 pub(super) enum Opened {
     /// A list, or the first that a file says.
     List(Fleet),
-    File(FileSource, Fleet),
+    File(Box<FileSource>, Fleet),
     Dns(Box<DnsSource>),
 }
 
@@ -52,7 +52,7 @@ impl<'c> Sources<'c> {
                 let (source, first) = opened.map_err(|mistakes| {
                     mistakes.fault_in(&format!("fleet of service {}", service.name))
                 })?;
-                Ok(Opened::File(source, first))
+                Ok(Opened::File(Box::new(source), first))
             }
             FleetSource::Dns(name) => {
                 let resolver = match &self.resolver {
@@ -94,7 +94,7 @@ impl Opened {
             }
             Self::File(source, first) => {
                 become_fleet(first);
-                Discovery::follow(&service.name, source, guard, fleets)
+                Discovery::follow(&service.name, *source, guard, fleets)
             }
             Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
         }

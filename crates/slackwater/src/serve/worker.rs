@@ -6,7 +6,7 @@
 
 use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
+use super::service::{Service, ServiceView, WorkerPlace};
 use super::tls::Tls;
 use crate::access_log::{Recorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
+use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
 use crate::tls::Handshakes;
 use core::cell::RefCell;

@@ -1,38 +1,23 @@
-//! Who notices that files have changed: a thread that hears of it from the system, and looks by itself now and then.
-//!
-//! Directories are watched and not files, because certificates are replaced by renaming: a new file takes the name
-//! (certbot), or a link comes to point elsewhere (Kubernetes). File systems that tell nothing (network mounts) are found
-//! out by looking once a minute. Certificate and key are seldom written in one step, so a change is looked at only when
-//! it has been quiet for a moment.
+//! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
 
 use super::live::{Followed, Look};
 use crate::admin::CertificateFacts;
+use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
-use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Between two looks that nobody asked for.
-const LOOK_INTERVAL: Duration = Duration::from_mins(1);
+/// Between two looks at which certificates end soon.
+const ENDS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// For which nothing must have changed before what did is read.
-const QUIET: Duration = Duration::from_millis(250);
-/// After which it is read although changes go on.
-const QUIET_AFTER_MAX: Duration = Duration::from_secs(3);
-
-/// What the thread is told.
-enum Word {
-    /// The system says that something changed.
-    Changed,
-    /// These values are to be followed from now on; then somebody wants a look, and to hear what came of it.
-    Turn(Turn, Sender<Vec<String>>),
-    End,
-}
+/// What the thread is told: these values are to be followed from now on; then somebody wants a look, and to hear what came
+/// of it.
+type Word = (Turn, Sender<Vec<String>>);
 
 /// Which values are followed from now on.
 #[derive(Debug, Default)]
@@ -46,19 +31,10 @@ pub(crate) struct Turn {
 /// Follows files until dropped.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    words: Sender<Word>,
+    /// `None` ends the thread.
+    words: Option<UnboundedSender<Word>>,
     facts: Arc<Mutex<Vec<CertificateFacts>>>,
     thread: Option<JoinHandle<()>>,
-}
-
-impl core::fmt::Debug for Word {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Changed => "Changed",
-            Self::Turn(..) => "Turn",
-            Self::End => "End",
-        })
-    }
 }
 
 impl Watcher {
@@ -68,28 +44,33 @@ impl Watcher {
     ///
     /// The system gives no thread.
     pub(crate) fn start() -> io::Result<Self> {
-        Self::start_with(Vec::new(), LOOK_INTERVAL, true)
+        Self::start_with(Vec::new(), Pace::default())
     }
 
-    fn start_with(followed: Vec<Followed>, interval: Duration, listens: bool) -> io::Result<Self> {
-        let (words, heard) = mpsc::channel();
-        let system = listens.then(|| listen(words.clone())).flatten();
-        let facts = Arc::new(Mutex::new(facts(&followed)));
+    fn start_with(followed: Vec<Followed>, pace: Pace) -> io::Result<Self> {
+        let (words, heard) = unbounded_channel();
+        let facts = Arc::<Mutex<_>>::default();
         let mut watching = Watching {
             followed,
-            system,
-            directories: BTreeSet::new(),
+            watch: FileWatch::with_pace(Vec::new(), pace),
+            pace,
             facts: Arc::clone(&facts),
             told_days: Vec::new(),
         };
         // Before it returns: whatever changes from now on is noticed.
-        watching.watch_directories();
-        watching.remark_on_ends();
+        watching.watch_files();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
         let thread = std::thread::Builder::new()
             .name("certificates".to_owned())
-            .spawn(move || watching.run(&heard, interval))?;
+            .spawn(move || {
+                runtime.block_on(watching.run(heard));
+                // A file system that hangs is not waited for.
+                runtime.shutdown_background();
+            })?;
         Ok(Self {
-            words,
+            words: Some(words),
             facts,
             thread: Some(thread),
         })
@@ -99,7 +80,9 @@ impl Watcher {
     /// and cannot be used; these changes are logged, too.
     pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
         let (answer, answered) = mpsc::channel();
-        let _ = self.words.send(Word::Turn(turn, answer));
+        if let Some(words) = &self.words {
+            let _ = words.send((turn, answer));
+        }
         answered.recv().unwrap_or_default()
     }
 
@@ -112,59 +95,45 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = self.words.send(Word::End);
+        drop(self.words.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Asks the system to tell of changes. Without that, the slow look remains.
-fn listen(words: Sender<Word>) -> Option<RecommendedWatcher> {
-    let told = move |event: notify::Result<notify::Event>| {
-        // That a file was read says nothing, and we read them ourselves.
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            let _ = words.send(Word::Changed);
-        }
-    };
-    notify::recommended_watcher(told)
-        .inspect_err(|error| {
-            tracing::info!(%error, "changed certificates are noticed within a minute, as the system tells nothing");
-        })
-        .ok()
-}
-
 struct Watching {
     followed: Vec<Followed>,
-    system: Option<RecommendedWatcher>,
-    directories: BTreeSet<PathBuf>,
+    watch: FileWatch,
+    pace: Pace,
     facts: Arc<Mutex<Vec<CertificateFacts>>>,
     /// For each certificate of which it was told that it ends, how many days were left then.
     told_days: Vec<(PathBuf, i64)>,
 }
 
 impl Watching {
-    fn run(mut self, words: &Receiver<Word>, interval: Duration) {
+    async fn run(mut self, mut words: UnboundedReceiver<Word>) {
         loop {
-            let word = match words.recv_timeout(interval) {
-                Ok(Word::Changed) => wait_for_quiet(words).unwrap_or(Word::Changed),
-                Ok(word) => word,
-                Err(RecvTimeoutError::Timeout) => Word::Changed,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let answer = match word {
-                Word::Changed => None,
-                Word::Turn(turn, answer) => {
-                    self.turn_to(turn);
-                    Some(answer)
-                }
-                Word::End => return,
-            };
-            let flaws = self.look();
-            if let Some(answer) = answer {
-                let _ = answer.send(flaws);
+            tokio::select! {
+                () = self.watch.changed() => drop(self.look()),
+                word = words.recv() => match word {
+                    Some((turn, answer)) => {
+                        self.turn_to(turn);
+                        let _ = answer.send(self.watch_files());
+                    }
+                    None => return,
+                },
+                () = tokio::time::sleep(ENDS_INTERVAL) => self.remark_on_ends(),
             }
         }
+    }
+
+    /// Notices from now on what becomes of all files.
+    fn watch_files(&mut self) -> Vec<String> {
+        let files = self.followed.iter().flat_map(|it| it.files.clone());
+        self.watch = FileWatch::with_pace(files.collect(), self.pace);
+        // Between the reading of the files and now they may have changed.
+        self.look()
     }
 
     fn turn_to(&mut self, turn: Turn) {
@@ -180,8 +149,6 @@ impl Watching {
     }
 
     fn look(&mut self) -> Vec<String> {
-        // First: links may lead elsewhere now, and what changes there from here on is noticed.
-        self.watch_directories();
         let mut flaws = Vec::new();
         for followed in &mut self.followed {
             match followed.look() {
@@ -206,24 +173,6 @@ impl Watching {
         drop(known);
         self.remark_on_ends();
         flaws
-    }
-
-    fn watch_directories(&mut self) {
-        let Some(system) = &mut self.system else {
-            return;
-        };
-        let files = self.followed.iter().flat_map(|followed| &followed.files);
-        let wanted: BTreeSet<PathBuf> = files.flat_map(|file| directories_of(file)).collect();
-        for gone in self.directories.difference(&wanted) {
-            let _ = system.unwatch(gone);
-        }
-        // Those that could not be watched are tried again.
-        self.directories = (wanted.into_iter())
-            .filter(|directory| {
-                self.directories.contains(directory)
-                    || system.watch(directory, RecursiveMode::NonRecursive).is_ok()
-            })
-            .collect();
     }
 
     /// Logs once a day which certificates end soon, or have ended.
@@ -259,36 +208,6 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
     each.collect()
 }
 
-/// Waits until nothing has changed for a moment; what else was said ends the waiting.
-fn wait_for_quiet(words: &Receiver<Word>) -> Option<Word> {
-    let began = Instant::now();
-    while began.elapsed() < QUIET_AFTER_MAX {
-        match words.recv_timeout(QUIET) {
-            Ok(Word::Changed) => (),
-            Ok(word) => return Some(word),
-            Err(_) => break,
-        }
-    }
-    None
-}
-
-/// Where it shows when `file` becomes another one: its own directory, that of what it points to, and those of links on
-/// the way to it.
-fn directories_of(file: &Path) -> BTreeSet<PathBuf> {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let mut directories = BTreeSet::new();
-    directories.extend(file.parent().map(Path::to_owned));
-    if let Ok(target) = file.canonicalize() {
-        directories.extend(target.parent().map(Path::to_owned));
-    }
-    for ancestor in file.ancestors().skip(1) {
-        if ancestor.is_symlink() {
-            directories.extend(ancestor.parent().map(Path::to_owned));
-        }
-    }
-    directories
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::identity::IdentityFiles;
@@ -297,11 +216,19 @@ mod tests {
     use super::super::testing::{Authority, Folder};
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::path::Path;
     use tokio::sync::watch;
 
     /// No wait takes this long unless something is wrong.
     const PATIENCE: Duration = Duration::from_secs(20);
-    const NEVER: Duration = Duration::from_hours(1);
+    const NEVER: Pace = Pace {
+        period: Duration::from_hours(1),
+        settled: Duration::ZERO,
+    };
+    const OFTEN: Pace = Pace {
+        period: Duration::from_millis(10),
+        settled: Duration::from_millis(10),
+    };
 
     fn settings(files: IdentityFiles) -> ServerTls {
         ServerTls {
@@ -337,7 +264,7 @@ mod tests {
         let files = authority.files(&folder, "a", &["a.test"]);
         let (mut server, followed) =
             follow_server(settings(files), "here".to_owned()).expect("well-formed");
-        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
         authority.files(&folder, "a", &["b.test"]);
         becomes(&mut server, "b.test");
         // As certbot does: a new file takes the name.
@@ -365,7 +292,7 @@ mod tests {
         };
         let (mut server, followed) =
             follow_server(settings(files), "here".to_owned()).expect("well-formed");
-        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
         let swapped = folder.path().join("..data_tmp");
         symlink(new.path(), &swapped).expect("a link");
         std::fs::rename(&swapped, &data).expect("a link");
@@ -389,22 +316,10 @@ mod tests {
         };
         let (mut server, followed) =
             follow_server(settings(files), "here".to_owned()).expect("well-formed");
-        let _watcher = Watcher::start_with(vec![followed], NEVER, true).expect("a thread");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
         let swapped = folder.path().join("next");
         symlink(new.path(), &swapped).expect("a link");
         std::fs::rename(&swapped, &current).expect("a link");
-        becomes(&mut server, "b.test");
-    }
-
-    #[test]
-    fn where_the_system_tells_nothing_a_slow_look_finds_it() {
-        let (folder, authority) = (Folder::new(), Authority::new());
-        let files = authority.files(&folder, "a", &["a.test"]);
-        let (mut server, followed) =
-            follow_server(settings(files), "here".to_owned()).expect("well-formed");
-        let interval = Duration::from_millis(20);
-        let _watcher = Watcher::start_with(vec![followed], interval, false).expect("a thread");
-        authority.files(&folder, "a", &["b.test"]);
         becomes(&mut server, "b.test");
     }
 
@@ -415,7 +330,7 @@ mod tests {
         let certificate = files.certificate.clone();
         let (server, followed) =
             follow_server(settings(files), "here".to_owned()).expect("well-formed");
-        let watcher = Watcher::start_with(vec![followed], NEVER, false).expect("a thread");
+        let watcher = Watcher::start_with(vec![followed], NEVER).expect("a thread");
         let before = watcher.facts();
         assert_eq!(before.len(), 1);
         assert_eq!(
@@ -450,7 +365,7 @@ mod tests {
         };
         let [(stays, a), (goes, b), (comes, c)] =
             [follow("a", "one"), follow("b", "two"), follow("c", "three")];
-        let watcher = Watcher::start_with(vec![a, b], NEVER, false).expect("a thread");
+        let watcher = Watcher::start_with(vec![a, b], NEVER).expect("a thread");
         for name in ["a", "b", "c"] {
             authority.files(&folder, name, &["new.test"]);
         }

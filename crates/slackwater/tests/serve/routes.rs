@@ -288,6 +288,50 @@ async fn redirects_and_fixed_answers_need_no_replica() {
 }
 
 #[tokio::test]
+async fn a_redirect_keeps_the_scheme_that_a_trusted_proxy_tells() {
+    const PROTO: &str = "x-forwarded-proto: https";
+    const BOTH: &str = "x-forwarded-proto: http, HTTPS\r\nforwarded: proto=http";
+    const FORWARDED: &str =
+        "forwarded: for=192.0.2.7;proto=http, for=\"[2001:db8::7]\";Proto=\"https\"";
+    let web = Replica::echo("web").await;
+    for (forwarded, told, expected) in [
+        ("trust = []", PROTO, "http"),
+        ("trust = [\"127.0.0.1\"]", "x-a: b", "http"),
+        ("trust = [\"127.0.0.1\"]", PROTO, "https"),
+        ("trust = [\"127.0.0.1\"]", BOTH, "https"),
+        (
+            "trust = [\"127.0.0.1\"]",
+            "x-forwarded-proto: gopher",
+            "http",
+        ),
+        ("trust = [\"127.0.0.1\"]", FORWARDED, "http"),
+        (
+            "trust = [\"127.0.0.1\"]\nread = \"forwarded\"",
+            PROTO,
+            "http",
+        ),
+        (
+            "trust = [\"127.0.0.1\"]\nread = \"forwarded\"",
+            FORWARDED,
+            "https",
+        ),
+    ] {
+        let toml = services(&[("web", web.address)])
+            + "[[routes]]\nredirect.to = \"{scheme}://other.example{path}\"\n[forwarded]\n"
+            + forwarded;
+        let proxy = Proxy::of_file(&toml);
+        let head = format!("GET /a HTTP/1.1\r\nhost: x\r\n{told}\r\n\r\n");
+        let moved = ask(&proxy, &head).await;
+        let location = format!("{expected}://other.example/a");
+        assert_eq!(
+            moved.field("location"),
+            Some(location.as_str()),
+            "{forwarded} {told}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn routes_may_belong_to_a_listener() {
     let (web, api) = (Replica::echo("web").await, Replica::echo("api").await);
     let toml = "[[listeners]]\nname = \"public\"\naddress = \"127.0.0.1:0\"\n\

@@ -2,8 +2,8 @@
 
 use super::{judge, replica_is_heard};
 use crate::peers::processes::wait_for;
-use crate::peers::report::Report;
 use crate::peers::site::{REPLICAS, Site};
+use crate::report::Report;
 use core::time::Duration;
 use serde_json::Value;
 use std::process::Command;

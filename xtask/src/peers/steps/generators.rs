@@ -1,8 +1,8 @@
 //! Other people's load generators, as fast as they can: HTTP/1.1 by wrk, h2c by h2load.
 
 use super::judge;
-use crate::peers::report::Report;
 use crate::peers::site::Site;
+use crate::report::Report;
 use core::time::Duration;
 use std::process::Command;
 

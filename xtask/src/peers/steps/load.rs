@@ -3,8 +3,8 @@
 use super::judge;
 use crate::peers::options::Options;
 use crate::peers::processes::Process;
-use crate::peers::report::Report;
 use crate::peers::site::{Site, about};
+use crate::report::Report;
 use core::fmt::Write as _;
 use core::time::Duration;
 use serde_json::Value;

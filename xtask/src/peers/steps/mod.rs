@@ -9,8 +9,8 @@ mod stopping;
 mod transfers;
 
 use super::options::Options;
-use super::report::Report;
 use super::site::Site;
+use crate::report::Report;
 use serde_json::Value;
 
 /// Makes every check. An error is a step that could not be taken.

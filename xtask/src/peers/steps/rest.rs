@@ -1,8 +1,8 @@
 //! At rest: nothing is counted as in flight any more, by whatever way one asks.
 
 use crate::peers::processes::wait_for;
-use crate::peers::report::Report;
 use crate::peers::site::{Site, probe, status};
+use crate::report::Report;
 use core::time::Duration;
 
 /// From the last response to rest.

@@ -3,8 +3,8 @@
 use super::judge;
 use crate::peers::http::is_refused;
 use crate::peers::processes::{Process, wait_for};
-use crate::peers::report::Report;
 use crate::peers::site::{Site, about};
+use crate::report::Report;
 use core::time::Duration;
 use std::fs;
 use std::process::Command;

@@ -215,6 +215,8 @@ fn redirected(
     mut request: Box<Request<RequestBody>>,
     origin: &Origin,
 ) -> Answer {
+    // Before it is taken out, where nobody vouches for it.
+    let scheme = origin.client_scheme(request.headers());
     if let Err(refusal) = check(&mut request, origin) {
         return refuse(refusal);
     }
@@ -228,7 +230,7 @@ fn redirected(
         _ => 0,
     };
     let location = redirect.to.fill(&Parts {
-        scheme: origin.scheme(),
+        scheme,
         host: host_of(uri, request.headers(), &origin.local),
         path,
         rest: path.get(prefix..).unwrap_or_default(),

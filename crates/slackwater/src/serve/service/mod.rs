@@ -24,6 +24,7 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
+use crate::seed::draw_seed;
 use crate::tls::Client;
 use availability::Availability;
 use bytes::Bytes;
@@ -266,11 +267,6 @@ async fn follow(
             sticky.set_homes(members.homes());
         }
     }
-}
-
-/// A start for draws; where the system has no randomness, a fixed one does, for nothing here is a secret.
-pub(super) fn draw_seed() -> u64 {
-    getrandom::u64().unwrap_or(1)
 }
 
 /// Waits for the answers of a synchronous round.

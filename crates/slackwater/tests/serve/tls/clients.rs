@@ -365,6 +365,72 @@ async fn new_files_are_shown_to_new_connections_while_old_ones_go_on() {
 }
 
 #[tokio::test]
+async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let replica = Replica::echo("replica").await;
+    authority.issue(&["a.test"]).write(&folder, "a");
+    let path = |name: &str| quoted(&folder.file(name));
+    let pair = format!(
+        "{{ certificate = {}, key = {} }}",
+        path("a.pem"),
+        path("a.key")
+    );
+    let write = |more: &str| {
+        let tls = format!("[listeners.tls]\ncertificates = [{pair}]\n");
+        let text = format!(
+            "workers = 1\npolicy = \"random\"\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n\
+             [[listeners]]\naddress = \"127.93.1.1:0\"\n{tls}\
+             [[listeners]]\naddress = \"127.93.1.2:0\"\n{tls}{more}\n",
+            replica.address
+        );
+        folder.write("c.toml", &text);
+    };
+    write("");
+    let file = folder.file("c.toml");
+    let file = file.to_str().unwrap();
+    let proxy = Proxy::spawn(&["serve", "--admin", "127.0.0.1:0", "--config", file]);
+    let (same, changed) = (proxy.address, proxy.next_address());
+    let old = authority.client().version(&TLS12);
+    let mut kept = old.connect(same, "a.test").await.unwrap();
+
+    write("version_min = \"1.3\"");
+    proxy.signal("HUP");
+    proxy.log_line("the configuration has been read again");
+    assert!(old.connect(changed, "a.test").await.is_err());
+    // It was told nothing, and may go on.
+    kept.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(timeout(PATIENCE, kept.read_u8()).await.unwrap().unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && !head.contains("connection: close"),
+        "{head}"
+    );
+
+    // Either one's files are followed, those of before and those of now; nothing is for nobody any more.
+    let next = authority.issue(&["a.test"]);
+    next.write(&folder, "a");
+    for address in [same, changed] {
+        until("the new certificate is shown", async || {
+            let stream = authority.client().connect(address, "a.test").await.unwrap();
+            (shown(&stream) == &*next.der()).then_some(())
+        })
+        .await;
+    }
+    drop(kept);
+    until("each listener has one certificate", async || {
+        let status = proxy.admin_page("/status").await;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        (status["certificates"].as_array().unwrap().len() == 2).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn idle_connections_are_closed_in_order_when_the_proxy_stops() {
     let authority = Authority::new();
     let (mut proxy, _replica) = proxy(&authority, "").await;

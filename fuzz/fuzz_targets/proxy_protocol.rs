@@ -1,0 +1,48 @@
+//! What a connection may begin with, as a header of the PROXY protocol: nothing panics, what is cut off is unfinished, what
+//! follows changes nothing, and what we write is read back.
+
+#![no_main]
+
+use core::net::SocketAddr;
+use libfuzzer_sys::fuzz_target;
+use parse::{Parsed, Told, parse};
+use write::{Ends, Version, header};
+
+#[path = "../../crates/slackwater/src/proxy_protocol/crc32c.rs"]
+mod crc32c;
+#[path = "../../crates/slackwater/src/proxy_protocol/parse.rs"]
+mod parse;
+#[path = "../../crates/slackwater/src/proxy_protocol/write.rs"]
+mod write;
+
+fuzz_target!(|bytes: &[u8]| {
+    let whole = parse(bytes);
+    let more = [bytes, b"GET / HTTP/1.1\r\n"].concat();
+    match whole {
+        Ok(Parsed::Header(told, length)) => {
+            assert!((1..=bytes.len()).contains(&length));
+            assert_eq!(parse(&more), whole, "what follows is not part of it");
+            for cut in 0..length {
+                assert_eq!(parse(&bytes[..cut]), Ok(Parsed::Unfinished), "{cut}");
+            }
+            write_back(told);
+        }
+        Ok(Parsed::Unfinished) => (),
+        Err(_) => assert!(parse(&more).is_err(), "what is wrong stays wrong"),
+    }
+});
+
+/// Both forms of what was told tell the same, with addresses in their shortest family.
+fn write_back(told: Told) {
+    let ends = told.addresses.map(|(from, to)| Ends { from, to });
+    let canonical = |end: SocketAddr| (end.ip().to_canonical(), end.port());
+    for version in [Version::One, Version::Two] {
+        let written = header(version, ends.as_ref());
+        let Ok(Parsed::Header(again, length)) = parse(&written) else {
+            panic!("{written:?}");
+        };
+        assert_eq!(length, written.len());
+        let both = |told: Told| (told.addresses).map(|(from, to)| [from, to].map(canonical));
+        assert_eq!(both(again), both(told));
+    }
+}

@@ -1,0 +1,162 @@
+//! What a chore's checks found: a line for each as it is made, and all of them as a page in the end.
+
+use crate::provenance::{commit, date, machine};
+use crate::run::say;
+use core::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// How a check ended, in words and numbers.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Passed(String),
+    Failed(String),
+    NotRun(String),
+}
+
+/// What a check found, either way.
+impl From<Result<String, String>> for Outcome {
+    fn from(found: Result<String, String>) -> Self {
+        match found {
+            Ok(found) => Self::Passed(found),
+            Err(found) => Self::Failed(found),
+        }
+    }
+}
+
+impl Outcome {
+    fn told(&self) -> (&'static str, &str) {
+        match self {
+            Self::Passed(found) => ("passed", found),
+            Self::Failed(found) => ("FAILED", found),
+            Self::NotRun(why) => ("not run", why),
+        }
+    }
+}
+
+/// What a page says besides its table.
+#[derive(Debug)]
+pub(crate) struct Page<'p> {
+    pub(crate) title: &'p str,
+    /// What was done, and where more is said of it.
+    pub(crate) about: &'p str,
+    /// Of `cargo xtask`.
+    pub(crate) chore: &'p str,
+    pub(crate) arguments: &'p [&'p str],
+    /// Versions of the programs that took part; may be empty.
+    pub(crate) tools: String,
+}
+
+/// Checks and their outcomes, in the order in which they were made.
+#[derive(Debug)]
+pub(crate) struct Report {
+    rows: Vec<(&'static str, String, Outcome)>,
+    began: Instant,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            began: Instant::now(),
+        }
+    }
+}
+
+impl Report {
+    /// Notes a check and prints it.
+    pub(crate) fn add(&mut self, step: &'static str, what: &str, outcome: impl Into<Outcome>) {
+        let outcome = outcome.into();
+        let (mark, found) = outcome.told();
+        say(&format!("{mark:7} {step}: {what}: {found}"));
+        self.rows.push((step, what.to_owned(), outcome));
+    }
+
+    /// Writes the page to `file`, and fails if a check did.
+    pub(crate) fn finish(&self, page: &Page<'_>, file: Option<&Path>) -> Result<(), String> {
+        if let Some(file) = file {
+            fs::write(file, self.text(page))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        say(&self.sum());
+        match self.count(|outcome| matches!(outcome, Outcome::Failed(_))) {
+            0 => Ok(()),
+            failed => Err(format!("{failed} of {} checks failed", self.rows.len())),
+        }
+    }
+
+    fn count(&self, is: fn(&Outcome) -> bool) -> usize {
+        let outcomes = self.rows.iter().map(|(.., outcome)| outcome);
+        outcomes.filter(|outcome| is(outcome)).count()
+    }
+
+    fn sum(&self) -> String {
+        let passed = self.count(|outcome| matches!(outcome, Outcome::Passed(_)));
+        let not_run = self.count(|outcome| matches!(outcome, Outcome::NotRun(_)));
+        let (all, seconds) = (self.rows.len(), self.began.elapsed().as_secs());
+        format!("{passed} of {all} checks passed, {not_run} not run, in {seconds} s")
+    }
+
+    fn text(&self, page: &Page<'_>) -> String {
+        let chore = ["cargo", "xtask", page.chore];
+        let command = chore.iter().chain(page.arguments);
+        let command = command.copied().collect::<Vec<_>>().join(" ");
+        let mut text = format!(
+            "# {}\n\n{}\n\n- Command: `{command}`\n- Outcome: {}\n- Commit: {}\n- Date: {}\n- Machine: {}\n",
+            page.title,
+            page.about,
+            self.sum(),
+            commit(),
+            date(),
+            machine(),
+        );
+        if !page.tools.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "- Tools: {}", page.tools);
+        }
+        text += "\n| step | what | outcome | found |\n|---|---|---|---|\n";
+        for (step, what, outcome) in &self.rows {
+            let (mark, found) = outcome.told();
+            // A cell is one line, and a bar would end it.
+            let found = found.replace('\n', " / ").replace('|', "\\|");
+            let _ = writeln!(text, "| {step} | {what} | {mark} | {found} |");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_failed_fails_the_chore_and_one_that_was_not_run_does_not() {
+        let page = Page {
+            title: "A page",
+            about: "What it is.",
+            chore: "nothing",
+            arguments: &["--much"],
+            tools: String::new(),
+        };
+        let mut report = Report::default();
+        report.add("one", "passes", Ok("7 | 8\n9".to_owned()));
+        report.add("two", "is not run", Outcome::NotRun("no tool".to_owned()));
+        assert_eq!(report.finish(&page, None), Ok(()));
+        let text = report.text(&page);
+        assert!(
+            text.contains("- Command: `cargo xtask nothing --much`\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| one | passes | passed | 7 \\| 8 / 9 |\n"),
+            "{text}"
+        );
+        assert!(text.contains("1 of 2 checks passed, 1 not run"), "{text}");
+        report.add("three", "fails", Err("6".to_owned()));
+        assert_eq!(
+            report.finish(&page, None),
+            Err("1 of 3 checks failed".to_owned())
+        );
+    }
+}
