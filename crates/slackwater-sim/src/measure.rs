@@ -26,6 +26,10 @@ pub struct Measured {
     pub probes: u64,
     /// Second copies sent within the measured span.
     pub hedges: u64,
+    /// First copies of measured queries that chance sent where it did, as fewer than two reports were usable.
+    pub fallbacks: u64,
+    /// How old the report was that decided, for each measured query's first copy whose replica was chosen by one.
+    pub report_age: Latencies,
     /// Measured queries by the replica that they were first sent to.
     pub queries_by_replica: Vec<u64>,
     /// Steps of the event loop in the whole run, the warm-up included.
@@ -51,6 +55,8 @@ impl Measured {
             },
             probes: 0,
             hedges: 0,
+            fallbacks: 0,
+            report_age: Latencies::default(),
             queries_by_replica: vec![0; replicas],
             events: 0,
             cpu: Duration::ZERO,
@@ -69,6 +75,8 @@ impl Measured {
         self.utilization.merge(&other.utilization);
         self.probes += other.probes;
         self.hedges += other.hedges;
+        self.fallbacks += other.fallbacks;
+        self.report_age.merge(&other.report_age);
         if self.queries_by_replica.len() < other.queries_by_replica.len() {
             self.queries_by_replica
                 .resize(other.queries_by_replica.len(), 0);
@@ -99,6 +107,7 @@ impl Measured {
     /// Makes it small; for when nothing more is to be recorded.
     pub fn pack(&mut self) {
         self.latency.histogram.pack();
+        self.report_age.histogram.pack();
         self.rif.pack();
         self.utilization.by_second.shrink_to_fit();
     }
@@ -121,6 +130,11 @@ impl Measured {
     /// Probes for each query.
     pub fn probes_per_query(&self) -> f64 {
         ratio(self.probes as f64, self.queries as f64)
+    }
+
+    /// The share of queries, from 0 to 1, that chance sent where they went for want of reports; 0 of none.
+    pub fn fallback_share(&self) -> f64 {
+        ratio(self.fallbacks as f64, self.queries as f64)
     }
 
     /// Steps of the event loop for each second of CPU time. Not determined by the seed.
@@ -323,6 +337,8 @@ mod tests {
             run.span = Duration::from_secs(1);
             run.latency.record(ms(latency));
             run.rif.record(latency);
+            run.fallbacks = 1;
+            run.report_age.record(ms(latency));
             run.utilization.by_second.extend_from_slice(utilization);
             run.queries_by_replica[replica] += 1;
             run
@@ -331,6 +347,8 @@ mod tests {
         let all = Measured::together(&runs).expect("two runs");
         assert_eq!((all.queries, all.rate()), (2, 1.0));
         assert_eq!(all.latency.mean(), ms(20));
+        assert_eq!(all.report_age.mean(), ms(20));
+        assert_eq!((all.fallbacks, all.fallback_share()), (2, 1.0));
         assert_eq!((all.rif_quantile(0.5), all.rif_quantile(1.0)), (10, 30));
         assert_eq!(all.queries_by_replica, [1, 1]);
         assert_eq!(all.utilization.by_second, [0.5, 1.0, 1.5, 1.0]);

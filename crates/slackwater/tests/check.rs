@@ -134,7 +134,7 @@ fn a_summary_says_who_chooses_whom_and_where_probes_go() {
         shown,
         "good/everything.toml: ok
   workers 3, listening at 127.0.0.1:8080, [::1]:8080
-  service default: policy prequal, 5 replicas over h2: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004
+  service default: policy prequal, 7 replicas over h2: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004, 127.0.0.1:9005, 127.0.0.1:9006
     probes by udp, signed, to port 9100 of each replica that names no place of its own
   status and metrics at http://127.0.0.1:9901/
 "

@@ -58,10 +58,10 @@ impl<'a> Fleet<'a> {
                 agent_process: None,
             });
         }
-        let (address, admin) = (ports.take()?, ports.take()?);
+        let addresses = [ports.take()?, ports.take()?, ports.take()?];
         drop(ports);
         let agents: Vec<_> = pairs.iter().map(|pair| pair.agent).collect();
-        let serve = Serve::new(folder, address, admin, agents);
+        let serve = Serve::new(folder, addresses, agents)?;
         let mut fleet = Self {
             processes,
             slackwater,

@@ -43,8 +43,8 @@ fn describe(played: &Played) -> String {
     }
     let _ = write!(
         text,
-        "upgraded {}×, configuration changed {}×",
-        played.upgrades, played.reloads
+        "upgraded {}×, configuration changed {}×, certificates replaced {}×",
+        played.upgrades, played.reloads, played.certificates
     );
     text
 }

@@ -86,6 +86,7 @@ enum Step {
     End(Fault, usize),
     Upgrade,
     Reload,
+    Certificate,
 }
 
 /// All of them, by time.
@@ -120,6 +121,11 @@ impl Schedule {
         let reloads = reloads.clamp(8, 50);
         let at = |number| length * (2 * number + 1) / (2 * reloads + 1);
         steps.extend((0..reloads).map(|number| (at(number), Step::Reload)));
+        // Ten in ten minutes.
+        let certificates = u32::try_from(length.as_secs() / 60).unwrap_or(u32::MAX);
+        let certificates = certificates.clamp(3, 10);
+        let at = |number| length * (2 * number + 1) / (2 * certificates + 1);
+        steps.extend((0..certificates).map(|number| (at(number), Step::Certificate)));
         steps.sort_by_key(|(at, _)| *at);
         Self { steps }
     }
@@ -131,6 +137,8 @@ pub(super) struct Played {
     pub(super) faults: Vec<Happened>,
     pub(super) upgrades: u64,
     pub(super) reloads: u64,
+    /// Certificates that were replaced, and shown from then on.
+    pub(super) certificates: u64,
     /// Of each generation of `serve`.
     pub(super) resident_bytes: Vec<Vec<u64>>,
     /// What each stream of load saw.
@@ -149,15 +157,19 @@ pub(super) fn play(
     let length = options.length();
     // A tenth of the requests are of a kind that must not be sent twice.
     let posts = (options.rate / 10).max(1);
+    // And a tenth come over TLS.
+    let over_tls = posts;
     let loads = [
-        fleet.load("gets", options.rate - posts, length, &[])?,
+        fleet.load("gets", options.rate - posts - over_tls, length, &[])?,
         fleet.load("posts", posts, length, &["--body-bytes", "1000"])?,
     ];
+    let secure = fleet.serve.secure.clone().load(over_tls, length)?;
     let began = Instant::now();
     let mut played = Played {
         faults: Vec::new(),
         upgrades: 0,
         reloads: 0,
+        certificates: 0,
         resident_bytes: vec![Vec::new()],
         seen: Vec::new(),
     };
@@ -178,6 +190,7 @@ pub(super) fn play(
             .seen
             .push(Load::finish(load, Duration::from_mins(1))?);
     }
+    played.seen.push(secure.finish()?);
     Ok(played)
 }
 
@@ -227,6 +240,10 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
             fleet.serve.reload()?;
             played.reloads += 1;
         }
+        Step::Certificate => {
+            fleet.serve.replace_certificate()?;
+            played.certificates += 1;
+        }
     }
     Ok(())
 }
@@ -256,7 +273,7 @@ mod tests {
                         seen.push(fault);
                     }
                     Step::End(fault, pair) => assert_eq!(suffering.take(), Some((fault, pair))),
-                    Step::Upgrade | Step::Reload => (),
+                    Step::Upgrade | Step::Reload | Step::Certificate => (),
                 }
             }
             assert_eq!(suffering, None);
@@ -264,21 +281,18 @@ mod tests {
                 Fault::ALL.iter().all(|fault| seen.contains(fault)),
                 "{arguments:?}"
             );
-            let upgrades = schedule
-                .steps
-                .iter()
-                .filter(|(_, step)| *step == Step::Upgrade);
-            assert_eq!(upgrades.count(), 2);
-            let reloads = schedule
-                .steps
-                .iter()
-                .filter(|(_, step)| *step == Step::Reload);
-            let expected = if options.length() < Duration::from_mins(1) {
-                8
-            } else {
-                50
+            let count = |of| {
+                schedule
+                    .steps
+                    .iter()
+                    .filter(|(_, step)| *step == of)
+                    .count()
             };
-            assert_eq!(reloads.count(), expected, "{arguments:?}");
+            let is_short = options.length() < Duration::from_mins(1);
+            let (reloads, certificates) = if is_short { (8, 3) } else { (50, 10) };
+            assert_eq!(count(Step::Upgrade), 2);
+            assert_eq!(count(Step::Reload), reloads, "{arguments:?}");
+            assert_eq!(count(Step::Certificate), certificates, "{arguments:?}");
         }
     }
 

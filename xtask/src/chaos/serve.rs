@@ -1,5 +1,7 @@
 //! `serve` under test: its configuration, its reloads, and its successors, which are not our children.
 
+use super::certificates::Certificates;
+use super::secure::Secure;
 use crate::peers::http;
 use crate::peers::processes::{Process, Processes, wait_for};
 use core::fmt::Write as _;
@@ -17,13 +19,19 @@ const EFFECT_MAX: Duration = Duration::from_secs(40);
 /// For a response's head: longer than a replica is ever stopped, so only what a fault takes with it is lost.
 const FIRST_BYTE: &str = "15s";
 
+/// A path that `serve` answers itself, so that what is asked there says nothing of replicas.
+const ANSWERED_HERE: &str = "/answered-here";
+
 /// `serve` in all its generations.
 #[derive(Debug)]
 pub(super) struct Serve {
     pub(super) address: SocketAddr,
+    pub(super) secure: Secure,
     pub(super) admin: SocketAddr,
     pub(super) access_log: PathBuf,
     file: PathBuf,
+    tls_address: SocketAddr,
+    certificates: Certificates,
     agents: Vec<SocketAddr>,
     /// The first generation, which is our child.
     first: Option<Process>,
@@ -36,20 +44,24 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) fn new(
         folder: &Path,
-        address: SocketAddr,
-        admin: SocketAddr,
+        [address, tls_address, admin]: [SocketAddr; 3],
         agents: Vec<SocketAddr>,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, String> {
+        let certificates = Certificates::new(folder)?;
+        certificates.replace()?;
+        Ok(Self {
             address,
+            secure: Secure::new(tls_address, certificates.roots()?)?,
             admin,
+            tls_address,
+            certificates,
             access_log: folder.join("access.log"),
             file: folder.join("serve.toml"),
             agents,
             first: None,
             generations: Vec::new(),
             reloads: 0,
-        }
+        })
     }
 
     /// Starts the first generation.
@@ -75,8 +87,20 @@ impl Serve {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "listen = \"{}\"\nworkers = 2\nreplicas = {agents:?}",
-            self.address
+            "workers = 2\nreplicas = {agents:?}\n[[listeners]]\naddress = \"{}\"\n[[listeners]]\naddress = \"{}\"",
+            self.address, self.tls_address
+        );
+        let file = |path: &Path| path.display().to_string();
+        let _ = writeln!(
+            text,
+            "[listeners.tls]\ncertificates = [{{ certificate = {:?}, key = {:?} }}]",
+            file(&self.certificates.certificate),
+            file(&self.certificates.key)
+        );
+        let _ = writeln!(
+            text,
+            "[[routes]]\npath = \"{ANSWERED_HERE}\"\nrespond = {{ status = 200, body = \"here\" }}\n\
+             [[routes]]\nservice = \"default\""
         );
         let _ = writeln!(
             text,
@@ -127,6 +151,29 @@ impl Serve {
         wait_for("a reload to be taken", EFFECT_MAX, || {
             Ok((self.reloads_taken()? > before).then_some(()))
         })
+    }
+
+    /// Replaces certificate and key, and waits until handshakes show the new one. A connection that was open before goes on.
+    pub(super) fn replace_certificate(&self) -> Result<(), String> {
+        let mut open = self.secure.hold()?;
+        let before = open.shown();
+        open.get(ANSWERED_HERE)?;
+        let new = self.certificates.replace()?;
+        if before.as_ref() == Some(&new) {
+            return Err("the new certificate is the old one".to_owned());
+        }
+        wait_for("a new certificate to be shown", EFFECT_MAX, || {
+            let shown = self.secure.hold()?.shown();
+            match shown {
+                Some(shown) if shown == new => Ok(Some(())),
+                shown if shown == before => Ok(None),
+                _ => {
+                    Err("a certificate is shown that is neither the old nor the new one".to_owned())
+                }
+            }
+        })?;
+        open.get(ANSWERED_HERE)
+            .map_err(|error| format!("on a connection from before: {error}"))
     }
 
     /// How often the process that serves has taken another configuration.

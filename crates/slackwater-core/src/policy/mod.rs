@@ -87,6 +87,13 @@ pub trait Policy: Debug + Send {
     /// probed. When no replica at all may be chosen, all may be (panic). `[A8]` `[A12]`
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool);
 
+    /// Whether a replica may be chosen: it is known, nobody took it out of the choice, and it does not drain by its own
+    /// word. In a panic, false of all.
+    fn is_available(&self, replica: ReplicaId) -> bool;
+
+    /// How many replicas may be chosen; in a panic, none.
+    fn available_count(&self) -> usize;
+
     /// Chooses a replica for a query, and charges the choice in the same step. A query that is [pinned](Query::pinned)
     /// goes where it is pinned to, if that replica may be chosen, and is charged alike.
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
@@ -133,6 +140,25 @@ pub trait Policy: Debug + Send {
         draw: &mut dyn Draw,
     ) {
         let _ = (now, probe, report, draw);
+    }
+
+    /// What a replica has answered to a probe of a sibling's: of another client's on the same machine, which tells it on. It
+    /// is as fair a sample of the fleet as the answers to one's own probes are. By default it is nothing. `[Decision 0006]`
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let _ = (now, replica, report, draw);
+    }
+
+    /// Siblings have sent so many queries to a replica since they last said so. They are in flight there, as one's own are,
+    /// and what is known of the replica counts them until it reports again. By default it is nothing. `[A11]`
+    /// `[Decision 0006]`
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        let _ = (replica, queries);
     }
 
     /// What a replica says of its load with a response, unasked. Such reports come from replicas that were chosen, so they

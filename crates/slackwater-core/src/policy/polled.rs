@@ -85,6 +85,14 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         self.choosing.set_available(now, replica, available);
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.choosing.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.choosing.available_count()
+    }
+
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         self.choosing.handle_query(now, query, draw)
     }

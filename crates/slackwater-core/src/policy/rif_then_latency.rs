@@ -309,6 +309,12 @@ impl Keep for LatestReports {
             .or_else(|| fewest_in_flight(now, client, query, draw))
     }
 
+    fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {
+        if let Some(latest) = self.latest.find_mut(replica) {
+            latest.others = latest.others.saturating_add(queries);
+        }
+    }
+
     fn handle_report(
         &mut self,
         now: Instant,

@@ -127,6 +127,14 @@ impl<C: Choose> Policy for Unprobed<C> {
         self.fleet.set_ejected(replica, !available);
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.fleet.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.fleet.available().len()
+    }
+
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         let now = self.tick(now);
         let pinned = self.fleet.pinned(query);

@@ -14,6 +14,7 @@ mod pool;
 mod probes;
 mod removal;
 mod rif_then_latency;
+mod siblings;
 mod silence;
 mod sync;
 mod tracker;

@@ -6,7 +6,7 @@ use super::network::Message;
 use super::query::{Attempt, Key, Query, Stage, slot_number};
 use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
-use slackwater_core::policy::{self, Decision, Outcome, Ticket};
+use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
 use slackwater_core::{Instant, ReplicaId};
 
 /// What a policy is asked: for a first copy, or for a second one that goes elsewhere.
@@ -63,7 +63,7 @@ impl Engine {
                 let now = Instant::from_nanos(self.now);
                 let asked = asked(avoid.as_slice());
                 match client.policy.handle_query(now, asked, &mut client.draw) {
-                    Decision::Pick(pick) => self.send_picked(key, pick.ticket),
+                    Decision::Pick(pick) => self.send_picked(key, pick),
                     Decision::Probe(round) => self.begin_round(number, key, avoid, round),
                     Decision::NoReplica => self.turn_away(key),
                 }
@@ -81,9 +81,15 @@ impl Engine {
 
     /// Sends a copy of a query where a policy has said.
     #[inline]
-    pub(super) fn send_picked(&mut self, key: Key, ticket: Ticket) {
-        let replica = self.replicas.number(ticket.replica());
-        self.send(key, replica, Some(ticket));
+    pub(super) fn send_picked(&mut self, key: Key, pick: Pick) {
+        let to = pick.ticket.replica();
+        if let Some(query) = self.queries.find(key) {
+            if query.measured && query.copies == [None, None] {
+                self.meter.picked(&pick);
+            }
+            self.tell_query(query.client, to);
+        }
+        self.send(key, self.replicas.number(to), Some(pick.ticket));
     }
 
     #[inline]

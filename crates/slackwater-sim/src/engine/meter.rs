@@ -3,6 +3,7 @@
 use crate::Measured;
 use crate::machine::Time;
 use core::time::Duration;
+use slackwater_core::policy::{Pick, PickReason};
 
 const SECOND_NS: Time = 1_000_000_000;
 
@@ -70,6 +71,15 @@ impl Meter {
     #[inline]
     pub(super) fn sent(&mut self, replica: usize) {
         self.measured.queries_by_replica[replica] += 1;
+    }
+
+    /// A measured query's first copy goes where its client's policy has said.
+    #[inline]
+    pub(super) fn picked(&mut self, pick: &Pick) {
+        self.measured.fallbacks += u64::from(pick.reason == PickReason::Fallback);
+        if let Some(report) = &pick.chosen {
+            self.measured.report_age.record(report.age);
+        }
     }
 
     /// A measured query ends, `latency` after it arrived.

@@ -10,6 +10,7 @@
 //! | a query's way there and back, its deadline, its second copy | `attempts`, `query`, `hedging` |
 //! | who chooses | `balancing`, `clairvoyant` |
 //! | probes and synchronous rounds | `probing` |
+//! | what workers of one proxy tell each other | `siblings` |
 //! | messages and their delays | `network` |
 //! | replicas: machine, tracker, process | `replicas` |
 //! | crashes and the like, samples | `changes` |
@@ -28,11 +29,13 @@ mod probing;
 mod query;
 mod queue;
 mod replicas;
+mod siblings;
 #[cfg(test)]
 mod tests;
 mod wheel;
 
 use crate::machine::{NEVER, Time};
+use crate::scenario::Siblings;
 use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
@@ -95,6 +98,8 @@ struct Engine {
     balancing: Balancing,
     /// How many clients there are.
     clients: usize,
+    /// Which of them tell each other what.
+    siblings: Option<Siblings>,
     /// One for each client, or none at all.
     hedging: Vec<Hedging>,
     queries: Table<Query>,
@@ -147,6 +152,7 @@ impl Engine {
             replicas: Replicas::new(scenario, seed),
             balancing: Balancing::new(policy, clients, replicas, seed),
             clients,
+            siblings: scenario.load.siblings,
             hedging: hedge.map_or_else(Vec::new, |hedge| {
                 (0..clients).map(|_| Hedging::new(hedge)).collect()
             }),

@@ -105,6 +105,9 @@ impl Engine {
                         None => policy.handle_probe_lost(now, id, draw),
                     }
                 }
+                if let Some(report) = &probe.report {
+                    self.tell_answer(probe.client, probe.replica, report);
+                }
             }
             Purpose::Round(key, id) => {
                 if let Some(Round { asked, .. }) = self.rounds.find_mut(key) {
@@ -162,7 +165,7 @@ impl Engine {
             let asked = asked(avoid.as_slice());
             let (policy, draw) = (&mut client.policy, &mut client.draw);
             match policy.finish_round(now, round, asked, draw) {
-                Some(pick) => self.send_picked(query, pick.ticket),
+                Some(pick) => self.send_picked(query, pick),
                 None => self.turn_away(query),
             }
             self.poll_client(number);

@@ -22,6 +22,7 @@ mod small_fleets;
 mod tail_at_scale;
 #[cfg(test)]
 mod trial;
+mod workers;
 
 pub use play::play;
 
@@ -43,6 +44,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &tail_at_scale::TailAtScale,
     &small_fleets::SmallFleets,
     &mixed_fleets::MixedFleets,
+    &workers::Workers,
 ];
 
 /// The figure of that name, if there is one.

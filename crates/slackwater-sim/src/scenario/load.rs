@@ -13,6 +13,8 @@ pub struct Load {
     pub arrivals: Arrivals,
     /// A second copy for queries that take long.
     pub hedge: Option<Hedge>,
+    /// Clients that tell each other what they know; `None`: each knows but what it sees itself.
+    pub siblings: Option<Siblings>,
 }
 
 /// How queries are spread in time.
@@ -37,6 +39,17 @@ pub struct Hedge {
     pub delay_min: Duration,
 }
 
+/// Clients that are workers of one proxy, and tell each other at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Siblings {
+    /// So many workers to each proxy, in the order of the clients; the last proxy may have fewer.
+    pub workers: usize,
+    /// They tell what replicas have answered to their probes.
+    pub answers: bool,
+    /// They tell where they have sent their queries.
+    pub queries: bool,
+}
+
 impl Load {
     /// `clients` clients of equal rate, `rate` queries a second together, Poisson, no hedging.
     pub fn even(rate: f64, clients: usize) -> Self {
@@ -45,6 +58,7 @@ impl Load {
             clients: vec![1.0; clients],
             arrivals: Arrivals::Poisson,
             hedge: None,
+            siblings: None,
         }
     }
 }

@@ -9,7 +9,9 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
-use slackwater_sim::scenario::{Change, Cost, Event, Failure, Group, Hedge, Scenario, Service};
+use slackwater_sim::scenario::{
+    Change, Cost, Event, Failure, Group, Hedge, Scenario, Service, Siblings,
+};
 use slackwater_sim::{Measured, run};
 
 /// What was told so far.
@@ -25,6 +27,8 @@ struct Told {
     reports: usize,
     probes_lost: usize,
     timeouts: usize,
+    siblings_reports: usize,
+    siblings_queries: u32,
 }
 
 thread_local! {
@@ -58,6 +62,14 @@ impl Policy for Spy {
 
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
         self.policy.set_available(now, replica, available);
+    }
+
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.policy.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.policy.available_count()
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
@@ -102,6 +114,23 @@ impl Policy for Spy {
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
         note(|told| told.probes_lost += 1);
         self.policy.handle_probe_lost(now, probe, draw);
+    }
+
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        note(|told| told.siblings_reports += 1);
+        self.policy
+            .handle_sibling_report(now, replica, report, draw);
+    }
+
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        note(|told| told.siblings_queries += queries);
+        self.policy.handle_sibling_queries(replica, queries);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -255,4 +284,64 @@ fn a_policy_that_is_never_satisfied_does_not_stop_time() {
         "{}",
         told.timeouts
     );
+}
+
+/// Two proxies of two workers and one of a single one: four of five clients have one sibling each.
+#[test]
+fn siblings_are_told_what_they_tell_and_nothing_else() {
+    let told = |siblings: Option<Siblings>| {
+        let mut scenario = regular(500.0, vec![Group::healthy(8, SINGLE)], Vec::new());
+        scenario.load.clients = vec![1.0; 5];
+        scenario.load.siblings = siblings;
+        watch(&scenario, &PREQUAL).1
+    };
+    let siblings = |workers, answers, queries| {
+        told(Some(Siblings {
+            workers,
+            answers,
+            queries,
+        }))
+    };
+    for nothing in [
+        told(None),
+        siblings(2, false, false),
+        siblings(1, true, true),
+    ] {
+        let told = (nothing.siblings_reports, nothing.siblings_queries);
+        assert_eq!(told, (0, 0));
+    }
+    let answers = siblings(2, true, false);
+    assert_eq!(answers.siblings_queries, 0);
+    // Every client sends a fifth of the queries, and as many probes but for idle ones' jitter.
+    let share = answers.siblings_reports as f64 / answers.reports as f64;
+    assert!((share - 0.8).abs() < 0.01, "{share}");
+    let queries = siblings(2, false, true);
+    assert_eq!(queries.siblings_reports, 0);
+    assert_eq!(queries.siblings_queries as usize, queries.queries * 4 / 5);
+    let all = siblings(5, true, true);
+    assert_eq!(all.siblings_queries as usize, all.queries * 4);
+    assert_eq!(all.siblings_reports, all.reports * 4);
+}
+
+/// Who is sent to by chance, and how old what decides is.
+#[test]
+fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
+    let mut scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    let (alone, _) = watch(&scenario, &PREQUAL);
+    // One report is too few to decide.
+    assert_eq!(
+        (alone.fallbacks, alone.report_age.count()),
+        (alone.queries, 0)
+    );
+    scenario.fleet = vec![Group::healthy(4, SINGLE)];
+    scenario.network = steady(ms(1));
+    scenario.warmup = secs(1);
+    let (four, _) = watch(&scenario, &PREQUAL);
+    assert_eq!(four.fallbacks + four.report_age.count(), four.queries);
+    assert!(four.fallback_share() < 0.01, "{}", four.fallback_share());
+    // Three probes of four replicas every 10 ms, answered 2 ms later.
+    let median = four.report_age.quantile(0.5);
+    assert!((ms(7)..=ms(20)).contains(&median), "{median:?}");
+    let (in_turn, _) = watch(&scenario, &IN_TURN);
+    assert_eq!((in_turn.fallbacks, in_turn.report_age.count()), (0, 0));
 }

@@ -109,8 +109,9 @@ impl Balancer {
     }
 
     /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the part of the queries that may
-    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of the fleet is warming
-    /// up, or more than 64 names are, none is spared.
+    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of those that may be
+    /// chosen are warming up, or more than 64 names are, none is spared; nor is one spared for a query that is pinned to it,
+    /// or that would else go to a replica which may not be chosen.
     pub fn insert_warming(
         &self,
         addrs: impl Into<ReplicaAddrs>,
@@ -128,6 +129,24 @@ impl Balancer {
         }
         self.rearm(driver);
         Ok(parts)
+    }
+
+    /// Changes the weight of the replica that `part` is a part of; all its parts from now on. What is known of `part` and of
+    /// the others that stay is kept; parts that join may be chosen at once. `None` if nobody has that name, or if there are
+    /// too many replicas; then nothing has changed.
+    pub fn set_weight(&self, part: ReplicaId, weight: NonZeroU32) -> Option<Vec<ReplicaId>> {
+        let now = self.now();
+        let mut driver = self.lock();
+        let resized = driver.replicas.resize(part, weight)?;
+        for &part in &resized.left {
+            driver.warm_ups.remove(part);
+            driver.policy.remove_replica(now, part);
+        }
+        for &part in &resized.joined {
+            driver.policy.add_replica(now, part);
+        }
+        self.rearm(driver);
+        Some(resized.all)
     }
 
     /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it

@@ -83,16 +83,10 @@ impl Driver {
     /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
     #[inline]
     pub(super) fn decide(&mut self, now: Instant, query: Query<'_>) -> Decision {
-        let (fleet, draw) = (self.replicas.len(), &mut self.draw);
-        if let Some(avoid) = self.warm_ups.avoid(now, fleet, query.avoid, draw) {
-            let kept_away = Query { avoid, ..query };
-            match self.policy.handle_query(now, kept_away, draw) {
-                // A new replica is better than none.
-                Decision::NoReplica => (),
-                decision => return decision,
-            }
-        }
-        self.policy.handle_query(now, query, draw)
+        let (policy, draw) = (&mut *self.policy, &mut self.draw);
+        let avoid = self.warm_ups.avoid(now, policy, query, draw);
+        let avoid = avoid.unwrap_or(query.avoid);
+        policy.handle_query(now, Query { avoid, ..query }, draw)
     }
 
     /// The next probe that is due.

@@ -72,6 +72,14 @@ struct Part {
     parts: NonZeroU32,
 }
 
+/// What became of a replica's parts.
+#[derive(Debug)]
+pub(super) struct Resized {
+    pub(super) all: Vec<ReplicaId>,
+    pub(super) joined: Vec<ReplicaId>,
+    pub(super) left: Vec<ReplicaId>,
+}
+
 /// The fleet's names and addresses.
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
@@ -111,6 +119,43 @@ impl Replicas {
         Ok(replicas)
     }
 
+    /// Makes the replica that `part` is of one of so many parts. Those that joined and those that left; `part` itself stays.
+    /// `None` if nobody has that name, or there are no names left.
+    pub(super) fn resize(&mut self, part: ReplicaId, parts: NonZeroU32) -> Option<Resized> {
+        let addrs = self.addrs(part)?;
+        let all = self.parts.iter();
+        let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
+        let mut stay: Vec<_> = all.map(|(&replica, _)| replica).collect();
+        // The one that was named first; then always the same ones.
+        stay.sort_unstable_by_key(|&replica| (replica != part, replica));
+        let wanted = parts.get() as usize;
+        let left = stay.split_off(wanted.min(stay.len()));
+        let mut joined = Vec::new();
+        while stay.len() + joined.len() < wanted {
+            let Some(replica) = self.ids.allocate() else {
+                for replica in joined {
+                    self.ids.release(replica);
+                }
+                return None;
+            };
+            joined.push(replica);
+        }
+        for &replica in &left {
+            self.parts.remove(&replica);
+            self.ids.release(replica);
+        }
+        self.by_query_addr.insert(addrs.query, part);
+        stay.extend(&joined);
+        for &replica in &stay {
+            self.parts.insert(replica, Part { addrs, parts });
+        }
+        Some(Resized {
+            all: stay,
+            joined,
+            left,
+        })
+    }
+
     /// Takes a part of a replica away; its address is free again once all are.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         let Part { addrs, parts } = self.parts.remove(&replica)?;
@@ -126,10 +171,6 @@ impl Replicas {
         }
         self.ids.release(replica);
         Some(addrs)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.parts.len()
     }
 
     pub(super) fn addrs(&self, replica: ReplicaId) -> Option<ReplicaAddrs> {

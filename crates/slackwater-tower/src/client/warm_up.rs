@@ -6,6 +6,7 @@
 //! policies on purpose: all have it alike, and none need know.
 
 use core::time::Duration;
+use slackwater_core::policy::{Policy, Query};
 use slackwater_core::{Draw, Instant, ReplicaId};
 
 /// A new replica gets this part of its share at least, in percent, so that it can warm up at all.
@@ -63,46 +64,62 @@ impl WarmUps {
         self.warming.retain(|warming| warming.replica != replica);
     }
 
-    /// Whom a query must not go to: `tried`, and new replicas as the draws will have it. `None` if it is nobody but
-    /// `tried`. Nobody new is kept away from while they are more than half of the `fleet`: the others could not carry
-    /// what they would not. One draw for each new replica.
+    /// Whom a query must not go to: those that it has tried, and new replicas as the draws will have it. `None` if it is
+    /// nobody but those tried. One draw for each new replica that may be chosen.
+    ///
+    /// Nobody new is kept away from where the others could not carry what they would not: while more than half of those
+    /// that may be chosen are new, or if nobody would be left who may be chosen. A cold replica is better than one that is
+    /// down. Nor is the one that the query is pinned to: what it comes for is there and nowhere else.
     #[inline]
     pub(super) fn avoid(
         &mut self,
         now: Instant,
-        fleet: usize,
-        tried: &[ReplicaId],
+        policy: &dyn Policy,
+        query: Query<'_>,
         draw: &mut dyn Draw,
     ) -> Option<&[ReplicaId]> {
         if self.warming.is_empty() {
             return None;
         }
-        self.draw_avoided(now, fleet, tried, draw)
+        self.draw_avoided(now, policy, query, draw)
     }
 
     fn draw_avoided(
         &mut self,
         now: Instant,
-        fleet: usize,
-        tried: &[ReplicaId],
+        policy: &dyn Policy,
+        query: Query<'_>,
         draw: &mut dyn Draw,
     ) -> Option<&[ReplicaId]> {
         self.warming.retain(|warming| warming.share(now) < WHOLE);
-        if self.warming.len() > WARMING_MAX || self.warming.len() * 2 > fleet {
+        if self.warming.len() > WARMING_MAX {
             return None;
         }
         self.avoid.clear();
+        let mut new = 0;
         for warming in &self.warming {
+            let replica = warming.replica;
+            if !policy.is_available(replica) {
+                continue;
+            }
+            new += 1;
             let drawn = (u128::from(draw.draw()) * u128::from(WHOLE)) >> 64;
-            if drawn >= u128::from(warming.share(now)) {
-                self.avoid.push(warming.replica);
+            if drawn >= u128::from(warming.share(now)) && query.pinned != Some(replica) {
+                self.avoid.push(replica);
             }
         }
-        if self.avoid.is_empty() {
+        let available = policy.available_count();
+        if self.avoid.is_empty() || new * 2 > available {
             return None;
         }
-        self.avoid.extend_from_slice(tried);
-        Some(&self.avoid)
+        for &tried in query.avoid {
+            if !self.avoid.contains(&tried) {
+                self.avoid.push(tried);
+            }
+        }
+        let avoided = self.avoid.iter();
+        let avoided = avoided.filter(|&&replica| policy.is_available(replica));
+        (avoided.count() < available).then_some(&*self.avoid)
     }
 }
 
@@ -110,6 +127,7 @@ impl WarmUps {
 mod tests {
     use super::*;
     use slackwater_core::ReplicaIds;
+    use slackwater_core::policy::RoundRobin;
 
     const SPAN: Duration = Duration::from_secs(10);
 
@@ -117,21 +135,30 @@ mod tests {
         Instant::EPOCH + Duration::from_secs(seconds)
     }
 
-    fn warming(count: usize) -> (WarmUps, Vec<ReplicaId>) {
+    /// `old` replicas and `new` ones, which have joined at 0; the names of all, the new ones last.
+    fn fleet(old: usize, new: usize) -> (WarmUps, RoundRobin, Vec<ReplicaId>) {
         let (mut ids, mut warm_ups) = (ReplicaIds::new(), WarmUps::default());
-        let names: Vec<_> = (0..count).filter_map(|_| ids.allocate()).collect();
-        for &name in &names {
-            warm_ups.add(at(0), name, SPAN);
+        let mut policy = RoundRobin::default();
+        let names: Vec<_> = (0..old + new).filter_map(|_| ids.allocate()).collect();
+        for (at_place, &name) in names.iter().enumerate() {
+            policy.add_replica(at(0), name);
+            if at_place >= old {
+                warm_ups.add(at(0), name, SPAN);
+            }
         }
-        (warm_ups, names)
+        (warm_ups, policy, names)
+    }
+
+    fn high() -> u64 {
+        u64::MAX
     }
 
     /// Whether a query at `seconds` avoids the one new replica, if `millionths` is drawn.
     fn avoids(seconds: u64, millionths: u64) -> bool {
-        let (mut warm_ups, names) = warming(1);
+        let (mut warm_ups, policy, names) = fleet(1, 1);
         let mut draw = || u64::MAX / WHOLE * millionths + u64::MAX / WHOLE / 2;
-        let avoided = warm_ups.avoid(at(seconds), 2, &[], &mut draw);
-        assert!(avoided.is_none_or(|avoided| avoided == names));
+        let avoided = warm_ups.avoid(at(seconds), &policy, Query::first(), &mut draw);
+        assert!(avoided.is_none_or(|avoided| avoided == &names[1..]));
         avoided.is_some()
     }
 
@@ -146,27 +173,67 @@ mod tests {
 
     #[test]
     fn those_that_were_tried_are_avoided_too_and_the_gone_are_forgotten() {
-        let (mut warm_ups, names) = warming(3);
-        let tried = [names[2]];
-        let (first, rest) = names.split_first().expect("three");
-        warm_ups.remove(*first);
-        let mut high = || u64::MAX;
-        let avoided = warm_ups.avoid(at(1), 9, &tried, &mut high).expect("two");
-        assert_eq!(avoided, [rest[0], rest[1], tried[0]]);
-        assert_eq!(warm_ups.avoid(at(1), 9, &tried, &mut || 0), None);
-        assert_eq!(warm_ups.avoid(at(11), 9, &tried, &mut high), None);
+        let (mut warm_ups, mut policy, names) = fleet(6, 3);
+        warm_ups.remove(names[6]);
+        policy.remove_replica(at(0), names[6]);
+        let tried = [names[0], names[8]];
+        let query = Query::retry(&tried);
+        let avoided = warm_ups.avoid(at(1), &policy, query, &mut high);
+        assert_eq!(avoided, Some([names[7], names[8], names[0]].as_slice()));
+        assert_eq!(warm_ups.avoid(at(1), &policy, query, &mut || 0), None);
+        assert_eq!(warm_ups.avoid(at(11), &policy, query, &mut high), None);
         assert!(warm_ups.warming.is_empty());
     }
 
     #[test]
     fn with_too_many_new_ones_nobody_is_kept_away_from() {
-        let mut high = || u64::MAX;
-        let (mut two, _) = warming(2);
-        assert!(two.avoid(at(1), 4, &[], &mut high).is_some());
-        assert!(two.avoid(at(1), 3, &[], &mut high).is_none());
-        let (mut many, _) = warming(WARMING_MAX);
-        assert!(many.avoid(at(1), 1000, &[], &mut high).is_some());
-        let (mut too_many, _) = warming(WARMING_MAX + 1);
-        assert!(too_many.avoid(at(1), 1000, &[], &mut high).is_none());
+        let avoids = |old, new| {
+            let (mut warm_ups, policy, _) = fleet(old, new);
+            let avoided = warm_ups.avoid(at(1), &policy, Query::first(), &mut high);
+            avoided.is_some()
+        };
+        assert!(avoids(2, 2));
+        assert!(!avoids(1, 2));
+        assert!(avoids(1000, WARMING_MAX));
+        assert!(!avoids(1000, WARMING_MAX + 1));
+    }
+
+    #[test]
+    fn only_those_that_may_be_chosen_count() {
+        let (mut warm_ups, mut policy, names) = fleet(4, 3);
+        let mut avoided = |policy: &RoundRobin| {
+            let avoided = warm_ups.avoid(at(1), policy, Query::first(), &mut high);
+            avoided.map(<[_]>::to_vec)
+        };
+        assert_eq!(avoided(&policy), Some(names[4..].to_vec()));
+        policy.set_available(at(1), names[0], false);
+        assert_eq!(avoided(&policy), Some(names[4..].to_vec()));
+        policy.set_available(at(1), names[1], false);
+        assert_eq!(avoided(&policy), None, "three of five");
+        policy.set_available(at(1), names[4], false);
+        assert_eq!(avoided(&policy), Some(names[5..].to_vec()), "two of four");
+    }
+
+    #[test]
+    fn a_new_one_comes_before_one_that_is_down() {
+        let (mut warm_ups, mut policy, names) = fleet(3, 1);
+        policy.set_available(at(1), names[0], false);
+        let mut avoided = |tried: &[ReplicaId]| {
+            let avoided = warm_ups.avoid(at(1), &policy, Query::retry(tried), &mut high);
+            avoided.map(<[_]>::len)
+        };
+        assert_eq!(avoided(&names[..2]), Some(3), "names[2] is left");
+        assert_eq!(avoided(&names[1..3]), None);
+    }
+
+    #[test]
+    fn a_query_goes_where_it_is_pinned_to() {
+        let (mut warm_ups, policy, names) = fleet(2, 2);
+        let mut avoided = |replica| {
+            let avoided = warm_ups.avoid(at(1), &policy, Query::pinned(replica), &mut high);
+            avoided.map(<[_]>::to_vec)
+        };
+        assert_eq!(avoided(names[2]), Some(vec![names[3]]));
+        assert_eq!(avoided(names[0]), Some(names[2..].to_vec()));
     }
 }

@@ -8,7 +8,7 @@ use core::pin::Pin;
 use core::time::Duration;
 use slackwater_core::policy::{
     LeastLoaded, Outcome, PickReason, Policy, PolledPowerOfD, PolledPowerOfDConfig, Prequal, Query,
-    prequal::PrequalSettings,
+    Random, RoundRobin, prequal::PrequalSettings,
 };
 use slackwater_core::{LoadReport, Rate, Rif};
 use slackwater_tower::client::{Balancer, InsertError, NoProber, Picked, ReplicaAddrs};
@@ -376,4 +376,41 @@ async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
     assert!(balancer.remove(old));
     let alone = pick_ready(&balancer);
     assert_eq!(alone.replica(), new);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_replica_comes_before_those_that_are_down_and_is_found_by_who_is_pinned_to_it() {
+    let policies: [Box<dyn Policy>; 4] = [
+        prequal(),
+        Box::new(LeastLoaded::new()),
+        Box::new(RoundRobin::new()),
+        Box::new(Random::new()),
+    ];
+    for policy in policies {
+        let name = policy.name();
+        let balancer = Balancer::with_seed(policy, NoProber, 1);
+        let old: Vec<_> = (1..=4)
+            .map(|port| balancer.insert(addr(port)).expect("new"))
+            .collect();
+        let new: Vec<_> = (5..=8)
+            .flat_map(|port| {
+                let added =
+                    balancer.insert_warming(addr(port), NonZeroU32::MIN, Duration::from_hours(1));
+                added.expect("new")
+            })
+            .collect();
+        for _ in 0..200 {
+            let Picked::Ready(lease) = balancer.pick(Query::pinned(new[1])) else {
+                panic!("{name}: it may be chosen");
+            };
+            assert_eq!(lease.replica(), new[1], "{name}");
+        }
+        for &old in &old {
+            balancer.set_available(old, false);
+        }
+        for _ in 0..200 {
+            let lease = pick_ready(&balancer);
+            assert!(new.contains(&lease.replica()), "{name}: {lease:?}");
+        }
+    }
 }

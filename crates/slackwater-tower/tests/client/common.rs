@@ -104,6 +104,14 @@ impl Policy for Recording {
         self.inner.set_available(now, replica, available);
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.inner.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.inner.available_count()
+    }
+
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         self.inner.handle_query(now, query, draw)
     }

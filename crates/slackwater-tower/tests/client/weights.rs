@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use slackwater_core::policy::LeastLoaded;
 use slackwater_core::{LoadReport, Rif};
-use slackwater_tower::client::{Balancer, InsertError, NoProber};
+use slackwater_tower::client::{Balancer, InsertError, Lease, NoProber};
 use std::sync::Arc;
 
 const TWO: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
@@ -75,4 +75,43 @@ async fn a_report_is_of_the_whole_and_counts_as_of_a_part() {
         assert_eq!(report.rif, Rif::new(rif));
         assert_eq!(report.latency, Some(Duration::from_millis(3)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_weight_changes_and_what_was_known_of_the_parts_that_stay_is_kept() {
+    let balancer = Balancer::with_seed(Box::new(LeastLoaded::new()), NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+    let parts = balancer.insert_weighted(addr(2), TWO).expect("new");
+    let mut held: Vec<_> = (0..30).map(|_| pick_ready(&balancer)).collect();
+
+    let more = balancer.set_weight(parts[1], FOUR).expect("known");
+    assert_eq!(more.len(), 4);
+    assert_eq!(more[0], parts[1]);
+    assert!(more.contains(&parts[0]));
+    held.extend((0..20).map(|_| pick_ready(&balancer)));
+    let at = |held: &[Lease], port| {
+        let there = held.iter().filter(|lease| lease.addr() == addr(port));
+        there.count()
+    };
+    assert_eq!(
+        [at(&held, 1), at(&held, 2)],
+        [10, 40],
+        "20 to the new parts"
+    );
+
+    let one = balancer
+        .set_weight(parts[1], NonZeroU32::MIN)
+        .expect("known");
+    assert_eq!(one, [parts[1]]);
+    assert_eq!(balancer.addr(parts[0]), None);
+    let known = balancer.snapshot().replicas;
+    let in_flight = |replica| {
+        let view = known.iter().find(|view| view.replica == replica);
+        view.expect("known").in_flight
+    };
+    assert_eq!(known.len(), 2);
+    assert_eq!(in_flight(parts[1]), 10, "as before");
+    assert_eq!(balancer.set_weight(parts[0], TWO), None, "it has left");
+    drop(held);
+    assert_eq!(balancer.in_flight(), 0);
 }

@@ -181,9 +181,22 @@ impl Display for Json<'_> {
     }
 }
 
-/// What JSON or a terminal would take for its own; all of it is below U+10000.
+/// What JSON or a terminal would take for its own, and what is not seen or shows the rest in another order; all of it is
+/// below U+10000.
 const fn is_special(c: char) -> bool {
-    matches!(c, '"' | '\\' | '\0'..='\x1F' | '\x7F'..='\u{9F}' | '\u{2028}' | '\u{2029}')
+    matches!(
+        c,
+        '"' | '\\'
+            | '\0'..='\x1F'
+            | '\x7F'..='\u{9F}'
+            | '\u{AD}'
+            | '\u{61C}'
+            | '\u{180E}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}'
+    )
 }
 
 #[cfg(test)]
@@ -282,7 +295,7 @@ mod tests {
 
     #[test]
     fn nobody_can_write_a_line_of_his_own() {
-        let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}".as_bytes();
+        let evil = "\r\n\"\\\t\x1b[2J\u{7f}\u{9b}é\u{2028}\u{202E}\u{2066}\u{200B}".as_bytes();
         let broken = [evil, b"\xff\n"].concat();
         let hostile = RequestFacts {
             path: "/\"\n{}",

@@ -103,16 +103,75 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// A request came that could not be read, and was answered so.
+    pub(crate) fn unreadable<B: Body>(
+        &self,
+        answer: &Response<B>,
+        client: IpAddr,
+        listener: &Authority,
+    ) {
+        let failed = answer.status().is_server_error();
+        if !self.sample.borrow_mut().takes(failed, Duration::ZERO) {
+            return;
+        }
+        let request = RequestFacts {
+            method: "-",
+            path: "-",
+            query: None,
+            protocol: protocol(Version::HTTP_11),
+            host: None,
+            referer: None,
+            user_agent: None,
+            id: None,
+        };
+        let facts = Facts {
+            request: &request,
+            at: SystemTime::now(),
+            client,
+            listener: listener.as_str(),
+            service: "-",
+            replica: None,
+            attempts: 0,
+            reason: None,
+            status: answer.status().as_u16(),
+            bytes_in: 0,
+            bytes_out: answer.body().size_hint().exact().unwrap_or_default(),
+            queue: None,
+            connect: None,
+            first_byte: None,
+            total: Duration::ZERO,
+            end: Ended::Complete.as_str(),
+            error: bytes(answer.headers().get(X_SLACKWATER_ERROR)),
+        };
+        self.write(&facts);
+    }
+
+    fn write(&self, facts: &Facts<'_>) {
+        let mut line = self.line.borrow_mut();
+        line.clear();
+        write_line(&mut line, self.format, facts);
+        self.queue.push(&line);
+    }
+}
+
 /// The host that the client named: in the target, or else in `Host`.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
-    match uri.authority() {
-        Some(authority) => {
-            // Without the user's name and password that may stand before it.
-            let host = authority.as_str().rsplit('@').next()?;
-            HeaderValue::from_str(host).ok()
-        }
-        None => headers.get(header::HOST).cloned(),
+    if let Some(authority) = uri.authority() {
+        return HeaderValue::from_bytes(without_user(authority.as_str().as_bytes())).ok();
     }
+    let host = headers.get(header::HOST)?;
+    let shown = without_user(host.as_bytes());
+    if shown.len() == host.len() {
+        return Some(host.clone());
+    }
+    HeaderValue::from_bytes(shown).ok()
+}
+
+/// Without the user's name and password that may stand before a host, though in `Host` they must not.
+fn without_user(authority: &[u8]) -> &[u8] {
+    let user_end = memchr::memrchr(b'@', authority);
+    user_end.map_or(authority, |at| &authority[at + 1..])
 }
 
 /// A handle on a request's record; without a log there is none, and nothing happens. The line is written when the last
@@ -262,10 +321,7 @@ impl Drop for Record {
             end: self.ended.as_str(),
             error: bytes(self.error.as_ref()),
         };
-        let mut line = recorder.line.borrow_mut();
-        line.clear();
-        write_line(&mut line, recorder.format, &facts);
-        recorder.queue.push(&line);
+        recorder.write(&facts);
     }
 }
 
@@ -323,159 +379,4 @@ pub(super) struct Facts<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use slackwater_core::Quantile;
-
-    fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
-        let queue = Arc::new(Queue::new(std::thread::current()));
-        (Recorder::new(settings, Arc::clone(&queue)), queue)
-    }
-
-    fn json() -> AccessLogSettings {
-        AccessLogSettings {
-            format: AccessLogFormat::Json,
-            ..AccessLogSettings::default()
-        }
-    }
-
-    fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
-        let request = request.body(()).expect("a request");
-        let client = IpAddr::from([10, 0, 0, 9]);
-        recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
-    }
-
-    fn lines(queue: &Queue) -> Vec<serde_json::Value> {
-        let mut lines = Vec::new();
-        queue.exchange(&mut lines);
-        let lines = lines
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
-        lines
-            .map(|line| serde_json::from_slice(line).expect("JSON"))
-            .collect()
-    }
-
-    #[test]
-    fn a_record_is_written_once_with_what_became_of_it() {
-        let (recorder, queue) = recorder(&json());
-        let trace = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
-        trace.route(&"web".into());
-        trace.attempt("one", "cold", None);
-        trace.connected(Duration::from_micros(7));
-        trace.head(StatusCode::BAD_GATEWAY);
-        trace.attempt("two", "fallback", None);
-        trace.head(StatusCode::OK);
-        trace.answer(&Response::new(String::from("not ours to count")));
-        trace.passed(10);
-        let of_the_body = trace.clone();
-        drop(trace);
-        of_the_body.passed(3);
-        of_the_body.end(Ended::Complete);
-        assert!(lines(&queue).is_empty(), "not before its end");
-        drop(of_the_body);
-        let [line] = &lines(&queue)[..] else {
-            panic!("one line");
-        };
-        for (key, value) in [
-            ("service", "web"),
-            ("replica", "two"),
-            ("reason", "fallback"),
-            ("path", "/a"),
-            ("end", "complete"),
-            ("host", "x"),
-        ] {
-            assert_eq!(line[key], value, "{line}");
-        }
-        for (key, value) in [("attempts", 2), ("status", 200), ("bytes_out", 13)] {
-            assert_eq!(line[key], value, "{line}");
-        }
-        assert!(line["queue_us"].as_u64() <= line["first_byte_us"].as_u64());
-        assert!(line["first_byte_us"].as_u64() <= line["total_us"].as_u64());
-        for absent in ["query", "connect_us", "error", "id"] {
-            assert!(line.get(absent).is_none(), "{absent}: {line}");
-        }
-    }
-
-    #[test]
-    fn a_record_that_hears_nothing_lost_its_client() {
-        let (recorder, queue) = recorder(&json());
-        drop(begin(&recorder, Request::get("/")));
-        assert_eq!(lines(&queue)[0]["end"], "client_gone");
-        let mut answer = Response::new("x".repeat(41));
-        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        let kind = HeaderValue::from_static("no_replica");
-        answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
-        let trace = begin(&recorder, Request::get("/"));
-        trace.attempt("one", "cold", None);
-        trace.answer(&answer);
-        drop(trace);
-        let line = &lines(&queue)[0];
-        assert_eq!(
-            (&line["status"], &line["bytes_out"]),
-            (&503.into(), &41.into())
-        );
-        assert_eq!(
-            (&line["end"], &line["error"]),
-            (&"complete".into(), &"no_replica".into())
-        );
-    }
-
-    #[test]
-    fn secrets_are_not_logged_and_queries_only_if_asked_for() {
-        let request = || {
-            Request::get("http://user:hunter2@host.example/a?token=hunter2")
-                .header("authorization", "hunter2")
-                .header("cookie", "hunter2")
-                .header("proxy-authorization", "hunter2")
-                .header("x-request-id", "id-1")
-                .header("referer", "http://other/?token=hunter2")
-        };
-        let (quiet, queue) = recorder(&json());
-        drop(begin(&quiet, request()));
-        let line = &lines(&queue)[0];
-        assert!(!line.to_string().contains("hunter2"), "{line}");
-        assert_eq!(line["host"], "host.example");
-        assert_eq!(line["referer"], "http://other/");
-
-        let (telling, queue) = recorder(&AccessLogSettings {
-            query: true,
-            request_id: Some(HeaderName::from_static("x-request-id")),
-            ..json()
-        });
-        drop(begin(&telling, request()));
-        let line = &lines(&queue)[0];
-        assert_eq!(
-            (&line["query"], &line["id"]),
-            (&"token=hunter2".into(), &"id-1".into())
-        );
-        assert_eq!(line["referer"], "http://other/?token=hunter2");
-    }
-
-    #[test]
-    fn of_a_sample_of_none_failures_are_left() {
-        let (recorder, queue) = recorder(&AccessLogSettings {
-            sample: Quantile::ZERO,
-            always_slower_than: Duration::from_hours(1),
-            ..json()
-        });
-        for (status, ended, written) in [
-            (200, Ended::Complete, false),
-            (404, Ended::Complete, false),
-            (500, Ended::Complete, true),
-            (200, Ended::Broken, true),
-            (200, Ended::Stalled, true),
-            (200, Ended::ClientGone, false),
-        ] {
-            let trace = begin(&recorder, Request::get("/"));
-            trace.head(StatusCode::from_u16(status).expect("a status"));
-            trace.end(ended);
-            drop(trace);
-            assert_eq!(
-                lines(&queue).len(),
-                usize::from(written),
-                "{status} {ended:?}"
-            );
-        }
-    }
-}
+mod tests;

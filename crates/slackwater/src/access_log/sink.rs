@@ -18,6 +18,16 @@ pub(super) struct Sink {
     file: File,
     /// Of a file; standard streams have none.
     path: Option<PathBuf>,
+    /// Whether the last line there is not a whole one.
+    is_torn: bool,
+}
+
+/// Why lines were not written.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) error: io::Error,
+    /// Bytes of them that were.
+    pub(super) written: usize,
 }
 
 impl Sink {
@@ -34,6 +44,7 @@ impl Sink {
         Ok(Self {
             file: stream.as_fd().try_clone_to_owned()?.into(),
             path: None,
+            is_torn: false,
         })
     }
 
@@ -41,6 +52,7 @@ impl Sink {
         Ok(Self {
             file: open(path)?,
             path: Some(path.to_owned()),
+            is_torn: false,
         })
     }
 
@@ -48,6 +60,8 @@ impl Sink {
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Some(path) = &self.path {
             self.file = open(path)?;
+            let is_empty = self.file.metadata().is_ok_and(|file| file.len() == 0);
+            self.is_torn &= !is_empty;
         }
         Ok(())
     }
@@ -61,12 +75,82 @@ impl Sink {
         std::fs::metadata(path).map_or(true, |there| identity(&there) != identity(&ours))
     }
 
-    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.file.write_all(lines)
+    /// Writes whole lines. What was left of a torn one is ended first, so that it does not spoil another.
+    pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
+        write_lines(&mut self.file, lines, &mut self.is_torn)
     }
+}
+
+fn write_lines(to: &mut impl Write, lines: &[u8], is_torn: &mut bool) -> Result<(), Unwritten> {
+    let mut written = 0;
+    while *is_torn || written < lines.len() {
+        let rest = if *is_torn { b"\n" } else { &lines[written..] };
+        let outcome = match to.write(rest) {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(0) => (),
+            Ok(_) if *is_torn => *is_torn = false,
+            Ok(more) => written += more,
+            Err(error) => {
+                *is_torn |= written > 0 && lines.get(written - 1) != Some(&b'\n');
+                return Err(Unwritten { error, written });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(MODE).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk(Vec<u8>, usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.1 - self.0.len());
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_torn_line_ends_before_the_next_one() {
+        let (mut disk, mut is_torn) = (Disk(Vec::new(), 6), false);
+        let unwritten = write_lines(&mut disk, b"one\ntwo\n", &mut is_torn);
+        let unwritten = unwritten.expect_err("the disk is full");
+        assert_eq!((unwritten.written, is_torn), (6, true));
+        let unwritten = write_lines(&mut disk, b"three\n", &mut is_torn);
+        assert_eq!(unwritten.expect_err("still").written, 0);
+        disk.1 = 100;
+        write_lines(&mut disk, b"four\n", &mut is_torn).expect("there is room");
+        write_lines(&mut disk, b"five\n", &mut is_torn).expect("there is room");
+        assert_eq!(disk.0, b"one\ntw\nfour\nfive\n");
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_the_end_of_a_line_tears_none() {
+        let (mut disk, mut is_torn) = (Disk(Vec::new(), 4), false);
+        let unwritten = write_lines(&mut disk, b"one\ntwo\n", &mut is_torn);
+        assert_eq!(unwritten.expect_err("full").written, 4);
+        disk.1 = 100;
+        write_lines(&mut disk, b"three\n", &mut is_torn).expect("there is room");
+        assert_eq!(disk.0, b"one\nthree\n");
+    }
 }

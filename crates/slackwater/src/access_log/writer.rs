@@ -12,8 +12,9 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::Instant;
 
 /// How long a line may wait.
@@ -21,6 +22,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// Between two looks at whether the file has been moved.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// For the last lines.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// Between two complaints.
 const COMPLAINT: Duration = Duration::from_mins(1);
@@ -76,11 +80,14 @@ impl Switch {
     }
 }
 
-/// The access log of a process. Dropping it writes what waits and ends the thread.
+/// The access log of a process. Dropping it writes what waits and ends the thread; where the log takes no lines, as a pipe
+/// that nobody reads, it is left alone after a second.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     switch: Switch,
-    thread: Option<JoinHandle<()>>,
+    thread: std::thread::Thread,
+    /// Says nothing, and breaks when the thread ends.
+    is_over: Receiver<()>,
 }
 
 impl AccessLog {
@@ -109,9 +116,14 @@ impl AccessLog {
             looked_at: Instant::now(),
             complained_at: None,
         };
+        let (alive, is_over) = channel();
+        let work = move || {
+            writer.run();
+            drop(alive);
+        };
         let thread = Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || writer.run())
+            .spawn(work)
             .map_err(|error| Fault::runtime(format!("no thread for the access log: {error}")))?;
         let switch = Switch {
             settings: settings.clone(),
@@ -120,7 +132,8 @@ impl AccessLog {
         };
         Ok(Some(Self {
             switch,
-            thread: Some(thread),
+            thread: thread.thread().clone(),
+            is_over,
         }))
     }
 
@@ -133,10 +146,10 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.switch.shared.end.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panic there was already told by the panic hook.
-            let _ = thread.join();
+        self.thread.unpark();
+        // A thread cannot be called off in the midst of a write; it ends with the process.
+        if self.is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the access log takes no lines, so the last ones are lost");
         }
     }
 }
@@ -157,10 +170,11 @@ impl Writer {
             self.look_after_file();
             for queue in self.shared.queues() {
                 queue.exchange(&mut lines);
-                if let Err(error) = self.sink.write(&lines) {
-                    let lost = memchr::memchr_iter(b'\n', &lines).count();
+                if let Err(unwritten) = self.sink.write(&lines) {
+                    let rest = &lines[unwritten.written..];
+                    let lost = memchr::memchr_iter(b'\n', rest).count();
                     queue.drop_lines(u64::try_from(lost).unwrap_or(u64::MAX));
-                    self.complain("cannot be written", &error);
+                    self.complain("cannot be written", &unwritten.error);
                 }
                 lines.clear();
             }
@@ -306,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn no_log_is_no_thread_and_a_bad_path_is_told() {
+    fn where_there_is_to_be_no_log_there_is_none_and_a_bad_path_is_told() {
         assert!(
             AccessLog::start(&AccessLogSettings::default())
                 .expect("valid")

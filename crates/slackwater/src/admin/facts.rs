@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) handshakes: Vec<HandshakeFacts>,
     /// Connections closed because they did not begin with the PROXY header that they had to.
     pub(crate) proxy_headers_refused: u64,
+    /// Requests over HTTP/1.1 that could not be read, by the status that was answered.
+    pub(crate) unreadable_requests: Vec<StatusCount>,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
     /// How often the configuration was read again; `None` where it never is.
@@ -51,6 +53,13 @@ pub(crate) struct ReloadFacts {
     pub(crate) last_at: Option<SystemTime>,
     /// Why it was not taken then; `None` if it was.
     pub(crate) failure: Option<String>,
+}
+
+/// Requests that were answered so.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StatusCount {
+    pub(crate) status: u16,
+    pub(crate) requests: u64,
 }
 
 /// A certificate in force.
@@ -107,6 +116,10 @@ pub(crate) struct ReplicaFacts {
     pub(crate) address: String,
     /// Where its probes go; `None` if it gets none.
     pub(crate) probe_address: Option<String>,
+    /// Its share beside the others'; 0: it gets no new requests.
+    pub(crate) weight: u32,
+    /// It gets requests only while nobody of a lower tier can take them.
+    pub(crate) tier: u8,
     /// What its checks found; `None` if there are none.
     pub(crate) health: Option<HealthFacts>,
 }
@@ -127,8 +140,10 @@ pub(crate) struct HealthFacts {
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerFacts {
-    /// What its policy calls each replica; `None` for one that it does not know yet.
-    pub(crate) ids: Vec<Option<ReplicaId>>,
+    /// What its policy calls the parts of each replica; none of one that it does not know yet, or that has no weight.
+    pub(crate) ids: Vec<Vec<ReplicaId>>,
+    /// The tier in use; `None` where nobody can take requests in any.
+    pub(crate) tier: Option<u8>,
     /// How its requests to each replica ended.
     pub(crate) requests: Vec<RequestCounts>,
     /// What became of its requests before a replica had them.
@@ -166,6 +181,8 @@ pub(crate) struct RequestCounts {
     pub(crate) client_gone: u64,
     /// Responses whose gRPC status blames the server, in their head or in their trailers.
     pub(crate) grpc_failures: u64,
+    /// Requests that found no room there and went elsewhere, or waited.
+    pub(crate) full: u64,
 }
 
 /// What became of requests to a service before a replica had them. Every count only rises.
@@ -173,6 +190,8 @@ pub(crate) struct RequestCounts {
 pub(crate) struct AdmissionCounts {
     /// Requests that had to wait for a place.
     pub(crate) queued: u64,
+    /// Requests turned away because no replica had room for another connection in time.
+    pub(crate) shed_replicas_full: u64,
     /// Requests turned away because the queue was full.
     pub(crate) shed_queue_full: u64,
     /// Requests turned away because they had waited for `queue.wait_max`.
@@ -190,6 +209,7 @@ impl AddAssign for AdmissionCounts {
         self.queued += other.queued;
         self.shed_queue_full += other.shed_queue_full;
         self.shed_wait_over += other.shed_wait_over;
+        self.shed_replicas_full += other.shed_replicas_full;
         self.retries_over_budget += other.retries_over_budget;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;
@@ -210,6 +230,7 @@ impl AddAssign for RequestCounts {
         self.broken += other.broken;
         self.client_gone += other.client_gone;
         self.grpc_failures += other.grpc_failures;
+        self.full += other.full;
     }
 }
 

@@ -178,6 +178,12 @@ impl Families<'_> {
         let help = "Connections closed for want of the PROXY header that they had to begin with.";
         let refused = (Labels::new(), status.proxy_headers_refused);
         self.counters("proxy_headers_refused", help, [refused])?;
+        let help =
+            "Requests over HTTP/1.1 that could not be read, by the status that was answered.";
+        let unreadable = status.unreadable_requests.iter();
+        let unreadable =
+            unreadable.map(|it| (vec![("status", it.status.to_string())], it.requests));
+        self.counters("unreadable_requests", help, unreadable)?;
         let ready = u64::from(status.phase == Phase::Serving);
         let help = "1 while requests are taken, 0 before and while draining.";
         self.gauges("ready", help, [(Labels::new(), ready)])?;
@@ -273,6 +279,14 @@ impl Families<'_> {
             "1 if every worker may choose the replica.",
             each(|replica| u64::from(replica.available)),
         )?;
+        let help = "The replica's share of requests beside the others'.";
+        self.gauges(
+            "replica_weight",
+            help,
+            each(|replica| replica.weight.into()),
+        )?;
+        let help = "It gets requests only while nobody of a lower tier can take them.";
+        self.gauges("replica_tier", help, each(|replica| replica.tier.into()))?;
         self.gauges(
             "replica_draining",
             "1 if the replica said that it wants no queries.",
@@ -362,6 +376,10 @@ impl Families<'_> {
         self.counters("request_failures", help, failures)?;
         let grpc = replicas.iter();
         let grpc = grpc.map(|replica| (of_replica(replica), replica.requests.grpc_failures));
+        let full = replicas.iter();
+        let full = full.map(|replica| (of_replica(replica), replica.requests.full));
+        let help = "Requests that found no room at the replica and went elsewhere, or waited.";
+        self.counters("replica_full", help, full)?;
         let help = "Responses of the replica whose gRPC status blames the server.";
         self.counters("grpc_failures", help, grpc)
     }
@@ -374,6 +392,12 @@ impl Families<'_> {
             };
             services.iter().map(sample)
         };
+        let tiers = services.iter().filter_map(|service| {
+            let name = label("service", service.name.as_str());
+            Some((name, u64::from(service.tier?)))
+        });
+        let help = "The highest tier of replicas that any worker uses; absent where nobody can take requests.";
+        self.gauges("tier", help, tiers)?;
         let help = "Requests that had to wait for a place in the service.";
         self.counters("queued", help, each(|counts| counts.queued))?;
         let shed = services.iter().flat_map(|service| {
@@ -381,6 +405,7 @@ impl Families<'_> {
             let reasons = [
                 ("queue_full", counts.shed_queue_full),
                 ("wait_over", counts.shed_wait_over),
+                ("replicas_full", counts.shed_replicas_full),
             ];
             reasons.map(|(reason, count)| {
                 let labels = vec![

@@ -15,7 +15,7 @@ mod tests;
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
-    ReplicaFacts, RequestCounts, ServiceFacts, StatusSource, WorkerFacts,
+    ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
 };
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
 pub(crate) use status::{Status, silent_note};

@@ -3,7 +3,7 @@
 
 use super::facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
-    RequestCounts, ServiceFacts, WorkerFacts,
+    RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
 };
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
@@ -23,6 +23,7 @@ pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
     pub(crate) proxy_headers_refused: u64,
+    pub(crate) unreadable_requests: Vec<StatusCount>,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
@@ -49,6 +50,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) name: String,
     pub(crate) policy: String,
     pub(crate) discovery: Option<DiscoveryStatus>,
+    pub(crate) tier: Option<u8>,
     pub(crate) admission: AdmissionCounts,
     pub(crate) counts: PolicyCounts,
 }
@@ -70,6 +72,8 @@ pub(crate) struct ReplicaStatus {
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) probe_address: Option<String>,
+    pub(crate) weight: u32,
+    pub(crate) tier: u8,
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
@@ -139,6 +143,7 @@ impl Status {
             phase,
             uptime_ms: whole(uptime.as_millis()),
             proxy_headers_refused: facts.proxy_headers_refused,
+            unreadable_requests: facts.unreadable_requests.clone(),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             certificates: facts.certificates.clone(),
@@ -164,10 +169,17 @@ impl ServiceStatus {
             name: service.name.clone(),
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
+            tier: tier(&service.workers),
             admission,
             counts,
         }
     }
+}
+
+/// The highest that any worker uses; `None` where one of them finds nobody in any.
+fn tier(workers: &[WorkerFacts]) -> Option<u8> {
+    let tiers: Option<Vec<_>> = workers.iter().map(|worker| worker.tier).collect();
+    tiers?.into_iter().max()
 }
 
 /// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining or silent if any worker
@@ -179,7 +191,9 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             name: replica.name.clone(),
             address: replica.address.clone(),
             probe_address: replica.probe_address.clone(),
-            available: true,
+            weight: replica.weight,
+            tier: replica.tier,
+            available: replica.weight > 0,
             draining: false,
             silent: false,
             health: replica.health.clone(),
@@ -190,13 +204,14 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
         .collect();
     for worker in &service.workers {
         let views = by_id(&worker.snapshot.replicas);
-        for (replica, id) in replicas.iter_mut().zip(&worker.ids) {
-            if let Some(view) = id.and_then(|id| views.get(&id)) {
-                replica.available &= view.available;
-                replica.draining |= view.draining;
-                replica.silent |= view.silent;
-                replica.in_flight += u64::from(view.in_flight);
-            }
+        for (replica, parts) in replicas.iter_mut().zip(&worker.ids) {
+            let views: Vec<_> = parts.iter().filter_map(|part| views.get(part)).collect();
+            replica.available &= views.iter().all(|view| view.available);
+            replica.draining |= views.iter().any(|view| view.draining);
+            // Parts are probed each by itself, and a late answer of one speaks for all.
+            replica.silent |= !views.is_empty() && views.iter().all(|view| view.silent);
+            let in_flight = views.iter().map(|view| u64::from(view.in_flight));
+            replica.in_flight += in_flight.sum::<u64>();
         }
         for (replica, requests) in replicas.iter_mut().zip(&worker.requests) {
             replica.requests += *requests;
@@ -225,9 +240,9 @@ fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
 
 impl WorkerStatus {
     fn new(index: usize, worker: &WorkerFacts, service: &ServiceFacts) -> Self {
-        let names: BTreeMap<_, _> = (worker.ids.iter().copied())
-            .zip(service.replicas.iter().map(|replica| replica.name.as_str()))
-            .filter_map(|(id, name)| Some((id?, name)))
+        let names = service.replicas.iter().map(|replica| replica.name.as_str());
+        let names: BTreeMap<_, _> = (worker.ids.iter().zip(names))
+            .flat_map(|(parts, name)| parts.iter().map(move |&part| (part, name)))
             .collect();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names

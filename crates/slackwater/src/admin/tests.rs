@@ -53,6 +53,8 @@ fn facts() -> Facts {
                     name: format!("127.0.0.1:900{number}"),
                     address: format!("127.0.0.1:900{number}"),
                     probe_address: Some(format!("127.0.0.1:910{number}")),
+                    weight: 1,
+                    tier: 0,
                     health: Some(HealthFacts {
                         verdict: "up".to_owned(),
                         checks_passed: number,
@@ -75,6 +77,10 @@ fn facts() -> Facts {
         }],
         access_log_lost: Some(3),
         proxy_headers_refused: 3,
+        unreadable_requests: vec![StatusCount {
+            status: 400,
+            requests: 5,
+        }],
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),
@@ -117,7 +123,8 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     }
     policy.set_available(now, ids[4], false);
     WorkerFacts {
-        ids: ids.iter().copied().map(Some).collect(),
+        ids: ids.iter().map(|&id| vec![id]).collect(),
+        tier: Some(0),
         requests,
         admission: AdmissionCounts {
             queued: seed,

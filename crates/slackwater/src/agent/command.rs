@@ -14,15 +14,18 @@ use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
 use crate::forward::{Phase, ReplicaCounts, reach};
-use crate::process::{Signals, run_configured};
+use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
+use crate::upgrade::{Inherited, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
+use core::pin::{Pin, pin};
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +39,8 @@ Balancers send requests to --listen instead of to the server, and probes, too: b
 port, or by HTTP to /prequal/probe. When the server cannot be connected to, probes say so, requests
 get 503, and the agent comes back by itself as soon as a connection succeeds.
 SIGTERM and SIGINT: says so to probes, serves for --drain-delay, takes no new connections,
-finishes what runs (30 s at most), exits with 0. A second one: at once.";
+finishes what runs (30 s at most), exits with 0. A second one: at once.
+SIGUSR2: puts a new process in the place of this one, with the file and the binary of now.";
 
 /// Arguments of `slackwater agent`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +69,11 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 
 async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
-    let sockets = Sockets::open(&config)?;
+    let mut wishes = Wishes::new()?;
+    let program = Program::of_this_process();
+    let mut inherited = Inherited::take()?;
+    let sockets = Sockets::open(&config, &mut inherited)?;
+    let passed = Arc::new(sockets.passed);
     let tracker = TrackerConfig {
         sample_age_max: config.sample_age_max,
         ..TrackerConfig::default()
@@ -79,13 +87,14 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
-    for socket in sockets.probes {
+    let responders = sockets.probes.into_iter().map(|socket| {
         let (load, key) = (load.clone(), key.clone());
         tokio::spawn(async move {
             let error = respond_udp(socket, load, key).await;
             tracing::error!(%error, "probes are no longer answered by UDP");
-        });
-    }
+        })
+    });
+    let responders: Vec<_> = responders.collect();
     let pulse = Pulse::default();
     let shared = Shared {
         load: load.clone(),
@@ -101,21 +110,68 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         counts: workers.counts.clone(),
         tls,
     };
-    let _admin = (sockets.admin)
+    let mut admin = (sockets.admin)
         .map(|listener| serve_admin(listener, status, &lifecycle, &config))
         .transpose()?;
     lifecycle.set_serving();
     for (address, probes) in sockets.addresses {
         tracing::info!(%address, %probes, server = %config.to, "serving");
     }
-    supervisor::ready("serving");
+    match inherited.finish()? {
+        Some(announce) => announce.serving(),
+        None => supervisor::ready("serving"),
+    }
     tokio::spawn(pulse.watch());
 
-    tokio::select! {
-        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
-        () = signals.next() => (),
-        fault = workers.threads.unasked_end() => return Err(fault),
+    let mut upgrade = Upgrade::default();
+    let mut looking = pin!(checker::keep_looking(
+        &presence,
+        config.check_interval,
+        connect
+    ));
+    let succeeded = loop {
+        tokio::select! {
+            () = &mut looking => (),
+            () = signals.next() => break false,
+            fault = workers.threads.unasked_end() => return Err(fault),
+            wish = wishes.next() => match wish {
+                Wish::Upgrade => upgrade.begin(&program, &passed),
+                Wish::Reload => tracing::warn!("an agent reads its configuration once; SIGUSR2 starts a new one in its place"),
+                Wish::Reopen => tracing::info!("an agent has no files of logs"),
+            },
+            succeeded = upgrade.ended() => if succeeded {
+                break true;
+            },
+        }
+    };
+    // Else the listeners would go on to queue connections after they have been closed.
+    drop(passed);
+    if succeeded {
+        // Probes are its successor's to answer, and status and metrics to tell.
+        responders.iter().for_each(JoinHandle::abort);
+        let admin = admin.take();
+        tokio::task::spawn_blocking(move || drop(admin));
+    } else {
+        upgrade.give_up().await;
+        stop_slowly(&config, &presence, &mut signals, &workers, looking.as_mut()).await;
     }
+    workers.enter(Phase::Draining);
+    tokio::select! {
+        ended = workers.threads.ended() => ended?,
+        () = &mut looking => (),
+        () = signals.next() => workers.enter(Phase::Stopped),
+    }
+    workers.threads.ended().await
+}
+
+/// Lets probes say that the agent leaves, and goes on for long enough to be heard.
+async fn stop_slowly(
+    config: &AgentConfig,
+    presence: &Presence,
+    signals: &mut Signals,
+    workers: &Workers,
+    looking: Pin<&mut impl Future<Output = ()>>,
+) {
     presence.stop();
     supervisor::stopping("finishing what runs");
     tracing::info!(
@@ -124,17 +180,10 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         "stopping: probes say so; once more to stop at once"
     );
     tokio::select! {
-        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
+        () = looking => (),
         () = tokio::time::sleep(config.drain_delay) => (),
         () = signals.next() => workers.enter(Phase::Stopped),
     }
-    workers.enter(Phase::Draining);
-    tokio::select! {
-        ended = workers.threads.ended() => return ended,
-        () = checker::keep_looking(&presence, config.check_interval, connect) => (),
-        () = signals.next() => workers.enter(Phase::Stopped),
-    }
-    workers.threads.ended().await
 }
 
 fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {

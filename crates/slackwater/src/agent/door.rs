@@ -9,6 +9,7 @@ use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
     ResponseBody, Watch, answer, prepare_request, refuse,
 };
+use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_tower::response::grpc_failed;
@@ -27,6 +28,8 @@ pub(super) struct Door {
     /// Signs HTTP probes and their answers; `None`: anybody may ask.
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
+    /// Which responses say how loaded the server is.
+    pub(super) orca: Written,
 }
 
 type Answer = Response<ResponseBody<Passing>>;
@@ -55,21 +58,28 @@ impl Door {
         request.uri().path() == &*self.probe_path && request.method() == Method::GET
     }
 
-    async fn pass_on(&self, request: Box<Request<RequestBody>>) -> Answer {
+    async fn pass_on(&self, mut request: Box<Request<RequestBody>>) -> Answer {
         self.counts.sent.add_one();
+        let wanted = self.orca.wanted(request.headers_mut());
         let mut passing = Passing {
             query: Some(self.load.arrive()),
             counts: Arc::clone(&self.counts),
             has_failed: false,
+            tells: None,
         };
         match self.server.exchange(request, Patience::default()).await {
-            Ok(reply) => {
+            Ok(mut reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());
                 if grpc_failed(reply.headers()) {
                     self.counts.grpc_failures.add_one();
                 }
                 passing.head_ready(end_by_head(reply.response()));
+                if let Some(wanted) = wanted
+                    && wanted.write_head(reply.headers_mut(), || self.load.report(None))
+                {
+                    passing.tells = Some(self.load.clone());
+                }
                 reply.into_response(passing)
             }
             Err(Failure { cause, .. }) => self.fail(passing, &cause),
@@ -121,6 +131,8 @@ pub(super) struct Passing {
     counts: Arc<ReplicaCounts>,
     /// The trailers blame the server.
     has_failed: bool,
+    /// What the trailers are to say.
+    tells: Option<Load>,
 }
 
 impl Passing {
@@ -142,6 +154,9 @@ impl Watch for Passing {
         if grpc_failed(trailers) {
             self.counts.grpc_failures.add_one();
             self.has_failed = true;
+        }
+        if let Some(load) = &self.tells {
+            write_trailers(trailers, &load.report(None));
         }
     }
 

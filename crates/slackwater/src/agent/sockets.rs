@@ -1,13 +1,14 @@
 //! Everything that listens, opened before anything else happens, so that a port in use is told at once.
 //!
 //! UDP sockets are not shared between workers as the listeners are: one task answers probes in microseconds, and a reply
-//! must leave by the socket that was asked.
+//! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
 
 use crate::admin;
 use crate::config::AgentConfig;
 use crate::fault::Fault;
 use crate::forward::listen;
 use crate::process::advice_on_port;
+use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -20,12 +21,14 @@ const PORT_TRIES: u32 = 16;
 /// The agent's sockets. Port 0 has become the port that the system chose.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    /// For each worker, one for each address.
+    /// For each worker, at least one for each address.
     pub(super) listeners: Vec<Vec<TcpListener>>,
     pub(super) probes: Vec<UdpSocket>,
     pub(super) admin: Option<TcpListener>,
     /// Each address for requests, and where its probes go.
     pub(super) addresses: Vec<(SocketAddr, SocketAddr)>,
+    /// All of them, for a successor. Connections wait in a listener as long as this is there.
+    pub(super) passed: Passed,
 }
 
 impl Sockets {
@@ -34,44 +37,115 @@ impl Sockets {
     /// # Errors
     ///
     /// A port is in use, an address is not this machine's, or the user may not.
-    pub(super) fn open(config: &AgentConfig) -> Result<Self, Fault> {
+    pub(super) fn open(config: &AgentConfig, inherited: &mut Inherited) -> Result<Self, Fault> {
         let workers = usize::from(config.workers.get());
         let mut sockets = Self {
             listeners: (0..workers).map(|_| Vec::new()).collect(),
             probes: Vec::new(),
-            admin: config.admin.listen.map(admin::bind).transpose()?,
+            admin: None,
             addresses: Vec::new(),
+            passed: Passed::default(),
         };
+        if let Some(address) = config.admin.listen {
+            let listener = match inherited.admin(address) {
+                Some(listener) => listener,
+                None => admin::bind(address)?,
+            };
+            sockets
+                .passed
+                .add_admin(address, &listener)
+                .map_err(|error| no_descriptor(&error))?;
+            sockets.admin = Some(listener);
+        }
         let mut probes_at = None;
         if let Some(address) = config.probe_listen {
-            probes_at = Some(sockets.keep(bind_probes(address)?, address));
+            let socket = match inherited_probes(inherited, address)? {
+                Some(socket) => socket,
+                None => bind_probes(address)?,
+            };
+            probes_at = Some(sockets.keep(socket, address)?);
         }
         for &address in &config.listen {
-            let (opened, probes) = if let Some(probes) = probes_at {
-                (open_listeners(address, workers)?, probes)
-            } else {
-                let (opened, socket) = open_both(address, workers)?;
-                let probes = sockets.keep(socket, opened.address);
-                (opened, probes)
+            let passed = inherited_listeners(inherited, address, workers)?;
+            let socket = match probes_at {
+                Some(_) => None,
+                None => inherited_probes(inherited, address)?,
             };
-            for (mine, listener) in sockets.listeners.iter_mut().zip(opened.listeners) {
-                mine.push(listener);
+            let (opened, probes) = match (passed, socket, probes_at) {
+                (passed, _, Some(probes)) => {
+                    let opened = passed.map_or_else(|| open_listeners(address, workers), Ok)?;
+                    (opened, probes)
+                }
+                (Some(opened), socket, None) => {
+                    let socket = socket.map_or_else(|| bind_probes(opened.address), Ok)?;
+                    (opened, sockets.keep(socket, address)?)
+                }
+                (None, Some(socket), None) => {
+                    let probes = sockets.keep(socket, address)?;
+                    (open_listeners(probes, workers)?, probes)
+                }
+                (None, None, None) => {
+                    let (opened, socket) = open_both(address, workers)?;
+                    (opened, sockets.keep(socket, address)?)
+                }
+            };
+            for (mine, listeners) in sockets.listeners.iter_mut().zip(opened.listeners) {
+                for listener in listeners {
+                    let passed = sockets.passed.add_requests(address, &listener);
+                    passed.map_err(|error| no_descriptor(&error))?;
+                    mine.push(listener);
+                }
             }
             sockets.addresses.push((opened.address, probes));
         }
         Ok(sockets)
     }
 
-    fn keep(&mut self, socket: UdpSocket, asked: SocketAddr) -> SocketAddr {
-        let address = socket.local_addr().unwrap_or(asked);
+    /// Takes a socket for probes, which was asked for at `configured`; where it is.
+    fn keep(&mut self, socket: UdpSocket, configured: SocketAddr) -> Result<SocketAddr, Fault> {
+        self.passed
+            .add_probes(configured, &socket)
+            .map_err(|error| no_descriptor(&error))?;
+        let address = socket.local_addr().unwrap_or(configured);
         self.probes.push(socket);
-        address
+        Ok(address)
     }
+}
+
+fn no_descriptor(error: &io::Error) -> Fault {
+    Fault::runtime(format!("sockets cannot be kept for a successor: {error}"))
+}
+
+fn inherited_listeners(
+    inherited: &mut Inherited,
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Option<Opened>, Fault> {
+    let listeners = inherited
+        .requests(address, workers)
+        .map_err(|error| no_descriptor(&error))?;
+    Ok(listeners.map(|listeners| {
+        let first = listeners.iter().flatten().next();
+        let address = first
+            .and_then(|listener| listener.local_addr().ok())
+            .unwrap_or(address);
+        Opened { address, listeners }
+    }))
+}
+
+fn inherited_probes(
+    inherited: &mut Inherited,
+    address: SocketAddr,
+) -> Result<Option<UdpSocket>, Fault> {
+    let socket = inherited.probes(address).map(UdpSocket::from_std);
+    let fault = |error| Fault::runtime(format!("cannot answer probes at UDP {address}: {error}"));
+    socket.transpose().map_err(fault)
 }
 
 struct Opened {
     address: SocketAddr,
-    listeners: Vec<TcpListener>,
+    /// Those of each worker.
+    listeners: Vec<Vec<TcpListener>>,
 }
 
 /// Listeners and a socket for probes at one port. A port that the system chose may be in use for UDP; then it is asked
@@ -96,6 +170,10 @@ fn open_listeners(address: SocketAddr, workers: usize) -> Result<Opened, Fault> 
     let listeners = listen(address, workers).map_err(fault)?;
     let first = listeners.first().map(TcpListener::local_addr);
     let address = first.unwrap_or(Ok(address)).map_err(fault)?;
+    let listeners = listeners
+        .into_iter()
+        .map(|listener| vec![listener])
+        .collect();
     Ok(Opened { address, listeners })
 }
 

@@ -76,10 +76,11 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
         counts: parts.counts,
+        orca: config.orca,
     });
     let settings = ClientSettings {
         tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
-        ..ClientSettings::new(timeouts, &config.limits)
+        ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
     let clients = Clients::new(&settings, &deadlines);
     let swept = Rc::clone(&door);

@@ -12,19 +12,37 @@ use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
+use super::retries::name_of;
 use super::tls::{ListenerTls, read_listener_tls};
+use super::upgrade_protocols::read_upgrade_protocols;
 use crate::forward::ReplicaAddress;
+use crate::orca::{Form, Written};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{nonzero, text, within};
+use crate::toml_reader::values::{nonzero, one_of, text, within};
 use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
+use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
 
 const MS: Duration = Duration::from_millis(1);
+/// What the key `orca` may say.
+const ORCA: [(&str, Written); 5] = [
+    ("none", Written::Never),
+    ("asked", Written::Asked),
+    ("text", Written::Always(Form::Text)),
+    ("json", Written::Always(Form::Json)),
+    ("bin", Written::Always(Form::Bin)),
+];
+
+/// What the key `orca` says for it.
+pub(super) fn orca_name(written: Written) -> &'static str {
+    name_of(&ORCA, |of| of == written)
+}
+
 const TO_EXPECTED: &str = "\"host:port\" or \"unix:/path/to/socket\"";
 
 /// The longest path of a Unix socket, in bytes, its final zero not counted: what every system takes.
@@ -58,8 +76,12 @@ pub(crate) struct AgentConfig {
     pub(crate) check_interval: Duration,
     /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]` `[Decision 0004]`
     pub(crate) sample_age_max: Duration,
+    /// Which responses say how loaded the server is; default none.
+    pub(crate) orca: Written,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
     pub(crate) drain_delay: Duration,
+    /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
+    pub(crate) upgrade_protocols: Vec<HeaderValue>,
     /// How long anything may take.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
@@ -221,8 +243,10 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let age = MS..=Duration::from_hours(1);
     let age_default = TrackerConfig::default().sample_age_max;
     let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
+    let orca = reader_ref.setting("orca", Written::Never, "", |value| one_of(value, &ORCA));
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
+    let upgrade_protocols = read_upgrade_protocols(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
@@ -252,7 +276,9 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 probe_key_file,
                 check_interval,
                 sample_age_max,
+                orca: orca.value,
                 drain_delay,
+                upgrade_protocols,
                 timeouts,
                 limits,
                 admin: AdminSettings {

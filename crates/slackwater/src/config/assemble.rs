@@ -9,6 +9,7 @@ use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettin
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::tls::read_replica_tls;
+use super::upgrade_protocols::read_upgrade_protocols;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
     bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
@@ -30,6 +31,9 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let listeners = read_listeners(reader_ref, &mut remarks);
     let workers = read_workers(reader_ref);
     let forwarded = ForwardedSettings::read(reader_ref);
+    let upgrade_protocols = read_upgrade_protocols(reader_ref);
+    let delay = Duration::ZERO..=Duration::from_mins(10);
+    let drain_delay = timeout(reader_ref, "drain_delay", Duration::ZERO, &delay);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
@@ -62,6 +66,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         routes,
         dns,
         forwarded,
+        upgrade_protocols,
+        drain_delay,
         timeouts,
         limits,
         admin: AdminSettings {
@@ -122,8 +128,24 @@ pub(super) fn read_replica_settings(
     ReplicaSettings {
         protocol: protocol.value.0,
         idle_connections_max: idle,
+        connections_max: None,
         tls: read_replica_tls(reader, &key("tls"), remarks),
+        // An agent's own server hears of the agent's clients, which are balancers, in no way.
+        proxy_protocol: None,
     }
+}
+
+/// The key `replica.connections_max`, which an agent does not have.
+pub(super) fn read_connections_max(reader: &mut Reader<'_>, prefix: &str) -> Option<u32> {
+    let field = format!("{prefix}replica.connections_max");
+    let told = "a number from 1 to 65536, or \"none\"";
+    let max = reader.setting(&field, None, told, |value| match value.as_str() {
+        Some("none") => Ok(None),
+        _ => whole(value)
+            .and_then(|max| within(max, &(1..=65_536)))
+            .map(Some),
+    });
+    max.value
 }
 
 pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {

@@ -206,18 +206,6 @@ pub(super) fn read_dns(reader: &mut Reader<'_>) -> DnsServers {
     }
 }
 
-impl DiscoverySettings {
-    /// Of a list that nobody changes.
-    pub(crate) fn list() -> Self {
-        Self {
-            source: FleetSource::List,
-            guard: GuardSettings::default(),
-            ttl: TtlBounds::default(),
-            warm_up: WARM_UP,
-        }
-    }
-}
-
 impl Default for DnsServers {
     /// The system's.
     fn default() -> Self {

@@ -6,7 +6,7 @@ use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::ReplicaConfig;
 use super::tls::parse_server_name;
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{found, nonzero, text};
+use crate::toml_reader::values::{Unfit, found, nonzero, text, whole, within};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -20,6 +20,7 @@ const REPLICAS_MAX: usize = 65_536;
 const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
 const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
+const TIER_EXPECTED: &str = "a whole number from 0 to 15";
 
 /// An address to listen at, and where it was said; defaults were said nowhere.
 pub(super) type Listener = (SocketAddr, Option<Said>);
@@ -102,6 +103,8 @@ struct Entry {
     address: Address,
     probe: Option<ProbePlace>,
     server_name: Option<ServerName<'static>>,
+    weight: u16,
+    tier: u8,
 }
 
 /// Where a replica's own `probe` sends probes.
@@ -189,11 +192,14 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 address,
                 probe: None,
                 server_name: None,
+                weight: 1,
+                tier: 0,
             })
         }
         DeValue::Table(_) => {
-            let [at, probe, name] = ["address", "probe", "server_name"]
-                .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let [at, probe, name, weight, tier] =
+                ["address", "probe", "server_name", "weight", "tier"]
+                    .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
             let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
@@ -202,12 +208,17 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
             let server_name = name.and_then(|name| reader.note(name.read(parse_server_name, "")));
+            let weight =
+                weight.map(|it| reader.note(it.read(whole, "a whole number from 0 to 65,535")));
+            let tier = tier.map(|it| reader.note(it.read(tier_number, TIER_EXPECTED)));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
                 server_name,
+                weight: weight.unwrap_or(Some(1))?,
+                tier: tier.unwrap_or(Some(0))?,
             })
         }
         other => {
@@ -218,6 +229,10 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             None
         }
     }
+}
+
+fn tier_number(value: &DeValue<'_>) -> Result<u8, Unfit> {
+    whole(value).and_then(|tier| within(tier, &(0..=ReplicaConfig::TIER_MAX)))
 }
 
 fn replica_address(item: &Item<'_>, written: &str) -> Result<Address, Mistake> {
@@ -275,6 +290,8 @@ fn resolve(
             address,
             server_name: server_name.clone().unwrap_or_else(|| address.ip().into()),
             probe_address: probe_address.unwrap_or(own),
+            weight: entry.weight.into(),
+            tier: entry.tier,
         }
     };
     let replicas = addresses.into_iter().map(replica);

@@ -30,6 +30,7 @@ mod sticky;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod upgrade_protocols;
 
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
@@ -38,14 +39,14 @@ pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
-    AdminSettings, Config, Limits, ListenerConfig, ProbeSettings, ProbeTransport, ReplicaConfig,
-    ReplicaProtocol, ReplicaSettings, ServiceConfig, Timeouts,
+    AdminSettings, Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, ServiceConfig, Timeouts,
 };
 pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
-pub(crate) use retries::{RetryMethods, RetrySettings};
+pub(crate) use retries::RetrySettings;
 pub(crate) use tls::ListenerTls;
 
 #[cfg(test)]
@@ -121,6 +122,17 @@ impl Config {
         let source = file.map(Source::read).transpose();
         let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
         Self::load_source(source.as_ref(), flags)
+    }
+
+    /// What a file of this name would say with this text.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::load`].
+    pub(crate) fn of_text(name: &str, text: String) -> Result<Self, Mistakes> {
+        let source = Source::new(name.into(), text);
+        let loaded = Self::load_source(Some(&source), &Overrides::default())?;
+        Ok(loaded.config)
     }
 
     fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {

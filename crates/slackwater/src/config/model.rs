@@ -14,12 +14,14 @@ use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use crate::discovery::DnsServers;
+use crate::proxy_protocol::Version;
 use crate::routes::Route;
 use crate::tls::{ClientTls, HttpVersion};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
+use http::HeaderValue;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
@@ -41,6 +43,10 @@ pub(crate) struct Config {
     pub(crate) routes: Vec<Route>,
     /// Whose word on a request's origin is believed, and what is said of it.
     pub(crate) forwarded: ForwardedSettings,
+    /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0 to 16, default `websocket`.
+    pub(crate) upgrade_protocols: Vec<HeaderValue>,
+    /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to 10 minutes, default 0.
+    pub(crate) drain_delay: Duration,
     /// How long anything may take that is no service's own.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
@@ -123,6 +129,16 @@ pub(crate) struct ReplicaConfig {
     pub(crate) server_name: ServerName<'static>,
     /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
     pub(crate) probe_address: SocketAddr,
+    /// Its share of the requests beside the others' weights: 0 to 65,535, default 1; targets of SRV records up to 16 times
+    /// that. 0: it gets no new requests, not even when nobody else is there, and no probes.
+    pub(crate) weight: u32,
+    /// It gets requests only while no replica of a lower tier is there to take them: 0 to [`Self::TIER_MAX`], default 0.
+    pub(crate) tier: u8,
+}
+
+impl ReplicaConfig {
+    /// The most tiers are this and one.
+    pub(crate) const TIER_MAX: u8 = 15;
 }
 
 /// How to speak to replicas.
@@ -133,8 +149,15 @@ pub(crate) struct ReplicaSettings {
     /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
     /// each request has a connection of its own. HTTP/1.1 only.
     pub(crate) idle_connections_max: u32,
+    /// Connections to a replica at once, over all workers: 1 to 65,536, or as many as are wanted. Each worker has its share,
+    /// and at least one. Over HTTP/1.1 that many requests are in flight there; others take another replica, or wait for at
+    /// most `timeouts.connect`.
+    pub(crate) connections_max: Option<u32>,
     /// TLS to replicas; `None`: without.
     pub(crate) tls: Option<ClientTls>,
+    /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.
+    /// HTTP/1.1 only. A connection carries one client's requests then.
+    pub(crate) proxy_protocol: Option<Version>,
 }
 
 /// What replicas speak.

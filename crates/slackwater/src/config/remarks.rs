@@ -1,6 +1,8 @@
 //! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool filled, an admin
 //! server that the network can reach.
 
+use super::health::HealthCheck;
+use super::model::ServiceConfig;
 use super::policies::{PolicySections, all_sections, has_probes, readers_of, reads};
 use crate::toml_reader::{Reader, Remark, Said, Severity};
 use slackwater_core::policy::prequal::PrequalConfig;
@@ -129,4 +131,16 @@ pub(super) fn exposed_admin(address: core::net::SocketAddr, said: Option<&Said>)
             "{address} is not loopback: whoever reaches it can read the status, and nothing asks who they are"
         ),
     ))
+}
+
+/// A backup that nothing would ever tell from the others that it is needed; `said` is where it was given.
+pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark> {
+    let is_blind = service.health.check == HealthCheck::None && !service.sends_probes();
+    is_blind.then(|| Remark {
+        severity: Severity::Warning,
+        about: said.mistake(
+            "is of a tier that is never used: without health checks and without probes nobody finds out that those of a \
+             lower one are away; expected [health], or a policy and a transport with probes",
+        ),
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::assemble::{count, timeout};
 use super::show::{quoted, write_section};
+use crate::routes::{RetryCauses, RetryChanges, RetryMethods, RetryRules};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::values::{
     bytes, duration, found, one_of, quantile, show_bytes, show_duration, text, whole, within,
@@ -10,7 +11,7 @@ use crate::toml_reader::{Item, Mistake, Reader};
 use core::fmt::{self, Display};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use http::{HeaderName, Method, StatusCode};
+use http::{HeaderName, StatusCode};
 use slackwater_core::policy::Settings;
 use slackwater_core::tail::{
     BackoffConfig, BackoffSettings, RetryBudgetConfig, RetryBudgetSettings,
@@ -20,73 +21,22 @@ const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Which requests are tried again, when, and how often.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RetrySettings {
-    /// Tries of one request at most, the first one among them: 1 to 10, default 3. 1: none is tried again, whatever
-    /// happened.
-    pub(crate) attempts_max: u32,
-    /// The methods whose requests may be tried again after a replica may have heard them; default the idempotent ones.
-    pub(crate) methods: RetryMethods,
-    /// A request with this field may be tried again whatever its method; default `idempotency-key`.
-    pub(crate) mark_header: Option<HeaderName>,
-    /// After which failures; default all of them.
-    pub(crate) on: RetryCauses,
-    /// After which statuses of a response, from 400 to 599; default 502, 503 and 504.
-    pub(crate) statuses: Vec<StatusCode>,
-    /// From a try's dispatch to its response's head, where another try may follow: 1 ms to 24 hours. Default none:
-    /// a try may take all of `timeouts.first_byte`, and then there is no time for another one.
-    pub(crate) attempt_timeout: Option<Duration>,
-    /// Of a request's body so much is kept for another try: 0 to 16 MiB, default 64 KiB. A request with a larger body
-    /// is not tried again once the replica may have had some of it. 0: only requests without a body are.
-    pub(crate) body_bytes_max: u32,
+    /// Which requests; a route may say otherwise.
+    pub(crate) rules: RetryRules,
     /// How many may be tried again at once, for each worker.
     pub(crate) budget: RetryBudgetConfig,
     /// How long to wait before.
     pub(crate) backoff: BackoffConfig,
 }
 
-/// The methods that may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryMethods {
-    /// None.
-    None,
-    /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
-    Safe,
-    /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
-    Idempotent,
-    /// All: the service says that doing twice does no harm.
-    All,
-}
-
-impl RetryMethods {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("none", Self::None),
-        ("safe", Self::Safe),
-        ("idempotent", Self::Idempotent),
-        ("all", Self::All),
-    ];
-
-    /// Whether `method` is among them.
-    pub(crate) fn contain(self, method: &Method) -> bool {
-        match self {
-            Self::None => false,
-            Self::Safe => method.is_safe(),
-            Self::Idempotent => method.is_idempotent(),
-            Self::All => true,
-        }
-    }
-}
-
-/// What may go wrong with a replica that may have heard the request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RetryCauses {
-    /// The connection broke before the response's head was complete.
-    pub(crate) reset: bool,
-    /// The head did not come within `attempt_timeout`.
-    pub(crate) timeout: bool,
-    /// A gRPC response that is nothing but the status `UNAVAILABLE`.
-    pub(crate) grpc_unavailable: bool,
-}
+const METHODS: [(&str, RetryMethods); 4] = [
+    ("none", RetryMethods::None),
+    ("safe", RetryMethods::Safe),
+    ("idempotent", RetryMethods::Idempotent),
+    ("all", RetryMethods::All),
+];
 
 /// The name of one cause, and the cause alone.
 const CAUSES: [(&str, RetryCauses); 3] = {
@@ -120,58 +70,32 @@ const CAUSES: [(&str, RetryCauses); 3] = {
     ]
 };
 
-impl RetryCauses {
-    const ALL: Self = Self {
-        reset: true,
-        timeout: true,
-        grpc_unavailable: true,
-    };
-
-    const fn or(self, other: Self) -> Self {
-        Self {
-            reset: self.reset || other.reset,
-            timeout: self.timeout || other.timeout,
-            grpc_unavailable: self.grpc_unavailable || other.grpc_unavailable,
-        }
-    }
-}
-
-impl Default for RetrySettings {
-    fn default() -> Self {
-        Self {
-            attempts_max: 3,
-            methods: RetryMethods::Idempotent,
-            mark_header: Some(HeaderName::from_static("idempotency-key")),
-            on: RetryCauses::ALL,
-            statuses: vec![
-                StatusCode::BAD_GATEWAY,
-                StatusCode::SERVICE_UNAVAILABLE,
-                StatusCode::GATEWAY_TIMEOUT,
-            ],
-            attempt_timeout: None,
-            body_bytes_max: 64 << 10,
-            budget: RetryBudgetConfig::default(),
-            backoff: BackoffConfig::default(),
-        }
-    }
-}
-
-impl RetrySettings {
-    /// Reads `[retries]`, or `[services.NAME.retries]` where `prefix` says so.
+impl RetryChanges {
+    /// Reads the keys of `[retries]` that a route may have, too; a mistake is noted and leaves nothing said.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
-        let default = Self::default();
         let key = |name: &str| format!("{prefix}retries.{name}");
-        let methods = reader.setting(&key("methods"), default.methods, "", |value| {
-            one_of(value, &RetryMethods::NAMES)
+        let attempts: RangeInclusive<u32> = 1..=10;
+        let attempts_max = reader.setting(
+            &key("attempts_max"),
+            None,
+            "a number from 1 to 10",
+            |value| {
+                whole(value)
+                    .and_then(|number| within(number, &attempts))
+                    .map(Some)
+            },
+        );
+        let methods = reader.setting(&key("methods"), None, "", |value| {
+            one_of(value, &METHODS).map(Some)
         });
         let mark_header = reader.setting(
             &key("mark_header"),
-            default.mark_header,
+            None,
             "the name of a field, or \"none\"",
             |value| match text(value, "the name of a field, or \"none\"")? {
-                "none" => Ok(None),
+                "none" => Ok(Some(None)),
                 name => HeaderName::try_from(name)
-                    .map(Some)
+                    .map(|name| Some(Some(name)))
                     .map_err(|_| Unfit::Range),
             },
         );
@@ -180,27 +104,84 @@ impl RetrySettings {
             None,
             "from 1ms to 24h, or \"none\"",
             |value| match value.as_str() {
-                Some("none") => Ok(None),
+                Some("none") => Ok(Some(None)),
                 _ => duration(value)
                     .and_then(|span| within(span, &(MS..=Duration::from_hours(24))))
-                    .map(Some),
+                    .map(|span| Some(Some(span))),
             },
         );
         let body_range: RangeInclusive<u32> = 0..=16 << 20;
-        let body_bytes_max = reader.setting(
-            &key("body_max"),
-            default.body_bytes_max,
-            "from 0 to 16MiB",
-            |value| bytes(value).and_then(|size| within(size, &body_range)),
-        );
+        let body_bytes_max = reader.setting(&key("body_max"), None, "from 0 to 16MiB", |value| {
+            bytes(value)
+                .and_then(|size| within(size, &body_range))
+                .map(Some)
+        });
         Self {
-            attempts_max: count(reader, &key("attempts_max"), default.attempts_max, 1..=10),
+            attempts_max: attempts_max.value,
             methods: methods.value,
             mark_header: mark_header.value,
             on: read_causes(reader, &key("on")),
-            statuses: read_statuses(reader, &key("statuses"), default.statuses),
+            statuses: read_statuses(reader, &key("statuses")),
             attempt_timeout: attempt_timeout.value,
             body_bytes_max: body_bytes_max.value,
+        }
+    }
+
+    /// Everything of the rules is said.
+    fn all(rules: &RetryRules) -> Self {
+        Self {
+            attempts_max: Some(rules.attempts_max),
+            methods: Some(rules.methods),
+            mark_header: Some(rules.mark_header.clone()),
+            on: Some(rules.on),
+            statuses: Some(rules.statuses.clone()),
+            attempt_timeout: Some(rules.attempt_timeout),
+            body_bytes_max: Some(rules.body_bytes_max),
+        }
+    }
+
+    /// The keys that are said, and their values as they are written.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        let methods = |methods| quoted(name_of(&METHODS, |of| of == methods));
+        let mark =
+            |mark: &Option<HeaderName>| quoted(mark.as_ref().map_or("none", HeaderName::as_str));
+        let span = |span: Option<_>| quoted(span.map_or_else(|| "none".to_owned(), show_duration));
+        let fields = [
+            ("attempts_max", self.attempts_max.map(|max| max.to_string())),
+            ("methods", self.methods.map(methods)),
+            ("mark_header", self.mark_header.as_ref().map(mark)),
+            ("on", self.on.map(write_causes)),
+            ("statuses", self.statuses.as_deref().map(write_statuses)),
+            ("attempt_timeout", self.attempt_timeout.map(span)),
+            (
+                "body_max",
+                self.body_bytes_max.map(|max| quoted(show_bytes(max))),
+            ),
+        ];
+        let fields = fields.into_iter();
+        fields
+            .filter_map(|(key, said)| Some((key, said?)))
+            .collect()
+    }
+}
+
+fn write_causes(on: RetryCauses) -> String {
+    let causes = CAUSES.iter().filter(|(_, cause)| on.or(*cause) == on);
+    let causes: Vec<_> = causes.map(|(name, _)| quoted(name)).collect();
+    format!("[{}]", causes.join(", "))
+}
+
+fn write_statuses(statuses: &[StatusCode]) -> String {
+    let statuses: Vec<_> = statuses.iter().map(StatusCode::as_str).collect();
+    format!("[{}]", statuses.join(", "))
+}
+
+impl RetrySettings {
+    /// Reads `[retries]`, or `[services.NAME.retries]` where `prefix` says so.
+    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
+        let key = |name: &str| format!("{prefix}retries.{name}");
+        Self {
+            rules: RetryChanges::read(reader, prefix).over(&RetryRules::default()),
             budget: read_budget(reader, &key),
             backoff: read_backoff(reader, &key),
         }
@@ -209,30 +190,17 @@ impl RetrySettings {
     /// Writes the section as it is in force.
     pub(super) fn write(&self, to: &mut String, prefix: &str) -> fmt::Result {
         let span = |span| quoted(show_duration(span));
-        let methods = name_of(&RetryMethods::NAMES, |of| of == self.methods);
-        let mark_header = self.mark_header.as_ref().map_or("none", HeaderName::as_str);
-        let causes = CAUSES
-            .iter()
-            .filter(|(_, cause)| self.on.or(*cause) == self.on);
-        let causes: Vec<_> = causes.map(|(name, _)| quoted(name)).collect();
-        let statuses: Vec<_> = self.statuses.iter().map(StatusCode::as_str).collect();
-        let fields: [(&str, &dyn Display); 12] = [
-            ("attempts_max", &self.attempts_max),
-            ("methods", &quoted(methods)),
-            ("mark_header", &quoted(mark_header)),
-            ("on", &format!("[{}]", causes.join(", "))),
-            ("statuses", &format!("[{}]", statuses.join(", "))),
-            (
-                "attempt_timeout",
-                &self.attempt_timeout.map_or_else(|| quoted("none"), span),
-            ),
-            ("body_max", &quoted(show_bytes(self.body_bytes_max))),
-            ("budget_share", &self.budget.share),
-            ("budget_min", &self.budget.retries_min),
-            ("backoff_base", &span(self.backoff.base)),
-            ("backoff_max", &span(self.backoff.max)),
-            ("retry_after_max", &span(self.backoff.hint_max)),
-        ];
+        let mut fields = RetryChanges::all(&self.rules).fields();
+        fields.extend([
+            ("budget_share", self.budget.share.to_string()),
+            ("budget_min", self.budget.retries_min.to_string()),
+            ("backoff_base", span(self.backoff.base)),
+            ("backoff_max", span(self.backoff.max)),
+            ("retry_after_max", span(self.backoff.hint_max)),
+        ]);
+        let fields: Vec<(&str, &dyn Display)> = (fields.iter())
+            .map(|(key, value)| (*key, value as &dyn Display))
+            .collect();
         write_section(to, &format!("{prefix}retries"), &fields)
     }
 }
@@ -246,29 +214,18 @@ pub(super) fn name_of<T: Copy>(
     found.map_or("", |(name, _)| name)
 }
 
-fn read_causes(reader: &mut Reader<'_>, field: &str) -> RetryCauses {
-    let Some(items) = reader.take_list(field) else {
-        return RetryCauses::ALL;
-    };
+fn read_causes(reader: &mut Reader<'_>, field: &str) -> Option<RetryCauses> {
+    let items = reader.take_list(field)?;
     let causes = items
         .iter()
         .map(|item| item.read(|value| one_of(value, &CAUSES), ""));
     let causes: Vec<_> = causes.collect();
-    causes
-        .into_iter()
-        .fold(RetryCauses::default(), |all, cause| {
-            reader.note(cause).map_or(all, |cause| all.or(cause))
-        })
+    let noted = |all: RetryCauses, cause| reader.note(cause).map_or(all, |cause| all.or(cause));
+    Some(causes.into_iter().fold(RetryCauses::default(), noted))
 }
 
-fn read_statuses(
-    reader: &mut Reader<'_>,
-    field: &str,
-    default: Vec<StatusCode>,
-) -> Vec<StatusCode> {
-    let Some(items) = reader.take_list(field) else {
-        return default;
-    };
+fn read_statuses(reader: &mut Reader<'_>, field: &str) -> Option<Vec<StatusCode>> {
+    let items = reader.take_list(field)?;
     let mut statuses = Vec::new();
     for item in &items {
         if let Some(status) = reader.note(read_status(item)) {
@@ -277,7 +234,7 @@ fn read_statuses(
     }
     statuses.sort_unstable();
     statuses.dedup();
-    statuses
+    Some(statuses)
 }
 
 fn read_status(item: &Item<'_>) -> Result<StatusCode, Mistake> {

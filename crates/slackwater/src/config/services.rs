@@ -3,13 +3,14 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::{read_replica_settings, read_service_timeouts};
+use super::assemble::{read_connections_max, read_replica_settings, read_service_timeouts};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
+use super::proxy_protocol::read_proxy_protocol_out;
 use super::queue::QueueSettings;
 use super::remarks;
 use super::retries::RetrySettings;
@@ -89,7 +90,9 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let replica = read_replica_settings(reader, prefix, remarks);
+        let mut replica = read_replica_settings(reader, prefix, remarks);
+        replica.connections_max = read_connections_max(reader, prefix);
+        replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
         let replicas = match discovery.source {
             FleetSource::List => {
                 read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())
@@ -129,7 +132,9 @@ impl Section<'_> {
             let config = &policy_settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
-        ServiceConfig {
+        let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
+        let backup = backup.map(|(_, said)| said.clone());
+        let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
             policy_settings,
@@ -142,7 +147,9 @@ impl Section<'_> {
             health,
             sticky,
             timeouts,
-        }
+        };
+        remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));
+        service
     }
 }
 

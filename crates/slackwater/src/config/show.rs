@@ -2,12 +2,14 @@
 //! resolved to. Loading it again gives the same configuration.
 
 use super::ListenerTls;
-use super::agent::AgentConfig;
+use super::agent::{AgentConfig, orca_name};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::policies::write_sections;
+use super::proxy_protocol::name_of_version;
 use super::routes::write_routes;
+use super::upgrade_protocols::write_upgrade_protocols;
 use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{show_bytes, show_duration};
@@ -24,7 +26,13 @@ impl Config {
     }
 
     fn write_toml(&self, to: &mut String) -> fmt::Result {
-        writeln!(to, "workers = {}\n", self.workers)?;
+        writeln!(to, "workers = {}", self.workers)?;
+        writeln!(
+            to,
+            "drain_delay = {}",
+            quoted(show_duration(self.drain_delay))
+        )?;
+        write_upgrade_protocols(to, &self.upgrade_protocols)?;
         for listener in &self.listeners {
             writeln!(to, "[[listeners]]")?;
             let address = listener.address.to_string();
@@ -89,6 +97,12 @@ impl ServiceConfig {
                 let name = quoted(replica.server_name.to_str());
                 write!(to, ", server_name = {name}")?;
             }
+            if replica.weight != 1 {
+                write!(to, ", weight = {}", replica.weight)?;
+            }
+            if replica.tier != 0 {
+                write!(to, ", tier = {}", replica.tier)?;
+            }
             writeln!(to, " }},")?;
         }
         writeln!(to, "]")
@@ -128,7 +142,9 @@ impl AgentConfig {
         writeln!(to, "workers = {}", self.workers)?;
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
-        writeln!(to, "drain_delay = {}\n", span(self.drain_delay))?;
+        writeln!(to, "orca = {}", quoted(orca_name(self.orca)))?;
+        writeln!(to, "drain_delay = {}", span(self.drain_delay))?;
+        write_upgrade_protocols(to, &self.upgrade_protocols)?;
         if let Some(tls) = &self.tls {
             tls.write_toml(to, "tls")?;
         }
@@ -188,6 +204,16 @@ fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fm
         ("protocol", &quoted(protocol)),
         ("idle_connections_max", &replica.idle_connections_max),
     ];
+    // What an agent does not have is written only where it was said.
+    let proxy_protocol = replica
+        .proxy_protocol
+        .map(|version| quoted(name_of_version(version)));
+    let proxy_protocol =
+        (proxy_protocol.iter()).map(|name| ("proxy_protocol", name as &dyn Display));
+    let connections_max = replica.connections_max.iter();
+    let connections_max = connections_max.map(|max| ("connections_max", max as &dyn Display));
+    let fields = fields.into_iter().chain(connections_max);
+    let fields: Vec<_> = fields.chain(proxy_protocol).collect();
     write_section(to, &format!("{prefix}replica"), &fields)?;
     let section = format!("{prefix}replica.tls");
     (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))

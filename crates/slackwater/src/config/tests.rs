@@ -257,6 +257,8 @@ fn what_is_shown_is_what_is_in_force() {
         assert_eq!(first.to_toml(), second.to_toml(), "{name}");
         assert_eq!(first.listeners, second.listeners);
         assert_eq!(first.dns, second.dns);
+        assert_eq!(first.upgrade_protocols, second.upgrade_protocols);
+        assert_eq!(first.drain_delay, second.drain_delay);
         assert_eq!(first.routes.len(), second.routes.len());
         assert_eq!(first.timeouts, second.timeouts);
         assert_eq!(first.limits, second.limits);
@@ -392,7 +394,7 @@ fn the_documentation_has_every_key_and_no_other() {
 
 #[test]
 fn the_full_fixture_says_every_key() {
-    // A fleet has one source only.
+    // A fleet has one source only, and HTTP/2 over TLS no PROXY headers.
     let files = [
         "everything",
         "fleet_by_dns",

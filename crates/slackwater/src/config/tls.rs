@@ -9,7 +9,7 @@ use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
     TlsVersion, read_roots, system_roots,
 };
-use crate::toml_reader::values::{Unfit, boolean, found, one_of, text};
+use crate::toml_reader::values::{Unfit, boolean, found, one_of, text, whole, within};
 use crate::toml_reader::{Item, Place, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ use toml::de::DeValue;
 const FILE_EXPECTED: &str = "the name of a file";
 const CERTIFICATES_EXPECTED: &str = "a list such as [{ certificate = \"a.pem\", key = \"a.key\" }]";
 const CERTIFICATES_MAX: usize = 1024;
+const SESSIONS_MAX: u32 = 4096;
+const SESSIONS_LIMIT: u32 = 1 << 20;
 
 /// TLS at a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +99,7 @@ pub(super) fn read_listener_tls(
         one_of(value, &TlsVersion::NAMES)
     });
     let protocols = read_protocols(reader, &key("protocols"));
-    let tickets = reader.setting(&key("tickets"), true, "", boolean);
-    let sessions_max = count(reader, &key("sessions_max"), 4096, 0..=1 << 20);
+    let resumption = read_resumption(reader, section, clients.is_some());
     let handshakes_max = count(reader, &key("handshakes_max"), 1024, 1..=65_536);
     if !is_there || certificates.is_empty() {
         return None;
@@ -109,14 +110,37 @@ pub(super) fn read_listener_tls(
             clients,
             version_min: version_min.value,
             protocols,
-            resumption: Resumption {
-                tickets: tickets.value,
-                sessions_max: sessions_max as usize,
-            },
+            resumption,
         },
         pass_client_certificate: pass.value,
         handshakes_max,
     })
+}
+
+/// The keys `tickets` and `sessions_max`. A resumed session is not verified again, so clients that prove themselves have
+/// none: a certificate would be good beyond its end.
+fn read_resumption(reader: &mut Reader<'_>, section: &str, has_clients: bool) -> Resumption {
+    let key = |name: &str| format!("{section}.{name}");
+    let tickets = reader.setting(&key("tickets"), !has_clients, "", boolean);
+    let default = if has_clients { 0 } else { SESSIONS_MAX };
+    let told = format!("a number from 0 to {SESSIONS_LIMIT}");
+    let parse = |value: &_| whole(value).and_then(|number| within(number, &(0..=SESSIONS_LIMIT)));
+    let sessions_max = reader.setting(&key("sessions_max"), default, &told, parse);
+    for (is_asked_for, said, without) in [
+        (tickets.value, &tickets.said, "false"),
+        (sessions_max.value > 0, &sessions_max.said, "0"),
+    ] {
+        if let Some(said) = said.as_ref().filter(|_| has_clients && is_asked_for) {
+            reader.add_mistake(said.mistake(format!(
+                "cannot be with client_ca: a resumed session is not verified again, so a certificate would be good beyond \
+                 its end; expected {without}"
+            )));
+        }
+    }
+    Resumption {
+        tickets: tickets.value,
+        sessions_max: sessions_max.value as usize,
+    }
 }
 
 /// The key `certificates`: at least one, each readable, unless mistakes were noted.

@@ -197,7 +197,7 @@ fn balancer(facts: &Facts) -> Balancer {
 
 /// A report as shown; `None` for a replica that has left the fleet, which none does here.
 fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
-    let replica = (worker.ids.iter()).position(|id| *id == Some(report.replica))?;
+    let replica = (worker.ids.iter()).position(|ids| ids.contains(&report.replica))?;
     Some(Pooled {
         replica,
         rif: report.rif.count(),
@@ -235,7 +235,7 @@ mod tests {
             policy.handle_report(now, probe.id, &report, &mut draw);
         }
         let worker = |snapshot| WorkerFacts {
-            ids: ids.map(Some).to_vec(),
+            ids: ids.map(|id| vec![id]).to_vec(),
             counters: policy.counters(),
             snapshot,
             ..WorkerFacts::default()

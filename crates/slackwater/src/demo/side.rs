@@ -1,28 +1,19 @@
 //! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load that is sent to it.
 //!
-//! The proxy is the real one, in this process on a thread of its own, configured in code as a file would configure it:
+//! The proxy is the real one, in this process on a thread of its own, configured by the text of a file:
 //! everything at its default but what the demo has to choose. Both sides are made alike; only the policy differs.
 
 use super::fleet::{Addresses, Fleet};
 use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
-use crate::config::{
-    AccessLogSettings, AdminSettings, Config, DiscoverySettings, ForwardedSettings, HealthSettings,
-    Limits, ListenerConfig, LogSettings, ProbeSettings, ProbeTransport, QueueSettings,
-    ReplicaConfig, ReplicaProtocol, ReplicaSettings, RetryMethods, RetrySettings, ServiceConfig,
-    StickySettings, Timeouts,
-};
-use crate::discovery::DnsServers;
+use crate::config::Config;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
-use crate::routes::Route;
 use crate::serve;
-use core::net::{Ipv4Addr, SocketAddr};
-use core::num::NonZeroU16;
+use core::net::SocketAddr;
 use core::time::Duration;
-use http::uri::PathAndQuery;
-use slackwater_core::policy::{PolicyEntry, PolicySettings};
+use slackwater_core::policy::PolicyEntry;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -32,7 +23,7 @@ const IDLE_CONNECTIONS_MAX: u32 = 16;
 
 /// Connections are kept for as long as a demo can last: one that is closed for having been idle, in the moment in which a
 /// request is sent over it, would be counted as that policy's error.
-const IDLE_MAX: Duration = Duration::from_hours(24);
+const IDLE: &str = "24h";
 
 /// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,7 +65,7 @@ impl Side {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let config = config(policy, fleet.addresses());
+        let config = config(policy, fleet.addresses())?;
         let proxy = serve::start(
             &config,
             serve::lists(&config),
@@ -135,66 +126,27 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
     load::Run::prepare(plan, RECENT_SECONDS).await
 }
 
-/// What a file for `slackwater serve` would say.
-fn config(policy: &'static PolicyEntry, replicas: impl Iterator<Item = Addresses>) -> Config {
-    let replica = |(index, addresses): (usize, Addresses)| ReplicaConfig {
-        server_name: addresses.requests.ip().into(),
-        name: format!("replica {index}"),
-        address: addresses.requests,
-        probe_address: addresses.probes,
-    };
-    let timeouts = Timeouts {
-        idle: IDLE_MAX,
-        ..Timeouts::default()
-    };
-    let service = ServiceConfig {
-        name: "default".to_owned(),
-        policy,
-        policy_settings: PolicySettings::default(),
-        discovery: DiscoverySettings::list(),
-        replicas: replicas.enumerate().map(replica).collect(),
-        replica: ReplicaSettings {
-            protocol: ReplicaProtocol::Http1,
-            idle_connections_max: IDLE_CONNECTIONS_MAX,
-            tls: None,
-        },
-        probe: ProbeSettings {
-            transport: ProbeTransport::Udp,
-            port: None,
-            path: PathAndQuery::from_static("/prequal/probe"),
-            tls: false,
-            key: None,
-            key_file: None,
-        },
-        // A request that fails is one more in the picture, not a second one elsewhere.
-        retries: RetrySettings {
-            methods: RetryMethods::None,
-            ..RetrySettings::default()
-        },
-        queue: QueueSettings::default(),
-        health: HealthSettings::default(),
-        sticky: StickySettings::default(),
-        timeouts: timeouts.clone(),
-    };
-    Config {
-        listeners: vec![ListenerConfig {
-            name: "demo".to_owned(),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            tls: None,
-            proxy_protocol: None,
-        }],
-        workers: NonZeroU16::MIN,
-        services: vec![service],
-        routes: vec![Route::to(0)],
-        dns: DnsServers::default(),
-        forwarded: ForwardedSettings::default(),
-        timeouts,
-        limits: Limits::default(),
-        admin: AdminSettings {
-            listen: None,
-            connections_max: 1,
-        },
-        log: LogSettings::default(),
-        access_log: AccessLogSettings::default(),
+/// Read from the text of a file for `slackwater serve`.
+fn config(
+    policy: &'static PolicyEntry,
+    replicas: impl Iterator<Item = Addresses>,
+) -> Result<Config, Fault> {
+    let replicas = replicas.map(|replica| {
+        let (address, probe) = (replica.requests, replica.probes);
+        format!("{{ address = \"{address}\", probe = \"{probe}\" }}")
+    });
+    let replicas = replicas.collect::<Vec<_>>().join(", ");
+    let policy = policy.name;
+    // A request that fails is one more in the picture, not a second one elsewhere.
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
+         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n\
+         timeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n"
+    );
+    let mut config = Config::of_text("demo", text)?;
+    let replicas = config.services.iter_mut().flat_map(|it| &mut it.replicas);
+    for (index, replica) in replicas.enumerate() {
+        replica.name = format!("replica {index}");
     }
+    Ok(config)
 }

@@ -3,8 +3,8 @@
 //! As everywhere here, of a host with IPv4 and IPv6 addresses the IPv4 ones are taken. IPv6 is asked for only once the
 //! server has said that there is no IPv4 address: an answer that is late or lost must not turn the whole fleet over.
 //! Likewise one target of a service that cannot be looked up spoils the whole answer, while one that is said to have no
-//! address is merely left out. Of a service's targets those of the most urgent priority that has any address are taken
-//! (RFC 2782: the lowest number). Nothing is cached here but the last fleet.
+//! address is merely left out. A service's targets bring their weights, and their priorities are tiers (RFC 2782: the lowest
+//! number is the most urgent). Nothing is cached here but the last fleet.
 
 use super::schedule::Schedule;
 use super::{Fleet, REPLICAS_MAX, Source, TtlBounds};
@@ -213,7 +213,13 @@ impl DnsSource {
         }
     }
 
-    fn replica(&self, (address, host): Found) -> ReplicaConfig {
+    fn replica(&self, found: Found) -> ReplicaConfig {
+        let Found {
+            address,
+            host,
+            weight,
+            tier,
+        } = found;
         let own = || {
             let host = ServerName::try_from(host.trim_end_matches('.').to_owned());
             host.unwrap_or_else(|_| address.ip().into())
@@ -224,6 +230,8 @@ impl DnsSource {
             address,
             probe_address: SocketAddr::new(address.ip(), port),
             server_name: self.server_name.clone().unwrap_or_else(own),
+            weight,
+            tier,
         }
     }
 }
@@ -239,7 +247,13 @@ impl Source for DnsSource {
 }
 
 /// An address, and the host that it was found for.
-type Found = (SocketAddr, String);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    tier: u8,
+    address: SocketAddr,
+    host: String,
+    weight: u32,
+}
 
 fn found_at(host: &str, addresses: &[IpAddr], port: u16) -> Vec<Found> {
     let mut addresses = addresses.to_vec();
@@ -247,13 +261,19 @@ fn found_at(host: &str, addresses: &[IpAddr], port: u16) -> Vec<Found> {
     addresses.sort_unstable();
     addresses.dedup();
     let addresses = addresses.into_iter();
-    let found = |ip| (SocketAddr::new(ip, port), host.to_owned());
+    let found = |ip| Found {
+        tier: 0,
+        address: SocketAddr::new(ip, port),
+        host: host.to_owned(),
+        weight: 1,
+    };
     addresses.map(found).collect()
 }
 
 /// Where a service says that it is.
 struct Target {
     priority: u16,
+    weight: u16,
     host: String,
     port: u16,
 }
@@ -264,6 +284,7 @@ impl Target {
             // The root stands for "decidedly not here".
             RData::SRV(target) if !target.target.is_root() => Some(Self {
                 priority: target.priority,
+                weight: target.weight,
                 host: target.target.to_ascii(),
                 port: target.port,
             }),
@@ -271,17 +292,35 @@ impl Target {
         }
     }
 
+    /// Its addresses, each with all of its weight.
     async fn look_up(self, resolver: Resolver) -> Result<(u16, Vec<Found>, Duration), Unknown> {
         let (addresses, ttl) = resolver.addresses(&self.host).await?;
-        Ok((
-            self.priority,
-            found_at(&self.host, &addresses, self.port),
-            ttl,
-        ))
+        let mut found = found_at(&self.host, &addresses, self.port);
+        for found in &mut found {
+            found.weight = self.weight.into();
+        }
+        Ok((self.priority, found, ttl))
     }
 }
 
-/// Every address of the targets that come first.
+/// A weight of 0 beside others is a sixteenth of 1.
+const SHARES_OF_ONE: u32 = 16;
+
+/// Targets with a weight of 0 beside others are to be chosen hardly ever, and where all have 0 all are alike (RFC 2782).
+fn settle_weights(of_one_priority: &mut [Found]) {
+    let none = of_one_priority.iter().filter(|found| found.weight == 0);
+    let all = of_one_priority.len();
+    let settled: fn(u32) -> u32 = match none.count() {
+        0 => return,
+        none if none == all => |_| 1,
+        _ => |weight| (weight * SHARES_OF_ONE).max(1),
+    };
+    for found in of_one_priority {
+        found.weight = settled(found.weight);
+    }
+}
+
+/// Every address of all targets. The most urgent priority that has any address is tier 0, the next one tier 1.
 async fn service_addresses(
     resolver: &Resolver,
     service: &str,
@@ -303,278 +342,18 @@ async fn service_addresses(
             by_priority.entry(priority).or_default().extend(addresses);
         }
     }
-    let mut first = by_priority.into_values().next().unwrap_or_default();
-    first.sort_unstable();
-    Ok((first, ttl))
+    let mut all = Vec::new();
+    for (tier, mut found) in by_priority.into_values().enumerate() {
+        settle_weights(&mut found);
+        let tier = u8::try_from(tier).unwrap_or(u8::MAX);
+        for found in &mut found {
+            found.tier = tier.min(ReplicaConfig::TIER_MAX);
+        }
+        all.extend(found);
+    }
+    all.sort_unstable();
+    Ok((all, ttl))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::holding;
-    use super::super::{Discovery, GuardSettings};
-    use super::*;
-    use hickory_resolver::proto::op::{Message, ResponseCode};
-    use hickory_resolver::proto::rr::Name;
-    use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
-    use std::sync::{Arc, Mutex, PoisonError};
-    use tokio::net::UdpSocket;
-    use tokio::time::timeout;
-
-    /// For what must come; far beyond what it takes on a busy machine.
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    type Zone = Vec<(&'static str, u32, RData)>;
-
-    /// A name server of the test's own, on loopback.
-    struct Server {
-        address: SocketAddr,
-        state: Arc<Mutex<State>>,
-    }
-
-    #[derive(Default)]
-    struct State {
-        zone: Zone,
-        /// Names that it fails for.
-        broken: Vec<&'static str>,
-        asked: Vec<String>,
-    }
-
-    impl Server {
-        async fn start(zone: Zone) -> Self {
-            let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
-            let address = socket.local_addr().expect("bound");
-            let state = Arc::new(Mutex::new(State {
-                zone,
-                ..State::default()
-            }));
-            let server = Self {
-                address,
-                state: Arc::clone(&state),
-            };
-            tokio::spawn(async move {
-                let mut buffer = [0; 4096];
-                while let Ok((size, from)) = socket.recv_from(&mut buffer).await {
-                    let asked = Message::from_vec(&buffer[..size]).expect("a question");
-                    let answer = answer(&state, &asked).to_vec().expect("encoded");
-                    let _ = socket.send_to(&answer, from).await;
-                }
-            });
-            server
-        }
-
-        fn state(&self) -> std::sync::MutexGuard<'_, State> {
-            self.state.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        fn discovery(&self, name: DnsName, ttl: TtlBounds) -> Discovery {
-            let resolver = Resolver::new(&DnsServers {
-                servers: vec![self.address],
-                timeout: Duration::from_secs(5),
-            })
-            .expect("usable");
-            let source = DnsSource::new(resolver, name, None, None, ttl, 1);
-            Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
-        }
-    }
-
-    fn answer(state: &Mutex<State>, asked: &Message) -> Message {
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut message = Message::response(asked.metadata.id, asked.metadata.op_code);
-        message.metadata.recursion_desired = true;
-        message.metadata.recursion_available = true;
-        let query = asked.queries[0].clone();
-        let name = query.name().to_ascii();
-        let name = name.trim_end_matches('.').to_owned();
-        state.asked.push(format!("{} {name}", query.query_type()));
-        message.add_query(query.clone());
-        if state.broken.contains(&name.as_str()) {
-            message.metadata.response_code = ResponseCode::ServFail;
-            return message;
-        }
-        let known = state.zone.iter().filter(|(owner, ..)| *owner == name);
-        let mut is_known = false;
-        for (_, ttl, data) in known {
-            is_known = true;
-            if data.record_type() == query.query_type() {
-                let record = Record::from_rdata(query.name().clone(), *ttl, data.clone());
-                message.add_answer(record);
-            }
-        }
-        if !is_known {
-            message.metadata.response_code = ResponseCode::NXDomain;
-        }
-        message
-    }
-
-    fn four(last: u8) -> RData {
-        RData::A(A::new(10, 0, 0, last))
-    }
-
-    fn six(last: u16) -> RData {
-        RData::AAAA(AAAA::new(0xfd00, 0, 0, 0, 0, 0, 0, last))
-    }
-
-    fn srv(priority: u16, port: u16, target: &str) -> RData {
-        let target = Name::from_ascii(target).expect("a name");
-        RData::SRV(SRV::new(priority, 1, port, target))
-    }
-
-    /// Asks as soon as it may.
-    const AT_ONCE: TtlBounds = TtlBounds {
-        min: Duration::from_millis(2),
-        max: Duration::from_millis(4),
-    };
-
-    fn host(name: &str) -> DnsName {
-        DnsName::Host(name.to_owned(), 80)
-    }
-
-    async fn names(discovery: &Discovery) -> Vec<String> {
-        timeout(PATIENCE, discovery.spoken()).await.expect("spoken");
-        let fleet = discovery.fleet();
-        let replicas = fleet.replicas().iter();
-        replicas.map(|replica| replica.name.clone()).collect()
-    }
-
-    /// Waits until the source has asked and been answered twice more.
-    async fn asked_again(server: &Server) {
-        let before = server.state().asked.len();
-        let again = async {
-            while server.state().asked.len() < before + 2 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(PATIENCE, again).await.expect("asked again");
-    }
-
-    #[tokio::test]
-    async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
-        let server = Server::start(vec![
-            ("web.test", 0, four(2)),
-            ("web.test", 0, four(1)),
-            ("web.test", 0, six(1)),
-        ])
-        .await;
-        let discovery = server.discovery(host("web.test."), AT_ONCE);
-        assert_eq!(names(&discovery).await, ["10.0.0.1:80", "10.0.0.2:80"]);
-        assert!(!server.state().asked.contains(&"AAAA web.test".to_owned()));
-
-        let fleet = discovery.fleet();
-        server.state().zone.reverse();
-        server.state().zone.push(("web.test", 0, four(2)));
-        asked_again(&server).await;
-        assert!(Arc::ptr_eq(&fleet, &discovery.fleet()), "the same value");
-
-        let mut fleets = discovery.fleets().subscribe();
-        server.state().zone.push(("web.test", 0, four(9)));
-        timeout(PATIENCE, fleets.changed())
-            .await
-            .expect("in time")
-            .expect("followed");
-        let expected = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.9:80"];
-        assert_eq!(names(&discovery).await, expected);
-    }
-
-    #[tokio::test]
-    async fn without_an_ipv4_address_the_ipv6_ones_are_taken() {
-        let server = Server::start(vec![("web.test", 0, six(2)), ("web.test", 0, six(1))]).await;
-        let discovery = server.discovery(host("web.test."), AT_ONCE);
-        assert_eq!(names(&discovery).await, ["[fd00::1]:80", "[fd00::2]:80"]);
-    }
-
-    #[tokio::test]
-    async fn no_answer_and_no_addresses_keep_the_last_fleet() {
-        let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, six(1))]).await;
-        let discovery = server.discovery(host("web.test."), AT_ONCE);
-        assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
-
-        server.state().broken.push("web.test");
-        let failed = async |expected: &str| loop {
-            let failure = discovery.state().failure;
-            if failure.is_some_and(|failure| failure.contains(expected)) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        };
-        timeout(PATIENCE, failed("web.test.: "))
-            .await
-            .expect("told");
-        assert_eq!(names(&discovery).await, ["10.0.0.1:80"], "not to IPv6");
-
-        server.state().broken.clear();
-        server.state().zone.clear();
-        let told = timeout(PATIENCE, failed("web.test.:80 has no addresses"));
-        told.await.expect("told");
-        assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
-
-        let mut fleets = discovery.fleets().subscribe();
-        server.state().zone.push(("web.test", 0, four(2)));
-        timeout(PATIENCE, fleets.changed())
-            .await
-            .expect("in time")
-            .expect("followed");
-        assert_eq!(names(&discovery).await, ["10.0.0.2:80"]);
-    }
-
-    #[tokio::test]
-    async fn a_service_is_its_most_urgent_targets_with_their_ports() {
-        let server = Server::start(vec![
-            ("_http._tcp.web.test", 0, srv(20, 8003, "c.test.")),
-            ("_http._tcp.web.test", 0, srv(10, 8002, "b.test.")),
-            ("_http._tcp.web.test", 0, srv(10, 8001, "a.test.")),
-            ("_http._tcp.web.test", 0, srv(5, 8000, "gone.test.")),
-            ("_http._tcp.web.test", 0, srv(0, 0, ".")),
-            ("a.test", 0, four(1)),
-            ("a.test", 0, four(4)),
-            ("b.test", 0, four(2)),
-            ("c.test", 0, four(3)),
-        ])
-        .await;
-        let service = DnsName::Service("_http._tcp.web.test.".to_owned());
-        let discovery = server.discovery(service, AT_ONCE);
-        let expected = ["10.0.0.1:8001", "10.0.0.2:8002", "10.0.0.4:8001"];
-        assert_eq!(names(&discovery).await, expected);
-
-        // Half an answer is none.
-        server.state().broken.push("b.test");
-        server.state().zone.retain(|(owner, ..)| *owner != "a.test");
-        let failed = async {
-            while discovery.state().failure.is_none() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(PATIENCE, failed).await.expect("told");
-        assert_eq!(names(&discovery).await, expected);
-
-        // The next priority, once the first has no address any more.
-        server.state().broken.clear();
-        server.state().zone.retain(|(owner, ..)| *owner != "b.test");
-        let mut fleets = discovery.fleets().subscribe();
-        timeout(PATIENCE, fleets.changed())
-            .await
-            .expect("in time")
-            .expect("followed");
-        assert_eq!(names(&discovery).await, ["10.0.0.3:8003"]);
-    }
-
-    #[tokio::test]
-    async fn a_name_is_asked_for_again_when_its_answer_is_too_old_and_not_before() {
-        let server =
-            Server::start(vec![("web.test", 3600, four(1)), ("now.test", 0, four(1))]).await;
-        let bounds = TtlBounds {
-            min: AT_ONCE.min,
-            max: Duration::from_hours(24),
-        };
-        let long = server.discovery(host("web.test."), bounds);
-        assert_eq!(names(&long).await, ["10.0.0.1:80"]);
-        let short = server.discovery(host("now.test."), bounds);
-        assert_eq!(names(&short).await, ["10.0.0.1:80"]);
-        for _ in 0..5 {
-            asked_again(&server).await;
-        }
-        let asked = server.state().asked.clone();
-        let count = |name| asked.iter().filter(|asked| asked.ends_with(name)).count();
-        assert_eq!(count("web.test"), 1, "{asked:?}");
-        assert!(count("now.test") > 5, "{asked:?}");
-    }
-}
+mod tests;

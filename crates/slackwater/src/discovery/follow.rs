@@ -150,7 +150,10 @@ impl Follower {
                         .send_modify(|state| state.answered_at = Some(SystemTime::now()));
                     self.act_on(verdict);
                 }
-                Err(why) => self.fail(&why),
+                Err(why) => {
+                    self.guard.forget_waiting();
+                    self.fail(&why);
+                }
             }
         }
     }
@@ -304,6 +307,23 @@ mod tests {
         drop(discovery);
         say.closed().await;
         assert!(fleets.changed().await.is_err(), "nobody follows any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shorter_list_is_not_taken_from_a_source_that_has_lost_its_way() {
+        let settings = GuardSettings {
+            keep_share: Quantile::ONE,
+            keep_time: Duration::from_secs(30),
+        };
+        let (say, discovery) = followed(settings);
+        say.send(Ok(fleet(&[2]))).expect("heard");
+        say.send(Err("no answer".to_owned())).expect("heard");
+        until(&discovery, |state| state.failures == 2).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
+        say.send(Err("none yet".to_owned())).expect("heard");
+        until(&discovery, |state| state.failures == 3).await;
+        assert_eq!(discovery.state().changes, 0);
+        assert_eq!(discovery.fleet().replicas(), fleet(&[1]).replicas());
     }
 
     #[tokio::test(start_paused = true)]

@@ -73,8 +73,11 @@ impl Guard {
         if !self.loses_too_many(&next) {
             return self.take(next);
         }
-        // Whoever goes on losing replicas does not begin to wait anew.
-        let since = self.waiting.take().map_or(now, |(since, _)| since);
+        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else does.
+        let since = match self.waiting.take() {
+            Some((since, before)) if before.shared(&next) == next.len() => since,
+            _ => now,
+        };
         let why = format!(
             "of {} only {} are left, so the last list is kept for {:?}",
             replicas(self.fleet.len()),
@@ -83,6 +86,11 @@ impl Guard {
         );
         self.waiting = Some((since, next));
         self.poll(now).unwrap_or(Verdict::Kept(why))
+    }
+
+    /// The source does not know any more, so it does not stand by the list that waits.
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting = None;
     }
 
     /// When a list that waits is to be taken.
@@ -182,6 +190,18 @@ mod tests {
         let taken = guard.poll(now + MINUTE).expect("its time has come");
         assert!(is_taken(&taken, 1), "the newest list");
         assert!(guard.deadline().is_none());
+    }
+
+    #[test]
+    fn a_list_that_the_source_does_not_stand_by_is_not_taken() {
+        let now = Instant::now();
+        let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+        assert!(is_kept(&guard.offer(now, fleet(&[1]))));
+        assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[2]))));
+        assert_eq!(guard.deadline(), Some(now + MINUTE / 2 + MINUTE), "anew");
+        guard.forget_waiting();
+        assert_eq!(guard.deadline(), None);
+        assert!(guard.poll(now + MINUTE * 9).is_none());
     }
 
     #[test]

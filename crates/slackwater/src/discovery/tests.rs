@@ -18,6 +18,8 @@ pub(crate) fn replica(n: u8) -> ReplicaConfig {
         address,
         probe_address: address,
         server_name: address.ip().into(),
+        weight: 1,
+        tier: 0,
     }
 }
 

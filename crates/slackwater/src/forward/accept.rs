@@ -10,7 +10,6 @@ use crate::tls::Handshakes;
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use http::uri::Authority;
 use std::io;
@@ -25,6 +24,9 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// After an accept failed for lack of something, mostly file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between two complaints of that, at one socket.
+const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// A listener, and what it does with connections before they carry requests.
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl<H: Handler> Intake<H> {
             return;
         };
         let mut draining = pin!(self.reached(Phase::Draining));
+        let mut complained_at: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
                 () = &mut draining => break,
@@ -105,7 +108,10 @@ impl<H: Handler> Intake<H> {
                 Ok(accepted) => accepted,
                 Err(error) if is_of_one_connection(&error) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections");
+                    if complained_at.is_none_or(|at| at.elapsed() >= COMPLAINT) {
+                        complained_at = Some(Instant::now());
+                        tracing::warn!(%error, %local, "cannot accept connections");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -123,8 +129,9 @@ impl<H: Handler> Intake<H> {
             self.take(accepted, permit.ok(), index, &local, handshakes.as_ref());
         }
         // Whoever is connected already would otherwise be turned away when the listener closes.
+        let mut waiting = waiting(listener);
         while let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned()
-            && let Some(Ok(accepted)) = listener.accept().now_or_never()
+            && let Some(accepted) = waiting.next()
         {
             self.take(accepted, Some(permit), index, &local, handshakes.as_ref());
         }
@@ -139,7 +146,8 @@ impl<H: Handler> Intake<H> {
         handshakes: Option<&Rc<Handshakes>>,
     ) {
         let (clients, handler) = (Rc::clone(&self.clients), Rc::clone(&self.handler));
-        let origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        let mut origin = Origin::new(&self.rules, peer, local.clone(), listener);
+        origin.note_ends(peer, || stream.local_addr());
         let handshakes = handshakes.cloned();
         tokio::task::spawn_local(async move {
             let _permit = permit;
@@ -154,6 +162,25 @@ impl<H: Handler> Intake<H> {
     }
 }
 
+/// All who wait to be accepted, asked of the system itself: the runtime gives its answer to so many calls in a row only,
+/// and knows of those alone who had come when it last looked.
+fn waiting(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
+    let listener = listener.into_std().ok();
+    core::iter::from_fn(move || {
+        loop {
+            let (stream, peer) = match listener.as_ref()?.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_of_one_connection(&error) => continue,
+                Err(_) => return None,
+            };
+            let is_ready = stream.set_nonblocking(true);
+            if let Ok(stream) = is_ready.and_then(|()| TcpStream::from_std(stream)) {
+                return Some((stream, peer));
+            }
+        }
+    })
+}
+
 /// The client left before it was accepted; the listener is well.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
@@ -162,4 +189,22 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_who_wait_are_taken_however_many() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let listener = super::super::listen(address, 1).expect("a port").remove(0);
+        let address = listener.local_addr().expect("bound");
+        let listener = TcpListener::from_std(listener).expect("a listener");
+        let connect = |_| std::net::TcpStream::connect(address).expect("there is room");
+        let clients: Vec<_> = (0..300).map(connect).collect();
+        let taken: Vec<_> = waiting(listener).map(|(_, peer)| peer).collect();
+        let local = |client: &std::net::TcpStream| client.local_addr().expect("connected");
+        assert_eq!(taken, clients.iter().map(local).collect::<Vec<_>>());
+    }
 }

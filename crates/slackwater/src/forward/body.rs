@@ -5,6 +5,7 @@
 //! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
 
 use super::deadline::Deadline;
+use super::hygiene;
 use super::multiplex::{self, Place};
 use super::pool::Pool;
 use super::replica_http1::{Connection, Download};
@@ -161,10 +162,15 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Goes on with the request while nobody asks for the response.
-    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
+    /// Goes on with the request while the client does not take the response. Ready when it had to be over.
+    pub(super) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Source::Http1(download, _) = &mut self.source {
             download.poll_upload(cx);
+        }
+        match &self.open {
+            // Otherwise the time for the replica runs, which is no longer.
+            Some(open) if !open.waiting => open.poll_ended(cx),
+            _ => Poll::Pending,
         }
     }
 
@@ -211,6 +217,15 @@ impl<W> Open<W> {
             self.deadline
                 .arm(left.map_or(self.stall_ticks, |left| left.min(self.stall_ticks)));
         }
+        self.deadline.poll_passed(cx)
+    }
+
+    /// Whether it had to be over, while nothing is waited for from the replica.
+    fn poll_ended(&self, cx: &Context<'_>) -> Poll<()> {
+        let Some(left) = self.left() else {
+            return Poll::Pending;
+        };
+        self.deadline.arm(left);
         self.deadline.poll_passed(cx)
     }
 
@@ -274,6 +289,7 @@ impl<W: Watch> Body for ResponseBody<W> {
                 open.watch.passed(data.len());
             } else if let Some(trailers) = frame.trailers_mut() {
                 open.watch.trailers(trailers);
+                hygiene::prepare_trailers(trailers);
             }
         }
         match &polled {

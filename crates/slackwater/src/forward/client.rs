@@ -50,6 +50,9 @@ pub(crate) trait Handler: 'static {
         request: Box<Request<RequestBody>>,
         origin: &Origin,
     ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
+
+    /// A request could not be read, and this is what its client is told.
+    fn unreadable(&self, _answer: &Response<ResponseBody<Self::Watch>>, _origin: &Origin) {}
 }
 
 /// How clients are dealt with.
@@ -77,7 +80,7 @@ pub(crate) struct ClientSettings {
 
 impl ClientSettings {
     /// As configured.
-    pub(crate) fn new(timeouts: &Timeouts, limits: &Limits) -> Self {
+    pub(crate) fn new(timeouts: &Timeouts, limits: &Limits, upgrades: &[HeaderValue]) -> Self {
         Self {
             idle: timeouts.idle,
             handshake: timeouts.handshake,
@@ -87,7 +90,7 @@ impl ClientSettings {
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
             tells_certificates: false,
-            upgrades: Box::new([HeaderValue::from_static("websocket")]),
+            upgrades: upgrades.into(),
         }
     }
 }

@@ -12,7 +12,6 @@ use super::hygiene::Refusal;
 use super::inbound::{Inbound, Turn};
 use super::origin::Origin;
 use super::out::Out;
-use super::replica_http1::new_part;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill};
 use super::session::Busy;
@@ -20,7 +19,7 @@ use super::stream::Stream;
 use super::tunnel::relay;
 use crate::http1::{
     BadKind, BadMessage, BodyLength, Framing, HeadLimits, RequestHead, ResponseExtras,
-    encode_response, end_of_head, is_head_so_far, parse_request, skip_empty_line,
+    encode_response, end_of_head, is_head_so_far, new_part, parse_request, skip_empty_line,
 };
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -48,6 +47,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
             Some(Err(bad)) => {
                 let _busy = Busy::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
+                handler.unreadable(&response, origin);
                 let asked = Asked {
                     is_head: false,
                     version: Version::HTTP_11,
@@ -126,6 +126,10 @@ async fn next_head(
                     })));
                 }
                 searched = unread.len();
+                if searched > 0 {
+                    // It may have come while the request before it was answered.
+                    inbound.session.in_head();
+                }
             }
             match inbound.poll_read_more(cx) {
                 Poll::Ready(Ok(true)) => (),
@@ -275,7 +279,8 @@ async fn respond<W: Watch>(
     }
     match keep_alive {
         true => After::GoOn,
-        false if inbound.unread.borrow().is_empty() => After::End,
+        // It asked for the end, so it sends nothing more.
+        false if !asked.keep_alive && inbound.unread.borrow().is_empty() => After::End,
         false => After::Linger,
     }
 }
@@ -299,8 +304,10 @@ fn poll_send<W: Watch>(
             Poll::Ready(Ok(())) if fill == Fill::Full => (),
             Poll::Ready(Err(_)) => return Poll::Ready(false),
             Poll::Ready(Ok(())) | Poll::Pending => {
-                body.poll_upload(cx);
-                let has_left = inbound.poll_left(cx).is_ready() || inbound.is_broken();
+                let has_left = body.poll_untaken(cx).is_ready()
+                    || inbound.poll_discard(cx).is_ready()
+                    || inbound.poll_left(cx).is_ready()
+                    || inbound.is_broken();
                 return if has_left {
                     Poll::Ready(false)
                 } else {

@@ -1,12 +1,14 @@
 //! New connections to a replica.
 
 use super::stream::Stream;
+use crate::proxy_protocol::{self, Ends, Version};
 use crate::tls::Connector;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
 /// Between two attempts at a Unix socket where too many connections wait to be accepted.
@@ -27,11 +29,30 @@ pub(crate) struct Target {
     address: ReplicaAddress,
     /// TLS; `None`: connections are plain. Over a Unix socket they always are.
     tls: Option<Connector>,
+    /// The form of the PROXY header that each connection begins with; `None`: it has none. Never over a Unix socket.
+    proxy_protocol: Option<Version>,
 }
 
 impl Target {
     pub(crate) const fn new(address: ReplicaAddress, tls: Option<Connector>) -> Self {
-        Self { address, tls }
+        Self {
+            address,
+            tls,
+            proxy_protocol: None,
+        }
+    }
+
+    /// The same, where connections begin with a PROXY header if there is a form for it.
+    pub(crate) fn with_proxy_protocol(self, proxy_protocol: Option<Version>) -> Self {
+        Self {
+            proxy_protocol,
+            ..self
+        }
+    }
+
+    /// Whether a connection is one client's alone, because it begins with who that is.
+    pub(super) const fn tells_client(&self) -> bool {
+        self.proxy_protocol.is_some()
     }
 
     /// Where it listens.
@@ -49,10 +70,20 @@ impl fmt::Display for ReplicaAddress {
     }
 }
 
-/// Opens a connection, its TLS handshake included, or gives up after `timeout`.
-pub(crate) async fn connect(target: &Target, timeout: Duration) -> io::Result<Stream> {
+/// Opens a connection, its TLS handshake included, or gives up after `timeout`. Where a PROXY header goes first, it tells
+/// of `client`, or that the connection is nobody's but our own.
+pub(crate) async fn connect(
+    target: &Target,
+    client: Option<&Ends>,
+    timeout: Duration,
+) -> io::Result<Stream> {
     let connecting = async {
-        match (open(&target.address).await?, &target.tls) {
+        let mut stream = open(&target.address).await?;
+        if let (Some(version), Stream::Tcp(stream)) = (target.proxy_protocol, &mut stream) {
+            let header = proxy_protocol::header(version, client);
+            stream.write_all(&header).await?;
+        }
+        match (stream, &target.tls) {
             (Stream::Tcp(stream), Some(tls)) => tls.connect(stream).await.map(Stream::Tls),
             (plain, _) => Ok(plain),
         }
@@ -68,7 +99,7 @@ pub(crate) async fn connect(target: &Target, timeout: Duration) -> io::Result<St
 
 /// Opens a connection and closes it, to see whether that can be done.
 pub(crate) async fn reach(target: &Target, timeout: Duration) -> io::Result<()> {
-    connect(target, timeout).await.map(drop)
+    connect(target, None, timeout).await.map(drop)
 }
 
 async fn open(address: &ReplicaAddress) -> io::Result<Stream> {

@@ -21,6 +21,7 @@ use super::request_body::{Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
+use crate::proxy_protocol::{Ends, Version};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Context, Poll};
@@ -29,6 +30,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How to speak to a replica.
@@ -45,6 +47,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) idle: Duration,
     /// HTTP/1.1 connections that carry nothing, at most.
     pub(crate) idle_connections_max: usize,
+    /// HTTP/2 connections, at most.
+    pub(crate) connections_max: usize,
     /// Requests at once on an HTTP/2 connection, at most.
     pub(crate) streams_max: usize,
     /// Size of a response's head, at most.
@@ -54,6 +58,8 @@ pub(crate) struct ReplicaOptions {
     /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
     /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
     pub(crate) may_be_agent: bool,
+    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
+    pub(crate) proxy_protocol: Option<Version>,
 }
 
 impl ReplicaOptions {
@@ -66,10 +72,12 @@ impl ReplicaOptions {
             stall: STALL_MAX,
             idle: timeouts.idle,
             idle_connections_max: settings.idle_connections_max as usize,
+            connections_max: multiplex::CONNECTIONS_MAX,
             streams_max: limits.streams_max as usize,
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,
             may_be_agent: true,
+            proxy_protocol: settings.proxy_protocol,
         }
     }
 }
@@ -225,7 +233,7 @@ impl Replica {
         let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
-        if let Some(held) = self.open_connection() {
+        if let Some(held) = self.open_connection(&request) {
             let began = Instant::now();
             match self.send(held, request, &deadline, ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
@@ -249,7 +257,7 @@ impl Replica {
         ticks: Ticks,
     ) -> Result<Reply, Failure> {
         let began = Instant::now();
-        let held = match self.new_connection().await {
+        let held = match self.new_connection(&request).await {
             Ok(held) => held,
             Err(error) => {
                 return Err(Failure {
@@ -299,10 +307,10 @@ impl Replica {
     }
 
     /// A connection that is there already and has room.
-    fn open_connection(&self) -> Option<Held> {
+    fn open_connection(&self, request: &Request<RequestBody>) -> Option<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let connection = pool.take()?;
+                let connection = pool.take(self.client_of(request))?;
                 Some(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
@@ -312,10 +320,17 @@ impl Replica {
         }
     }
 
-    async fn new_connection(&self) -> io::Result<Held> {
+    /// Whose connection a request needs; `None`: anybody's, or our own.
+    fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
+        let tells = self.target.tells_client();
+        tells.then(|| request.extensions().get()).flatten()
+    }
+
+    async fn new_connection(&self, request: &Request<RequestBody>) -> io::Result<Held> {
         match &self.connections {
             Connections::Http1(pool) => {
-                let connection = pool.open(&self.target, &self.options).await?;
+                let client = self.client_of(request).cloned();
+                let connection = pool.open(&self.target, client, &self.options).await?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
@@ -451,7 +466,12 @@ impl Replica {
                 return Poll::Ready(Cause::FirstByte);
             };
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
-            if still_for >= ticks.first_byte || ticks.left(&self.deadlines, 1) == 0 {
+            let may_be_still = match progress.state() {
+                // This try may have little time, but another one would wait for the same client.
+                Wait::Client => ticks.client.max(ticks.first_byte),
+                _ => ticks.first_byte,
+            };
+            if still_for >= may_be_still || ticks.left(&self.deadlines, 1) == 0 {
                 return Poll::Ready(match progress.state() {
                     Wait::Replica => Cause::FirstByte,
                     Wait::Client => Cause::ClientStalled,
@@ -459,7 +479,9 @@ impl Replica {
                     Wait::TooLarge => Cause::TooLarge,
                 });
             }
-            deadline.arm(ticks.left(&self.deadlines, ticks.first_byte - still_for));
+            // Once the client goes on, it is the replica that is waited for, and not for longer than it has.
+            let look_again = (may_be_still - still_for).min(ticks.first_byte);
+            deadline.arm(ticks.left(&self.deadlines, look_again));
         }
         Poll::Pending
     }

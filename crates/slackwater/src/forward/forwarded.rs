@@ -4,6 +4,7 @@
 //! that they are known to write. Of the addresses that such a proxy hands on, the client is the last one that is not
 //! itself a trusted proxy: what stands before it is that client's own word.
 
+use super::hygiene::{reads_as, remove};
 use super::origin::{Origin, Rules};
 use core::net::{IpAddr, SocketAddr};
 use http::header::{self, Entry, HeaderName, HeaderValue};
@@ -19,10 +20,13 @@ const X_FORWARDED_PREFIX: &str = "x-forwarded-";
 const HTTP: HeaderValue = HeaderValue::from_static("http");
 const HTTPS: HeaderValue = HeaderValue::from_static("https");
 
-/// Whether a field tells where a request comes from, whoever wrote it.
+/// Whether a field tells where a request comes from, whoever wrote it, or a replica may read it so.
 pub(super) fn tells_origin(name: &HeaderName) -> bool {
     let text = name.as_str();
-    *name == header::FORWARDED || text.starts_with(X_FORWARDED_PREFIX) || text == X_REAL_IP
+    let start = text.get(..X_FORWARDED_PREFIX.len());
+    *name == header::FORWARDED
+        || start.is_some_and(|start| reads_as(start, X_FORWARDED_PREFIX))
+        || reads_as(text, X_REAL_IP)
 }
 
 /// The client behind a request, as far as trusted proxies vouch for it; to be asked before [`rewrite`].
@@ -118,7 +122,9 @@ pub(super) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     let headers = request.headers_mut();
     if has_any {
         let keeps = |name: &HeaderName| {
+            // No proxy writes them with `_`: such a field is a client's, handed on.
             origin.is_trusted
+                && !name.as_str().contains('_')
                 && if *name == header::FORWARDED {
                     settings.read.forwarded
                 } else {
@@ -147,15 +153,6 @@ pub(super) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
     }
     if let Ok(host) = HeaderValue::from_str(host(request)) {
         request.headers_mut().insert(X_FORWARDED_HOST, host);
-    }
-}
-
-fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
-    let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
-        .cloned()
-        .collect();
-    for name in unwanted {
-        headers.remove(name);
     }
 }
 

@@ -6,16 +6,16 @@
 //! are refused. Towards the client: the same fields are taken out. Both messages are framed anew, so no body length is
 //! passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
+use super::answer::X_SLACKWATER_ERROR;
 use super::origin::Origin;
-use super::{forwarded, max_forwards, target, via};
+use super::{client_cert, forwarded, max_forwards, target, via};
 use crate::config::ReplicaProtocol;
+use crate::http1::is_of_the_head;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
-use http_body::Body;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// Why a request is not forwarded.
@@ -41,7 +41,7 @@ pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
 }
 
 /// Makes a client's request fit for a replica.
-pub(crate) fn prepare_request<B: Body>(
+pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
     origin: &Origin,
@@ -90,7 +90,7 @@ pub(crate) fn prepare_request<B: Body>(
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
     if seen.expect {
-        // hyper says 100 to the client itself when the replica begins to take the body.
+        // It is met here: a client over HTTP/1.1 is told to go on when its body is first wanted.
         request.headers_mut().remove(header::EXPECT);
     }
     if trailers {
@@ -108,7 +108,6 @@ pub(crate) fn prepare_request<B: Body>(
                 join_cookies(request.headers_mut());
             }
             target::target_http1(request, origin)?;
-            frame_http1(request);
             *request.version_mut() = Version::HTTP_11;
         }
         ReplicaProtocol::H2c => {
@@ -120,17 +119,6 @@ pub(crate) fn prepare_request<B: Body>(
     Ok(())
 }
 
-/// Says that a body of unknown length follows. hyper says it by itself, except for the methods that seldom have a body
-/// (GET, HEAD, CONNECT): there it would drop the body without a word.
-fn frame_http1<B: Body>(request: &mut Request<B>) {
-    let body = request.body();
-    if !body.is_end_stream() && body.size_hint().exact().is_none() {
-        request
-            .headers_mut()
-            .insert(header::TRANSFER_ENCODING, CHUNKED);
-    }
-}
-
 /// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be passed on.
 pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     let seen = Seen::in_head(response.headers());
@@ -140,6 +128,20 @@ pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     strip(response.headers_mut(), seen);
     *response.version_mut() = Version::HTTP_11;
     true
+}
+
+/// Makes the head of a replica's response that is not final fit for a client.
+pub(super) fn prepare_interim(headers: &mut HeaderMap) {
+    let seen = Seen::in_head(headers);
+    strip(headers, seen);
+    headers.remove(X_SLACKWATER_ERROR);
+}
+
+/// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they came by.
+pub(super) fn prepare_trailers(trailers: &mut HeaderMap) {
+    remove(trailers, |name| {
+        is_of_the_head(name.as_str()) || forwarded::tells_origin(name) || client_cert::is_one(name)
+    });
 }
 
 /// Which fields a head has that need work: found in one pass, because most heads have hardly any.
@@ -214,7 +216,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
 }
 
-/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away.
+/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away, and
+/// neither can what was told of the client's certificate before this.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
         .filter(|token| {
@@ -222,7 +225,25 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         })
         .filter_map(|token| HeaderName::from_bytes(token.as_bytes()).ok())
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
+        .filter(|name| !client_cert::is_one(name))
         .collect()
+}
+
+/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and much that came after
+/// it, reads `_` as `-`.
+pub(super) fn reads_as(name: &str, protected: &str) -> bool {
+    let mut pairs = name.bytes().zip(protected.bytes());
+    name.len() == protected.len() && pairs.all(|(a, b)| a == b || (a == b'_' && b == b'-'))
+}
+
+/// Takes out every field with such a name.
+pub(super) fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
+        .cloned()
+        .collect();
+    for name in unwanted {
+        headers.remove(name);
+    }
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {

@@ -132,6 +132,23 @@ impl Inbound {
         }
     }
 
+    /// Reads over what comes of a body that nobody has any more: a client that sends all of it before it reads would
+    /// otherwise wait for ever for room, and its response for the client. Ready when the client has left.
+    pub(super) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.is_body_left() && !self.is_broken() {
+            self.skip_body();
+            // What is left of the body is not here yet, so nothing is.
+            if self.is_body_done() {
+                break;
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(read) if !read.is_empty() => *self.unread.borrow_mut() = read,
+                _ => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
     /// Reads once; empty if the client has ended.
     pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let read = buffers::poll_read(&mut *self.stream.borrow_mut(), cx);
@@ -254,11 +271,11 @@ impl Inbound {
         }
     }
 
-    /// A response that is not final. 100 is told once, and only to who waits for it.
+    /// A response that is not final. Whoever waits for 100 has been told so when the body was first wanted, which is before
+    /// a replica can say it.
     fn tell(&self, status: StatusCode, headers: &HeaderMap) {
-        let is_unasked = status == StatusCode::CONTINUE && !self.expects_continue.replace(false);
         let mut interim = self.interim.borrow_mut();
-        if is_unasked || !self.is_waiting.get() || interim.is_full() {
+        if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {
             return;
         }
         let extras = ResponseExtras::default();

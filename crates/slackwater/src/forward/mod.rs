@@ -69,7 +69,7 @@ pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
-pub(crate) use origin::{Origin, Rules};
+pub(crate) use origin::{Origin, Rules, tells_ends};
 pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use stream::Stream;

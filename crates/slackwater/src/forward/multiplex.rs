@@ -21,7 +21,7 @@ use std::rc::Rc;
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
-const CONNECTIONS_MAX: usize = 8;
+pub(super) const CONNECTIONS_MAX: usize = 8;
 
 /// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
@@ -39,9 +39,10 @@ pub(super) struct Multiplex {
     open: RefCell<Vec<Shared>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
-    /// Attempts to open a connection so far, and how the last one failed.
-    attempts: Cell<u64>,
+    /// How often no connection could be opened so far, and why not the last time.
+    failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
+    connections_max: usize,
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
@@ -107,8 +108,9 @@ impl Multiplex {
         Self {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
-            attempts: Cell::new(0),
+            failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
+            connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
@@ -122,17 +124,19 @@ impl Multiplex {
         target: &Target,
         options: &ReplicaOptions,
     ) -> io::Result<(Sender, Place)> {
-        let attempts_before = self.attempts.get();
+        let failures_before = self.failures.get();
         let _opening = self.opening.lock().await;
         if let Some(found) = self.find() {
             return Ok(found);
         }
-        if self.attempts.get() > attempts_before {
+        if self.failures.get() > failures_before {
             return Err(self.last_failure.get().into());
         }
         let opened = self.open(target, options).await;
-        self.attempts.set(self.attempts.get() + 1);
-        let shared = opened.inspect_err(|error| self.last_failure.set(error.kind()))?;
+        let shared = opened.inspect_err(|error| {
+            self.failures.set(self.failures.get() + 1);
+            self.last_failure.set(error.kind());
+        })?;
         let taken = (shared.sender.clone(), Place::take(&shared.load));
         self.open.borrow_mut().push(shared);
         Ok(taken)
@@ -145,7 +149,7 @@ impl Multiplex {
         let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
         let streams_max = shared.load.streams_max.get().min(self.streams_max);
         let is_full = shared.load.streams.get() >= streams_max;
-        (!is_full || open.len() >= CONNECTIONS_MAX)
+        (!is_full || open.len() >= self.connections_max)
             .then(|| (shared.sender.clone(), Place::take(&shared.load)))
     }
 
@@ -161,7 +165,7 @@ impl Multiplex {
     }
 
     async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Shared> {
-        let stream = connect(target, options.connect).await?;
+        let stream = connect(target, None, options.connect).await?;
         let handshake = self.builder.handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         let load = Rc::new(Load {
@@ -189,3 +193,6 @@ async fn run(connection: Connection<TokioIo<Stream>, RequestBody, LocalExecutor>
         tracing::trace!(%error, "a connection to a replica ended");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,11 @@
 use super::counts::Count;
 use super::forwarded;
 use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
+use crate::proxy_protocol::Ends;
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +21,14 @@ pub(crate) struct Rules {
     proxied: Option<Vec<Network>>,
     /// Connections closed for want of such a header.
     pub(super) proxy_headers_refused: Arc<Count>,
+    /// Whether some service tells its replicas where clients' connections come from.
+    tells_ends: bool,
+}
+
+/// Whether any service tells its replicas where clients' connections come from.
+pub(crate) fn tells_ends(config: &Config) -> bool {
+    let mut services = config.services.iter();
+    services.any(|service| service.replica.proxy_protocol.is_some())
 }
 
 impl Rules {
@@ -29,6 +39,7 @@ impl Rules {
             head_fields_max: limits.head_fields_max as usize,
             proxied: None,
             proxy_headers_refused: Arc::default(),
+            tells_ends: false,
         })
     }
 
@@ -43,6 +54,7 @@ impl Rules {
             head_fields_max: config.limits.head_fields_max as usize,
             proxied: listener.proxy_protocol.clone(),
             proxy_headers_refused: Arc::clone(refused),
+            tells_ends: tells_ends(config),
         })
     }
 
@@ -70,6 +82,8 @@ pub(crate) struct Origin {
     pub(crate) local: Authority,
     /// Which listener it came in by: its number, for routes.
     pub(crate) listener: usize,
+    /// The client's connection, where a service tells replicas of it.
+    ends: Option<Arc<Ends>>,
 }
 
 impl Origin {
@@ -90,7 +104,26 @@ impl Origin {
             certificate: None,
             local,
             listener,
+            ends: None,
         }
+    }
+
+    /// Notes where the client's connection comes from and leads to, if somebody is to be told; `to` is asked only then.
+    pub(super) fn note_ends(
+        &mut self,
+        from: SocketAddr,
+        to: impl FnOnce() -> io::Result<SocketAddr>,
+    ) {
+        if self.rules.tells_ends
+            && let Ok(to) = to()
+        {
+            self.ends = Some(Arc::new(Ends { from, to }));
+        }
+    }
+
+    /// Where the client's connection comes from and leads to, where a service tells replicas of it.
+    pub(crate) const fn ends(&self) -> Option<&Arc<Ends>> {
+        self.ends.as_ref()
     }
 
     /// Whom a request comes from, as far as proxies before us are trusted to say.
@@ -114,10 +147,12 @@ impl Origin {
     }
 
     /// The same, for the client that a PROXY header told.
-    pub(super) fn told(&self, peer: SocketAddr, local: SocketAddr) -> Self {
+    pub(super) fn told(&self, peer: SocketAddr, to: SocketAddr) -> Self {
         // An address and a port are always an authority.
-        let local = Authority::try_from(local.to_string()).unwrap_or_else(|_| self.local.clone());
-        Self::new(&self.rules, peer, local, self.listener)
+        let local = Authority::try_from(to.to_string()).unwrap_or_else(|_| self.local.clone());
+        let mut told = Self::new(&self.rules, peer, local, self.listener);
+        told.note_ends(peer, || Ok(to));
+        told
     }
 
     /// The scheme that the peer's requests came by.

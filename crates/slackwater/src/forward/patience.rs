@@ -9,6 +9,8 @@ use tokio::time::Instant;
 pub(crate) struct Patience {
     /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
     pub(crate) first_byte: Option<Duration>,
+    /// For which the client may send nothing of a request that is not complete; `None`: as configured for the replica.
+    pub(crate) client: Option<Duration>,
     /// Not longer than until then, whatever is still on its way.
     pub(crate) ends: Option<Instant>,
 }
@@ -17,6 +19,7 @@ pub(crate) struct Patience {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticks {
     pub(super) first_byte: u64,
+    pub(super) client: u64,
     ends_at: Option<u64>,
 }
 
@@ -27,6 +30,7 @@ impl Patience {
         let left = |ends: Instant| ticks(ends.saturating_duration_since(Instant::now()));
         Ticks {
             first_byte: self.first_byte.map_or(first_byte, ticks),
+            client: self.client.map_or(first_byte, ticks),
             ends_at: (self.ends).map(|ends| deadlines.now().saturating_add(left(ends))),
         }
     }

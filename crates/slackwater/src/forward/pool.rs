@@ -2,15 +2,18 @@
 //!
 //! Last in, first out: the busiest connections stay warm and the others grow old and go. One worker's pool is not
 //! another's, so taking and giving back is a push and a pop. A connection comes back only when both sides of the exchange
-//! are complete; whatever is unclear is closed instead.
+//! are complete; whatever is unclear is closed instead. A connection that has told the replica whose it is carries that
+//! client's requests alone; those of clients that are gone grow old.
 
 use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use super::replica_http1::Connection;
+use crate::proxy_protocol::Ends;
 use core::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The idle connections to one replica, oldest first.
 #[derive(Debug)]
@@ -37,10 +40,14 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last, if one is fit to be used again.
-    pub(super) fn take(&self) -> Option<Connection> {
+    /// The connection that was used last, if one is fit to be used again; of those of `client` alone, or of those that are
+    /// nobody's.
+    pub(super) fn take(&self, client: Option<&Arc<Ends>>) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(Idle { mut connection, .. }) = idle.pop() {
+        // Where connections are nobody's, this is the last one.
+        let is_his = |idle: &Idle| idle.connection.client.as_ref() == client;
+        while let Some(place) = idle.iter().rposition(is_his) {
+            let Idle { mut connection, .. } = idle.remove(place);
             if connection.is_usable() {
                 return Some(connection);
             }
@@ -51,6 +58,10 @@ impl Pool {
     /// Keeps a connection that has carried a whole exchange; closes it if enough are kept.
     pub(super) fn give_back(&self, connection: Connection) {
         let mut idle = self.idle.borrow_mut();
+        if connection.client.is_some() && idle.len() >= self.idle_max.get().max(1) {
+            // Perhaps of a client that is gone; nobody else can use it.
+            idle.remove(0);
+        }
         if idle.len() < self.idle_max.get() {
             let since = self.deadlines.now();
             idle.push(Idle { connection, since });
@@ -71,12 +82,16 @@ impl Pool {
         });
     }
 
-    /// A new connection.
+    /// A new connection, for `client` alone if there is one.
     pub(super) async fn open(
         &self,
         target: &Target,
+        client: Option<Arc<Ends>>,
         options: &ReplicaOptions,
     ) -> io::Result<Connection> {
-        connect(target, options.connect).await.map(Connection::new)
+        let stream = connect(target, client.as_deref(), options.connect).await?;
+        let mut connection = Connection::new(stream);
+        connection.client = client;
+        Ok(connection)
     }
 }

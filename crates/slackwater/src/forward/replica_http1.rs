@@ -4,20 +4,23 @@
 //! sent; then the rest of the request goes on while the response is read.
 
 use super::buffers;
+use super::hygiene;
 use super::out::Out;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill, SendError};
 use super::stream::Stream;
 use crate::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
-    is_head_so_far, parse_response,
+    is_head_so_far, new_part, parse_response,
 };
+use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::task::{Context, Poll, Waker, ready};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body::{Body, Frame};
 use std::io;
+use std::sync::Arc;
 
 /// A connection, with what came in and was not used yet, and what is to go out.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct Connection {
     stream: Stream,
     pub(super) unread: Bytes,
     pub(super) out: Out,
+    /// Whose it is alone, where its PROXY header says so.
+    pub(super) client: Option<Arc<Ends>>,
 }
 
 /// Why there is no response.
@@ -67,6 +72,7 @@ impl Connection {
             stream,
             unread: Bytes::new(),
             out: Out::default(),
+            client: None,
         }
     }
 
@@ -155,8 +161,9 @@ impl Sending {
             self.send(cx, connection, body)?;
         }
         loop {
-            let head = ready!(self.poll_head(cx, connection))?;
+            let mut head = ready!(self.poll_head(cx, connection))?;
             if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                hygiene::prepare_interim(&mut head.headers);
                 body.tell(head.status, &head.headers);
                 buffers::take_headers_back(head.headers);
                 continue;
@@ -271,22 +278,9 @@ impl Sending {
     }
 }
 
-/// What was not looked at, with the CR before it if there is one.
-pub(super) fn new_part(unread: &[u8], searched: usize) -> &[u8] {
-    let from = match searched.checked_sub(1) {
-        Some(last) if unread.get(last) == Some(&b'\r') => last,
-        _ => searched,
-    };
-    unread.get(from..).unwrap_or_default()
-}
-
-/// How a request is framed: as its fields say, which come from a head that was read strictly or from us.
+/// How a request is framed: by its length where that is known, else in chunks.
 fn framing(request: &Request<RequestBody>) -> Framing {
-    let headers = request.headers();
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        return Framing::Chunked;
-    }
-    let said = headers.get(header::CONTENT_LENGTH);
+    let said = request.headers().get(header::CONTENT_LENGTH);
     let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
     match said {
         Some(length) => Framing::Known(length),

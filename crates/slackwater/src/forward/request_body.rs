@@ -1,6 +1,7 @@
 //! A request's body on its way to a replica, from either protocol.
 
 use super::deadline::Deadlines;
+use super::hygiene;
 use super::inbound::Upload;
 use super::tape::{Rewind, TapeReader};
 use bytes::Bytes;
@@ -354,7 +355,7 @@ impl Body for RequestBody {
             let piece = core::mem::take(&mut this.ahead);
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
-        let polled = match &mut this.source {
+        let mut polled = match &mut this.source {
             Source::Absent => return Poll::Ready(None),
             Source::Own(pieces) => {
                 return Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))));
@@ -362,6 +363,11 @@ impl Body for RequestBody {
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
         };
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            hygiene::prepare_trailers(trailers);
+        }
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && this.limit.is_passed_by(frame)
         {

@@ -177,6 +177,11 @@ impl Session {
     /// Bytes came in.
     pub(super) fn received(&self) {
         self.moved();
+        self.in_head();
+    }
+
+    /// Something of a head may be here.
+    pub(super) fn in_head(&self) {
         // HTTP/2 has frames between requests that begin no head.
         if self.requests.get() == 0 && !self.http2.get() && !self.in_head.replace(true) {
             self.deadline.arm(self.clients.head_ticks);

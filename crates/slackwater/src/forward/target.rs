@@ -33,9 +33,9 @@ pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Resu
         }
         let host =
             HeaderValue::from_str(host).map_err(|_| bad_request("the target's host is not one"))?;
-        let path = request.uri().path_and_query().cloned();
+        let path = with_path(request.uri().path_and_query().cloned())?;
         request.headers_mut().insert(header::HOST, host);
-        *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        *request.uri_mut() = Uri::from(path);
     } else if let Some(host) = request.headers().get(header::HOST) {
         if !is_host(host.as_bytes()) {
             return Err(bad_request("the host field is not a host"));
@@ -59,6 +59,7 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
             }
             if host.len() == authority.as_str().len()
                 && request.uri().scheme() == Some(&Scheme::HTTP)
+                && !lacks_path(request.uri().path_and_query())
             {
                 return Ok(());
             }
@@ -76,12 +77,27 @@ pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Resu
     let mut parts = core::mem::take(request.uri_mut()).into_parts();
     parts.scheme = Some(Scheme::HTTP);
     parts.authority = Some(authority);
-    if parts.path_and_query.is_none() {
-        parts.path_and_query = Some(PathAndQuery::from_static("/"));
-    }
+    parts.path_and_query = Some(with_path(parts.path_and_query)?);
     *request.uri_mut() =
         Uri::from_parts(parts).map_err(|_| bad_request("the target is not valid"))?;
     Ok(())
+}
+
+/// Whether a target has a query but no path.
+fn lacks_path(target: Option<&PathAndQuery>) -> bool {
+    target.is_some_and(|target| target.as_str().starts_with('?'))
+}
+
+/// A path is never empty but in a target that names its host. RFC 9112 §3.2.1
+fn with_path(target: Option<PathAndQuery>) -> Result<PathAndQuery, Refusal> {
+    match target {
+        None => Ok(PathAndQuery::from_static("/")),
+        Some(target) if lacks_path(Some(&target)) => {
+            PathAndQuery::try_from(format!("/{}", target.as_str()))
+                .map_err(|_| bad_request("the target is not valid"))
+        }
+        Some(target) => Ok(target),
+    }
 }
 
 fn without_user_info(authority: &Authority) -> &str {

@@ -27,7 +27,7 @@ pub(super) async fn check(
     target: &Target,
 ) -> Result<(), String> {
     let checking = async {
-        let stream = connect(target, settings.timeout).await;
+        let stream = connect(target, None, settings.timeout).await;
         let stream = stream.map_err(|error| format!("no connection: {error}"))?;
         match &settings.check {
             HealthCheck::None | HealthCheck::Tcp => Ok(()),

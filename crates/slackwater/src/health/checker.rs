@@ -1,10 +1,13 @@
 //! All checks of one service: a loop for each replica, and one place where their verdicts are.
 
+use super::ServiceChecks;
 use super::check::check;
 use super::standing::{Standing, Verdict};
 use crate::config::{HealthSettings, ReplicaProtocol};
 use crate::forward::{ReplicaAddress, Target};
+use crate::proxy_protocol::Version;
 use crate::tls::{Client, Connector};
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rustls::pki_types::ServerName;
@@ -14,8 +17,8 @@ use std::rc::Rc;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-/// Checks at once, of all services.
-pub(super) const CHECKS_MAX: usize = 256;
+/// Checks at once, of one service: those of others do not wait for it.
+const CHECKS_MAX: usize = 256;
 
 /// A replica that is to be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,31 +47,51 @@ pub(crate) type Health = BTreeMap<SocketAddr, ReplicaHealth>;
 /// The checks of one service.
 #[derive(Debug)]
 pub(super) struct Checker {
-    pub(super) service: String,
-    pub(super) settings: HealthSettings,
-    pub(super) protocol: ReplicaProtocol,
-    pub(super) tls: Option<watch::Receiver<Client>>,
-    pub(super) places: Rc<Semaphore>,
-    pub(super) verdicts: watch::Sender<Health>,
+    service: String,
+    settings: HealthSettings,
+    protocol: ReplicaProtocol,
+    proxy_protocol: Option<Version>,
+    tls: Option<watch::Receiver<Client>>,
+    verdicts: watch::Sender<Health>,
+    /// How many replicas there are to check.
+    count: Cell<usize>,
+    places: Semaphore,
 }
 
 impl Checker {
+    pub(super) fn new(service: ServiceChecks, verdicts: watch::Sender<Health>) -> Self {
+        Self {
+            service: service.name,
+            settings: service.settings,
+            protocol: service.protocol,
+            proxy_protocol: service.proxy_protocol,
+            tls: service.tls,
+            verdicts,
+            count: Cell::new(0),
+            places: Semaphore::new(CHECKS_MAX),
+        }
+    }
+
     /// Checks whoever is in `fleet`, until its sender is gone.
     pub(super) async fn run(self, mut fleet: watch::Receiver<Vec<Checked>>) {
         let this = Rc::new(self);
         let mut loops: BTreeMap<SocketAddr, Loop> = BTreeMap::new();
         loop {
             let now = fleet.borrow_and_update().clone();
-            loops.retain(|address, _| now.iter().any(|replica| replica.address == *address));
+            let now: BTreeMap<_, _> = now.into_iter().map(|it| (it.address, it)).collect();
+            // Whoever is called otherwise, or has another certificate, is asked anew; what was found out holds until then.
+            loops.retain(|address, it| now.get(address) == Some(&it.replica));
+            this.count.set(now.len());
             this.verdicts.send_if_modified(|health| {
                 let before = health.len();
-                health.retain(|address, _| loops.contains_key(address));
+                health.retain(|address, _| now.contains_key(address));
                 health.len() != before
             });
-            for replica in now {
+            for (address, replica) in now {
                 let this = &this;
-                loops.entry(replica.address).or_insert_with(|| {
-                    Loop(tokio::task::spawn_local(Rc::clone(this).watch(replica)))
+                loops.entry(address).or_insert_with(|| Loop {
+                    task: tokio::task::spawn_local(Rc::clone(this).watch(replica.clone())),
+                    replica,
                 });
             }
             if fleet.changed().await.is_err() {
@@ -88,7 +111,10 @@ impl Checker {
         let connector = self.tls.clone().map(|client| {
             Connector::new(client, replica.server_name.clone(), self.protocol.alpn())
         });
-        let target = Target::new(ReplicaAddress::Tcp(address), connector);
+        // What answers at a port of its own is not what requests go to.
+        let proxy_protocol = self.proxy_protocol.filter(|_| address == replica.address);
+        let target = Target::new(ReplicaAddress::Tcp(address), connector)
+            .with_proxy_protocol(proxy_protocol);
         loop {
             let checked = {
                 // Nobody closes it.
@@ -139,7 +165,9 @@ impl Checker {
         let why = failure.map_or("", String::as_str);
         tracing::warn!(service, replica = name, why, "is down by its health checks");
         let is_down = |health: &ReplicaHealth| health.verdict == Verdict::Down;
-        if self.verdicts.borrow().values().all(is_down) {
+        let verdicts = self.verdicts.borrow();
+        // Those that have not been checked yet count as up.
+        if verdicts.len() == self.count.get() && verdicts.values().all(is_down) {
             tracing::warn!(
                 service,
                 "all replicas are down by their health checks; requests go to any of them"
@@ -150,11 +178,14 @@ impl Checker {
 
 /// A replica's loop; ends when dropped.
 #[derive(Debug)]
-struct Loop(JoinHandle<()>);
+struct Loop {
+    task: JoinHandle<()>,
+    replica: Checked,
+}
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 

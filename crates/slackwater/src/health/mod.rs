@@ -15,14 +15,14 @@ pub(crate) use standing::{Thresholds, Verdict};
 
 use crate::config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
 use crate::discovery::Fleet;
+use crate::proxy_protocol::Version;
 use crate::tls::Client;
-use checker::{CHECKS_MAX, Checked, Checker};
+use checker::{Checked, Checker};
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 /// What is to be checked of one service.
@@ -33,6 +33,8 @@ pub(crate) struct ServiceChecks {
     pub(crate) settings: HealthSettings,
     /// What the replicas speak.
     pub(crate) protocol: ReplicaProtocol,
+    /// The form of the PROXY header that connections begin with; `None`: there is none.
+    pub(crate) proxy_protocol: Option<Version>,
     /// What TLS is spoken to them by; `None`: they are spoken to in the clear.
     pub(crate) tls: Option<watch::Receiver<Client>>,
     /// Whom to check, whenever that changes.
@@ -83,22 +85,15 @@ impl HealthThread {
 
 /// Begins what is ordered, until nobody orders any more.
 async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
-    let places = Rc::new(Semaphore::new(CHECKS_MAX));
     while let Some((service, verdicts)) = orders.recv().await {
         let wanted = verdicts.clone();
-        let checker = Checker {
-            service: service.name,
-            settings: service.settings,
-            protocol: service.protocol,
-            tls: service.tls,
-            places: Rc::clone(&places),
-            verdicts,
-        };
+        let fleets = service.fleets.clone();
+        let checker = Checker::new(service, verdicts);
         tokio::task::spawn_local(async move {
-            let (fleet, told) = watch::channel(members(&service.fleets.borrow()));
+            let (fleet, told) = watch::channel(members(&fleets.borrow()));
             tokio::select! {
                 () = checker.run(told) => (),
-                () = pass_on(service.fleets.clone(), fleet) => (),
+                () = pass_on(fleets, fleet) => (),
                 () = wanted.closed() => (),
             }
         });

@@ -6,7 +6,6 @@
 use super::{BadMessage, Decoded, HeadLimits, fields};
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
-use http::header;
 
 const SIZE_DIGITS_MAX: u32 = 16;
 
@@ -154,7 +153,7 @@ impl Chunked {
             if self.trailers.len() > self.limits.bytes_max {
                 return Err(BadMessage::malformed("the trailers are too long"));
             }
-            if !super::is_head_so_far(&self.trailers) {
+            if !super::is_head_so_far(super::new_part(&self.trailers, before)) {
                 return Err(BadMessage::malformed("the trailers are not fields"));
             }
             return Ok(None);
@@ -190,27 +189,31 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
 
 /// Fields that frame, route or authenticate a message, and so come too late in a trailer: they are left out, so that
 /// nobody who merges trailers into the head is misled. RFC 9110 §6.5.1
-fn is_of_the_head(name: &str) -> bool {
+pub(crate) fn is_of_the_head(name: &str) -> bool {
     [
-        header::CONTENT_LENGTH,
-        header::TRANSFER_ENCODING,
-        header::HOST,
-        header::CONNECTION,
-        header::UPGRADE,
-        header::TE,
-        header::TRAILER,
-        header::EXPECT,
-        header::AUTHORIZATION,
-        header::PROXY_AUTHORIZATION,
-        header::COOKIE,
-        header::SET_COOKIE,
-        header::CONTENT_ENCODING,
-        header::CONTENT_TYPE,
-        header::CONTENT_RANGE,
-        header::CACHE_CONTROL,
+        "content-length",
+        "transfer-encoding",
+        "host",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "upgrade",
+        "te",
+        "trailer",
+        "via",
+        "max-forwards",
+        "expect",
+        "authorization",
+        "proxy-authorization",
+        "cookie",
+        "set-cookie",
+        "content-encoding",
+        "content-type",
+        "content-range",
+        "cache-control",
     ]
     .iter()
-    .any(|field| name.eq_ignore_ascii_case(field.as_str()))
+    .any(|field| name.eq_ignore_ascii_case(field))
 }
 
 #[cfg(test)]

@@ -31,6 +31,15 @@ pub(crate) fn is_head_so_far(bytes: &[u8]) -> bool {
     })
 }
 
+/// What of `bytes` was not given to [`is_head_so_far`] yet, with the CR before it if there is one.
+pub(crate) fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
+    let from = match searched.checked_sub(1) {
+        Some(last) if bytes.get(last) == Some(&b'\r') => last,
+        _ => searched,
+    };
+    bytes.get(from..).unwrap_or_default()
+}
+
 /// Octets of the empty line in front of a request that a client may have sent by mistake, once. RFC 9112 §2.2
 pub(crate) fn skip_empty_line(bytes: &[u8]) -> usize {
     if bytes.starts_with(b"\r\n") { 2 } else { 0 }

@@ -23,11 +23,12 @@ mod response;
 mod tests;
 
 pub(crate) use body::{BodyDecoder, BodyLength, Decoded};
+pub(crate) use chunked::is_of_the_head;
 pub(crate) use encode::{
     CONTINUE, Framing, LAST_CHUNK, ResponseExtras, encode_chunk_start, encode_request,
     encode_response, encode_trailers,
 };
-pub(crate) use head::{end_of_head, is_head_so_far, skip_empty_line};
+pub(crate) use head::{end_of_head, is_head_so_far, new_part, skip_empty_line};
 pub(crate) use request::{RequestHead, parse_request};
 pub(crate) use response::{ResponseHead, parse_response};
 

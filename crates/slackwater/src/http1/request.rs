@@ -29,6 +29,11 @@ pub(crate) fn parse_request(
     limits: HeadLimits,
     mut headers: HeaderMap,
 ) -> Result<RequestHead, BadMessage> {
+    if head.starts_with(b"\r\n") {
+        return Err(BadMessage::malformed(
+            "an empty line stands before the head",
+        ));
+    }
     if !has_strict_lines(head) {
         return Err(BadMessage::malformed("a line does not end with CR LF"));
     }

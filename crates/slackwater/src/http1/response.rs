@@ -26,6 +26,11 @@ pub(crate) fn parse_response(
     limits: HeadLimits,
     mut headers: HeaderMap,
 ) -> Result<ResponseHead, BadMessage> {
+    if head.starts_with(b"\r\n") {
+        return Err(BadMessage::malformed(
+            "an empty line stands before the head",
+        ));
+    }
     if !has_strict_lines(head) {
         return Err(BadMessage::malformed("a line does not end with CR LF"));
     }
@@ -47,6 +52,9 @@ pub(crate) fn parse_response(
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
     }
     let body = length(said, status, method);
+    // Whoever announces a body where there can be none may send one, which would then be read as the next response.
+    let is_doubtful =
+        status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
     let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
     if status == StatusCode::NO_CONTENT {
         // It has no content, so a length can only mislead. RFC 9110 §8.6
@@ -56,7 +64,10 @@ pub(crate) fn parse_response(
         status,
         headers,
         body,
-        keep_alive: !said.close && (!is_old || said.keep_alive) && body != BodyLength::UntilClose,
+        keep_alive: !said.close
+            && (!is_old || said.keep_alive)
+            && body != BodyLength::UntilClose
+            && !is_doubtful,
         upgrade: upgrade.flatten(),
     })
 }

@@ -20,6 +20,23 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The text, without padding.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let at = |place: usize| u32::from(three.get(place).copied().unwrap_or_default());
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        // One byte takes two digits, two take three.
+        for place in 0..=three.len() {
+            let digit = bits >> (18 - 6 * place) & 63;
+            text.push(DIGITS[digit as usize].into());
+        }
+    }
+    text
+}
+
 const fn value(digit: u8) -> Option<u8> {
     match digit {
         b'A'..=b'Z' => Some(digit - b'A'),
@@ -48,6 +65,7 @@ mod tests {
         ] {
             assert_eq!(decode(text).as_deref(), Some(bytes.as_bytes()));
             let bare = text.trim_end_matches('=');
+            assert_eq!(encode(bytes.as_bytes()), bare);
             assert_eq!(decode(bare).as_deref(), Some(bytes.as_bytes()));
         }
         assert_eq!(decode("+/+/").as_deref(), Some(&[0xFB, 0xFF, 0xBF][..]));

@@ -1,4 +1,4 @@
-//! ORCA: what replicas that are not ours say of their load with their responses.
+//! ORCA: what replicas say of their load with their responses: reading it, and writing it for an agent's server.
 //!
 //! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a field of the response
 //! (gRPC A51). Read here are those of its fields that a policy of ours learns from: CPU, queries and errors a second. Three
@@ -8,11 +8,15 @@
 //! A report may come in the head of a response or in its trailers.
 
 mod base64;
+mod write;
+
+pub(crate) use write::{Form, Written, write_trailers};
 
 use base64::decode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_core::{LoadReport, Rif};
+use std::collections::BTreeMap;
 
 const ANY: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 const JSON: HeaderName = HeaderName::from_static("endpoint-load-metrics-json");
@@ -27,6 +31,8 @@ struct OrcaLoadReport {
     rps_fractional: f64,
     #[prost(double, tag = "7")]
     eps: f64,
+    #[prost(btree_map = "string, double", tag = "8")]
+    named_metrics: BTreeMap<String, f64>,
     #[prost(double, tag = "9")]
     application_utilization: f64,
 }

@@ -6,9 +6,12 @@
 //! | the header's bytes | `parse` |
 //! | reading one from a socket, and not a byte more | `read` |
 //! | its checksum | `crc32c` |
+//! | writing one | `write` |
 
 mod crc32c;
 mod parse;
 mod read;
+mod write;
 
 pub(crate) use read::read;
+pub(crate) use write::{Ends, Version, header};

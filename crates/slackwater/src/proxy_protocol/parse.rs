@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 /// What each version begins with.
 const SIGNATURE_1: &[u8] = b"PROXY ";
-const SIGNATURE_2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE_2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest line of version 1, with its end.
 const LINE_BYTES_MAX: usize = 107;
@@ -127,7 +127,8 @@ fn parse_version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
         1 => false,
         _ => return Err(Malformed("a command other than LOCAL and PROXY")),
     };
-    if family >> 4 > 3 || family & 0xf > 2 {
+    // Of LOCAL all else is to be left out of account, so a health check need not fill it in.
+    if !speaks_for_itself && (family >> 4 > 3 || family & 0xf > 2) {
         return Err(Malformed("an unknown kind of address or of connection"));
     }
     if FIXED_BYTES + length > HEADER_BYTES_MAX {
@@ -138,7 +139,6 @@ fn parse_version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
     };
     let total = FIXED_BYTES + length;
     if speaks_for_itself {
-        // All else is to be left out of account, so a health check need not fill it in.
         return Ok(Parsed::Header(NONE, total));
     }
     let (addresses_bytes, addresses) = match family >> 4 {

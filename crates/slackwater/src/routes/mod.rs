@@ -6,6 +6,7 @@ mod conditions;
 mod headers;
 mod host;
 mod path;
+mod retries;
 mod rewrite;
 mod router;
 mod split;
@@ -15,6 +16,7 @@ pub(crate) use conditions::{Asked, Conditions, HeaderRule, HeaderTest};
 pub(crate) use headers::{HeaderChanges, why_untouchable};
 pub(crate) use host::{HostRule, host_of};
 pub(crate) use path::{Path, PathRule, Reading};
+pub(crate) use retries::{RetryCauses, RetryChanges, RetryMethods, RetryRules};
 pub(crate) use rewrite::{PathRewrite, Rewrite};
 pub(crate) use router::{Found, Head, Router};
 pub(crate) use split::Split;
@@ -52,8 +54,10 @@ impl Action {
             return None;
         };
         let bounds = &forward.bounds;
+        let tries = forward.retries.iter().flat_map(|retries| &retries.at);
+        let tries = tries.filter_map(|(_, rules)| rules.attempt_timeout);
         let spans = [bounds.first_byte, bounds.stall, bounds.total];
-        spans.into_iter().flatten().min()
+        spans.into_iter().flatten().chain(tries).min()
     }
 }
 
@@ -65,6 +69,26 @@ pub(crate) struct Forward {
     pub(crate) request_headers: HeaderChanges,
     pub(crate) bounds: Bounds,
     pub(crate) mirror: Option<Mirror>,
+    /// `None`: as the service says.
+    pub(crate) retries: Option<Box<RouteRetries>>,
+}
+
+impl Forward {
+    /// Which of its requests are tried again at a service, where that is not as the service says.
+    pub(crate) fn retries_at(&self, service: usize) -> Option<&RetryRules> {
+        let at = &self.retries.as_ref()?.at;
+        let found = at.iter().find(|(other, _)| *other == service);
+        found.map(|(_, rules)| rules)
+    }
+}
+
+/// Which of a route's requests are tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteRetries {
+    /// As it was said.
+    pub(crate) said: RetryChanges,
+    /// What it comes to at each of the route's services.
+    pub(crate) at: Vec<(usize, RetryRules)>,
 }
 
 /// Who gets copies of a route's requests, whose answers nobody hears.

@@ -4,6 +4,7 @@
 //! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
 //! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
 
+mod counts;
 mod reload;
 mod routing;
 mod running;
@@ -36,7 +37,8 @@ Examples:
 
 Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
-SIGTERM and SIGINT: takes no new connections, finishes what runs (30 s at most), exits with 0. A second one: at once.";
+SIGTERM and SIGINT: says so (/readyz), after drain_delay (0) takes no new connections, finishes what runs (30 s at most),
+exits with 0. A second one: at once.";
 
 /// Arguments of `slackwater serve`.
 #[derive(Debug, clap::Args)]
@@ -172,9 +174,16 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
     } else {
-        let drain = running.config.timeouts.drain;
-        tracing::info!(?drain, "stopping; once more to stop at once");
+        let (delay, drain) = (running.config.drain_delay, running.config.timeouts.drain);
+        tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
         supervisor::stopping("finishing what runs");
+        running.lifecycle().set_draining();
+        upgrade.give_up().await;
+        tokio::select! {
+            () = tokio::time::sleep(delay) => (),
+            () = signals.next() => running.stop(),
+            fault = running.threads.unasked_end() => return Err(fault),
+        }
     }
     running.drain();
     tokio::select! {
@@ -183,7 +192,6 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     }
     running.threads.ended().await?;
     drop(admin);
-    upgrade.give_up().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -205,9 +213,20 @@ fn tell_start(running: &Running) {
 
 /// Takes the configuration as it is written now, or says why not.
 async fn read_again(running: &mut Running, written: &Written) {
+    supervisor::reloading();
+    let is_taken = take_again(running, written).await;
+    supervisor::ready(if is_taken {
+        "serving"
+    } else {
+        "serving, by the configuration of before; the log says why"
+    });
+}
+
+/// Whether it was taken.
+async fn take_again(running: &mut Running, written: &Written) -> bool {
     if written.file.is_none() {
         tracing::warn!("there is no configuration file to read again: all is in the flags");
-        return;
+        return true;
     }
     let reloaded = async {
         let Loaded { config, remarks } = written.load_again().await?;
@@ -218,10 +237,12 @@ async fn read_again(running: &mut Running, written: &Written) {
         Ok(reloaded) => {
             running.status.count_reload(None);
             tell(&reloaded);
+            true
         }
         Err(fault) => {
             running.status.count_reload(Some(fault.to_string()));
             tracing::error!("the configuration stays as it was: {fault}");
+            false
         }
     }
 }

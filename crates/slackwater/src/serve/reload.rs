@@ -14,8 +14,10 @@ use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::config::{Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
+use crate::forward::tells_ends;
 use crate::health::Health;
 use crate::upgrade::Inherited;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -30,13 +32,6 @@ pub(super) struct Reloaded {
     pub(super) services_ended: Vec<String>,
     pub(super) listeners_opened: Vec<String>,
     pub(super) listeners_closed: Vec<String>,
-}
-
-/// What TLS is spoken by in the new configuration.
-struct NextTls {
-    tls: Tls,
-    /// It is that of before. Else whoever speaks it begins anew.
-    is_kept: bool,
 }
 
 /// Where a service of the new configuration has its fleets from.
@@ -87,11 +82,12 @@ impl Running {
             ..Reloaded::default()
         };
         let next = Arc::new(next);
-        let tls = self.next_tls(&next)?;
+        let next_tls = self.tls.next(Some(&self.config), &next)?;
+        let tls = &next_tls.tls;
         let before = self.status.services();
-        let services = self.new_services(&next, &before, &tls).await?;
-        let listeners = self.new_listeners(&next, &tls)?;
-        let views = self.prepare(&next, &tls, &services, &listeners).await?;
+        let services = self.new_services(&next, &before, tls).await?;
+        let listeners = self.new_listeners(&next)?;
+        let views = self.prepare(&next, tls, &services, &listeners).await?;
 
         // From here on nothing fails and nothing is waited for.
         for commands in &self.commands {
@@ -118,27 +114,14 @@ impl Running {
         reloaded.services_ended = ended.cloned().collect();
         self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
-        self.status.set_tls(&tls.tls, &next);
-        self.tls = tls.tls;
+        let (tls, flaws) = next_tls.take();
+        for flaw in flaws {
+            tracing::warn!("{flaw}");
+        }
+        self.status.set_tls(&tls, &next);
+        self.tls = tls;
         self.config = next;
         Ok(reloaded)
-    }
-
-    /// Files are read in any case: where they have changed and cannot be used, the old ones stay in force.
-    fn next_tls(&self, next: &Config) -> Result<NextTls, Fault> {
-        if Tls::is_alike(&self.config, next) {
-            for wrong in self.tls.look_now() {
-                tracing::warn!("{wrong}");
-            }
-            return Ok(NextTls {
-                tls: self.tls.clone(),
-                is_kept: true,
-            });
-        }
-        Ok(NextTls {
-            tls: Tls::read(next)?,
-            is_kept: false,
-        })
     }
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
@@ -146,7 +129,7 @@ impl Running {
         &mut self,
         next: &Config,
         before: &[ServiceParts],
-        tls: &NextTls,
+        tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
         let mut sources = Sources::new(&next.dns);
         let mut services = Vec::with_capacity(next.services.len());
@@ -160,7 +143,7 @@ impl Running {
                 let discovery = Arc::new(opened.follow(service, watch::Sender::default()));
                 to_hear.push(Arc::clone(&discovery));
                 services.push(NewService {
-                    health: self.check(service, &discovery, tls.tls.client(at))?,
+                    health: self.check(service, &discovery, tls.client(at))?,
                     feed: Feed::Same(discovery),
                     kept: None,
                 });
@@ -174,13 +157,11 @@ impl Running {
                     old.discovery.fleets().clone(),
                 )
             };
-            let stays = works_alike(&old.config, service)
-                && self.config.limits == next.limits
-                && (tls.is_kept || service.replica.tls.is_none());
-            let health = if stays {
+            let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
+            let health = if checks_alike(&old.config, service) {
                 old.health.clone()
             } else {
-                self.check(service, &old.discovery, tls.tls.client(at))?
+                self.check(service, &old.discovery, tls.client(at))?
             };
             services.push(NewService {
                 feed,
@@ -192,24 +173,24 @@ impl Running {
         Ok(services)
     }
 
-    fn new_listeners(&mut self, next: &Config, tls: &NextTls) -> Result<Vec<NewListener>, Fault> {
+    fn new_listeners(&mut self, next: &Config) -> Result<Vec<NewListener>, Fault> {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
-            && tells_certificates(&self.config) == tells_certificates(next);
+            && tells_certificates(&self.config) == tells_certificates(next)
+            && tells_ends(&self.config) == tells_ends(next)
+            && self.config.upgrade_protocols == next.upgrade_protocols;
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {
                 name: new.name.clone(),
                 ..old.clone()
             };
-            takes_alike && renamed == *new && (tls.is_kept || new.tls.is_none())
+            takes_alike && renamed == *new
         };
         let mut listeners = Vec::with_capacity(next.listeners.len());
-        for listener in &next.listeners {
+        let places = same_listeners(&self.config.listeners, &next.listeners);
+        for (listener, old) in next.listeners.iter().zip(places) {
             let open = &self.listeners.open;
-            let old = open
-                .iter()
-                .position(|old| old.config.address == listener.address);
             listeners.push(
                 match old.and_then(|place| Some((place, open.get(place)?))) {
                     None => NewListener::Opened(
@@ -231,7 +212,7 @@ impl Running {
     async fn prepare(
         &self,
         next: &Arc<Config>,
-        tls: &NextTls,
+        tls: &Tls,
         services: &[NewService],
         listeners: &[NewListener],
     ) -> Result<Vec<Vec<ServiceView>>, Fault> {
@@ -261,7 +242,7 @@ impl Running {
             };
             let plan = Plan {
                 config: Arc::clone(next),
-                tls: tls.tls.clone(),
+                tls: tls.clone(),
                 routes: routes.clone(),
                 services: services.iter().map(service).collect(),
                 doors: in_order
@@ -382,5 +363,28 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     // Clients' own.
     with_new_fleet.timeouts.head = new.timeouts.head;
     with_new_fleet.timeouts.drain = new.timeouts.drain;
+    with_new_fleet.timeouts.drain_idle = new.timeouts.drain_idle;
+    with_new_fleet.timeouts.handshake = new.timeouts.handshake;
     with_new_fleet == *new
+}
+
+/// Whether a service's replicas are checked as they were: what has been found out about them still holds.
+fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
+    old.health == new.health
+        && old.replica.protocol == new.replica.protocol
+        && old.replica.proxy_protocol == new.replica.proxy_protocol
+        && old.replica.tls == new.replica.tls
+}
+
+/// For each of `new` the place in `old` of the one at its address, no place twice: several may be at port 0.
+pub(super) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
+    let mut taken = BTreeSet::new();
+    let mut place = |new: &ListenerConfig| {
+        let mut same = old.iter().enumerate();
+        let (place, _) =
+            same.find(|(place, old)| old.address == new.address && !taken.contains(place))?;
+        taken.insert(place);
+        Some(place)
+    };
+    new.iter().map(&mut place).collect()
 }

@@ -3,6 +3,7 @@
 //! [`start`] is the proxy without any state of the process, so that `demo` can run two of them. How it comes from one
 //! configuration to another is in `reload`.
 
+use super::counts::DoorCounts;
 use super::service::{ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
 use super::tls::Tls;
@@ -101,7 +102,7 @@ pub(crate) fn start(
         sources.push(ServiceSource { discovery, health });
     }
     let mut views = Vec::with_capacity(usize::from(workers));
-    let mut refused = Vec::with_capacity(usize::from(workers));
+    let mut counts = Vec::with_capacity(usize::from(workers));
     for index in 0..workers {
         let doors = running.listeners.open.iter();
         let doors = doors.enumerate().map(|(place, listener)| {
@@ -120,19 +121,19 @@ pub(crate) fn start(
         };
         let (commands, told) = mpsc::unbounded_channel();
         running.commands.push(commands);
-        let proxy_headers_refused = Arc::default();
-        refused.push(Arc::clone(&proxy_headers_refused));
+        let counted = DoorCounts::default();
+        counts.push(counted.clone());
         views.push(running.spawn(WorkerParts {
             place: WorkerPlace { index, workers },
             connections: Arc::clone(&connections),
-            proxy_headers_refused,
+            counts: counted,
             access_log: outside.access_log.clone(),
             pulse: outside.pulse.clone(),
             commands: told,
             plan,
         })?);
     }
-    running.status = Arc::new(Workers::new(refused, outside.access_log.clone()));
+    running.status = Arc::new(Workers::new(counts, outside.access_log.clone()));
     running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
@@ -189,6 +190,7 @@ impl Running {
             name: service.name.clone(),
             settings: service.health.clone(),
             protocol: service.replica.protocol,
+            proxy_protocol: service.replica.proxy_protocol,
             tls,
             fleets: discovery.fleets().subscribe(),
         };

@@ -3,6 +3,7 @@
 //! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
 //! answer anything, so the status comes also when workers are busy.
 
+use super::counts::{DoorCounts, unreadable_requests};
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
@@ -10,10 +11,10 @@ use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
-use crate::forward::Count;
 use crate::health::{Health, ReplicaHealth};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use slackwater_core::ReplicaId;
 use slackwater_core::policy::ReplicaView;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +37,7 @@ pub(super) struct Workers {
     reloads: Mutex<ReloadFacts>,
     tls: Mutex<Option<(Tls, Arc<Config>)>>,
     /// Of each worker.
-    proxy_headers_refused: Vec<Arc<Count>>,
+    counts: Vec<DoorCounts>,
     /// `None`: there is none.
     access_log: Option<Switch>,
 }
@@ -48,17 +49,19 @@ impl Workers {
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn new(proxy_headers_refused: Vec<Arc<Count>>, access_log: Option<Switch>) -> Self {
+    pub(super) fn new(counts: Vec<DoorCounts>, access_log: Option<Switch>) -> Self {
         Self {
-            proxy_headers_refused,
+            counts,
             access_log,
             ..Self::default()
         }
     }
 
     fn proxy_headers_refused(&self) -> u64 {
-        let counts = self.proxy_headers_refused.iter();
-        counts.map(|count| count.read()).sum()
+        let counts = self.counts.iter();
+        counts
+            .map(|worker| worker.proxy_headers_refused.read())
+            .sum()
     }
 
     /// The configuration has been read again; why it was not taken, if it was not.
@@ -108,6 +111,7 @@ impl StatusSource for Workers {
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
             proxy_headers_refused: self.proxy_headers_refused(),
+            unreadable_requests: unreadable_requests(&self.counts),
             own_load: None,
             reloads: Some(self.reloads()),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
@@ -142,6 +146,8 @@ impl ServiceParts {
                 name: replica.name.clone(),
                 address: replica.address.to_string(),
                 probe_address: are_probed.then(|| replica.probe_address.to_string()),
+                weight: replica.weight,
+                tier: replica.tier,
                 health: found(replica),
             })
             .collect()
@@ -176,9 +182,10 @@ impl Workers {
                     .map(|view| view.replica)
                     .collect();
                 let of_fleet = fleet.replicas().iter().zip(&facts.ids);
-                for (replica, _) in
-                    of_fleet.filter(|(_, id)| id.is_some_and(|id| ids.contains(&id)))
-                {
+                let is_silent = |parts: &[ReplicaId]| {
+                    !parts.is_empty() && parts.iter().all(|part| ids.contains(part))
+                };
+                for (replica, _) in of_fleet.filter(|(_, parts)| is_silent(parts)) {
                     let said = SilentReplica {
                         name: replica.name.clone(),
                         probe_address: replica.probe_address,

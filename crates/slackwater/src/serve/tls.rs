@@ -1,15 +1,16 @@
 //! What TLS is spoken by, at each listener and to each service's replicas.
 
+use super::reload::same_listeners;
 use crate::admin::{CertificateFacts, HandshakeFacts};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::fault::Fault;
-use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Watcher};
+use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Turn, Watcher};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// In the order of the configuration; `None` where TLS is not spoken. The same for all workers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tls {
     listeners: Vec<Option<Listener>>,
     services: Vec<Option<watch::Receiver<Client>>>,
@@ -23,6 +24,32 @@ struct Listener {
     counts: Arc<HandshakeCounts>,
 }
 
+/// What TLS will be spoken by once another configuration is taken.
+#[derive(Debug)]
+pub(super) struct NextTls {
+    pub(super) tls: Tls,
+    /// What is followed then.
+    turn: Turn,
+}
+
+impl NextTls {
+    /// Follows its files from now on. Says what is wrong with those that have changed and cannot be used; the old ones stay
+    /// in force.
+    pub(super) fn take(self) -> (Tls, Vec<String>) {
+        let watcher = self.tls.watcher.as_ref();
+        let flaws = watcher.map_or_else(Vec::new, |watcher| watcher.turn_to(self.turn));
+        (self.tls, flaws)
+    }
+}
+
+fn of_listener(config: &ListenerConfig) -> String {
+    format!("listener {}", config.name)
+}
+
+fn of_service(config: &ServiceConfig) -> String {
+    format!("service {}", config.name)
+}
+
 impl Tls {
     /// Reads what is configured, and follows its files.
     ///
@@ -30,55 +57,71 @@ impl Tls {
     ///
     /// A file that cannot be used; the system gives no thread.
     pub(super) fn read(config: &Config) -> Result<Self, Fault> {
-        let mut secrets = Secrets::default();
-        let mut of_listener = |listener: &ListenerConfig| {
-            let purpose = format!("listener {}", listener.name);
-            (listener.tls.as_ref())
-                .map(|tls| secrets.follow_server(&tls.server, &purpose))
-                .map(|server| {
-                    let counts = Arc::default();
-                    server.map(|server| Listener { server, counts })
-                })
-                .transpose()
+        let (tls, _) = Self::default().next(None, config)?.take();
+        Ok(tls)
+    }
+
+    /// What TLS is spoken by in `next`, where this is what it is spoken by in `now`. A listener or service with settings as
+    /// they were keeps what it has, whatever becomes of the others: its sessions can be resumed, its connections go on. Only
+    /// the files of the others are read.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be used; the system gives no thread.
+    pub(super) fn next(&self, now: Option<&Config>, next: &Config) -> Result<NextTls, Fault> {
+        let (old_listeners, old_services) =
+            now.map_or_else(Default::default, |now| (&*now.listeners, &*now.services));
+        let (mut secrets, mut kept) = (Secrets::default(), Vec::new());
+        let mut listeners = Vec::with_capacity(next.listeners.len());
+        let places = same_listeners(old_listeners, &next.listeners);
+        for (listener, place) in next.listeners.iter().zip(places) {
+            let Some(tls) = &listener.tls else {
+                listeners.push(None);
+                continue;
+            };
+            let old =
+                place.and_then(|place| old_listeners.get(place).zip(self.listeners.get(place)));
+            if let Some((old, Some(mine))) = old
+                && old.tls.as_ref().is_some_and(|old| old.server == tls.server)
+            {
+                kept.push((of_listener(old), of_listener(listener)));
+                listeners.push(Some(mine.clone()));
+                continue;
+            }
+            let server = secrets.follow_server(&tls.server, &of_listener(listener))?;
+            let counts = Arc::default();
+            listeners.push(Some(Listener { server, counts }));
+        }
+        let mut services = Vec::with_capacity(next.services.len());
+        for service in &next.services {
+            let Some(tls) = &service.replica.tls else {
+                services.push(None);
+                continue;
+            };
+            let mut old = old_services.iter().zip(&self.services);
+            let old = old.find(|(old, _)| old.name == service.name);
+            if let Some((old, Some(mine))) = old
+                && old.replica.tls.as_ref() == Some(tls)
+            {
+                kept.push((of_service(old), of_service(service)));
+                services.push(Some(mine.clone()));
+                continue;
+            }
+            services.push(Some(secrets.follow_client(tls, &of_service(service))?));
+        }
+        let watcher = match &self.watcher {
+            Some(watcher) => Some(Arc::clone(watcher)),
+            None => secrets.new_watcher()?.map(Arc::new),
         };
-        let listeners = config.listeners.iter().map(&mut of_listener);
-        let listeners = listeners.collect::<Result<_, _>>()?;
-        let mut of_service = |service: &ServiceConfig| {
-            let purpose = format!("service {}", service.name);
-            (service.replica.tls.as_ref())
-                .map(|tls| secrets.follow_client(tls, &purpose))
-                .transpose()
-        };
-        let services = config.services.iter().map(&mut of_service);
-        let services = services.collect::<Result<_, _>>()?;
-        Ok(Self {
-            listeners,
-            services,
-            watcher: secrets.watch()?.map(Arc::new),
+        let new = secrets.into_followed();
+        Ok(NextTls {
+            tls: Self {
+                listeners,
+                services,
+                watcher,
+            },
+            turn: Turn { kept, new },
         })
-    }
-
-    /// Whether a configuration speaks TLS just where, and by just what, the other one does.
-    pub(super) fn is_alike(one: &Config, other: &Config) -> bool {
-        let listeners = |config: &Config| -> Vec<_> {
-            let listeners = config.listeners.iter();
-            listeners
-                .map(|it| (it.name.clone(), it.tls.clone()))
-                .collect()
-        };
-        let services = |config: &Config| -> Vec<_> {
-            let services = config.services.iter();
-            services
-                .map(|it| (it.name.clone(), it.replica.tls.clone()))
-                .collect()
-        };
-        listeners(one) == listeners(other) && services(one) == services(other)
-    }
-
-    /// Looks at all files now. Says what is wrong with those that changed and cannot be used; the old ones stay in force.
-    pub(super) fn look_now(&self) -> Vec<String> {
-        let watcher = self.watcher.as_ref();
-        watcher.map_or_else(Vec::new, |watcher| watcher.look_now())
     }
 
     /// The certificates in force.

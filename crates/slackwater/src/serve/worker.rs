@@ -4,6 +4,7 @@
 //! a door with an [`Intake`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
 //! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
+use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace, draw_seed};
 use super::tls::Tls;
@@ -11,7 +12,7 @@ use crate::access_log::{Recorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Count, Deadlines, Intake, Listening, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
@@ -32,8 +33,7 @@ pub(super) struct WorkerParts {
     /// Which of the workers it is.
     pub(super) place: WorkerPlace,
     pub(super) connections: Arc<Semaphore>,
-    /// Connections closed for want of a PROXY header.
-    pub(super) proxy_headers_refused: Arc<Count>,
+    pub(super) counts: DoorCounts,
     /// `None`: there is none.
     pub(super) access_log: Option<Switch>,
     pub(super) pulse: Pulse,
@@ -106,7 +106,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
             let WorkerParts {
                 place,
                 connections,
-                proxy_headers_refused,
+                counts,
                 access_log,
                 pulse,
                 commands,
@@ -116,7 +116,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
             let mut worker = Worker {
                 place,
                 connections,
-                proxy_headers_refused,
+                counts,
                 recorder: access_log.as_ref().map(Switch::recorder),
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
@@ -142,7 +142,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
 fn shortest_timeout(config: &Config) -> Duration {
     let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
     let of_service = |service: &ServiceConfig| {
-        let of_try = service.retries.attempt_timeout;
+        let of_try = service.retries.rules.attempt_timeout;
         let of_all = service.timeouts.first_byte;
         of_try.map_or(of_all, |of_try| of_all.min(of_try))
     };
@@ -166,7 +166,7 @@ type Serving = Pin<Box<dyn Future<Output = usize>>>;
 struct Worker {
     place: WorkerPlace,
     connections: Arc<Semaphore>,
-    proxy_headers_refused: Arc<Count>,
+    counts: DoorCounts,
     /// `None`: there is no access log.
     recorder: Option<Rc<Recorder>>,
     deadlines: Rc<Deadlines>,
@@ -294,16 +294,17 @@ impl Worker {
                 Rc::clone(&table),
                 draw_seed(),
                 self.recorder.clone(),
+                Arc::clone(&self.counts.unreadable),
             ));
             self.doors.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {
                 tells_certificates: tells_certificates(&config),
-                ..ClientSettings::new(&config.timeouts, &config.limits)
+                ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };
             let intake = Intake {
                 clients: Clients::new(&settings, &self.deadlines),
                 handler: routing,
-                rules: Rules::of_listener(&config, &listener, &self.proxy_headers_refused),
+                rules: Rules::of_listener(&config, &listener, &self.counts.proxy_headers_refused),
                 connections: Arc::clone(&self.connections),
                 phase,
                 drain: config.timeouts.drain,

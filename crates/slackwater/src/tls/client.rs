@@ -13,7 +13,7 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sessions that a worker keeps for one replica: as many as may be resumed at once.
+/// Sessions that are kept for one replica: as many as may be resumed at once.
 const SESSIONS_MAX: usize = 8;
 
 /// How replicas are spoken to, before the files are read.
@@ -34,6 +34,8 @@ pub(crate) struct ClientTls {
 pub(crate) struct Client {
     config: ClientConfig,
     pub(crate) identity: Option<Identity>,
+    /// Whether replicas must prove who they are.
+    pub(super) verifies: bool,
 }
 
 impl ClientTls {
@@ -68,17 +70,25 @@ impl ClientTls {
                 builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
-        Ok(Client { config, identity })
+        Ok(Client {
+            config,
+            identity,
+            verifies: self.verify,
+        })
     }
 }
 
 impl Client {
-    /// What one worker speaks to one replica by. Sessions are kept for each replica apart: another one could make nothing
-    /// of them, also where all go by one name.
-    pub(crate) fn for_replica(&self, protocol: HttpVersion) -> Arc<ClientConfig> {
+    /// What replicas are spoken to by, with room for the sessions of so many. Where they may go by one name, each has to
+    /// have its own: another one could make nothing of its sessions.
+    pub(super) fn with_sessions(
+        &self,
+        protocol: HttpVersion,
+        replicas: usize,
+    ) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
-        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX.saturating_mul(replicas));
         Arc::new(config)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::client::Client;
 use super::server::HttpVersion;
+use super::spoken::Spoken;
 use core::cell::{Cell, RefCell};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
-use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -14,8 +14,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 /// Whom to expect, and what to speak by.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    client: RefCell<watch::Receiver<Client>>,
-    config: RefCell<Arc<ClientConfig>>,
+    spoken: RefCell<Spoken>,
     name: ServerName<'static>,
     protocol: HttpVersion,
     /// Whether it was told that the replica is not who it should be, since the last time that it was.
@@ -25,14 +24,12 @@ pub(crate) struct Connector {
 impl Connector {
     /// To a replica whose certificate must be for `name`, and which must agree on `protocol`.
     pub(crate) fn new(
-        mut client: watch::Receiver<Client>,
+        client: watch::Receiver<Client>,
         name: ServerName<'static>,
         protocol: HttpVersion,
     ) -> Self {
-        let config = client.borrow_and_update().for_replica(protocol);
         Self {
-            client: RefCell::new(client),
-            config: RefCell::new(config),
+            spoken: RefCell::new(Spoken::new(client, protocol, 1)),
             name,
             protocol,
             is_told: Cell::new(false),
@@ -64,9 +61,12 @@ impl Connector {
     }
 
     async fn handshake(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
-        let connector = TlsConnector::from(self.config());
-        let connected = connector.connect(self.name.clone(), stream).await?;
-        let agreed = connected.get_ref().1.alpn_protocol();
+        let config = self.spoken.borrow_mut().config(SystemTime::now());
+        let connecting = TlsConnector::from(config).connect(self.name.clone(), stream);
+        let connected = connecting.await?;
+        let (_, session) = connected.get_ref();
+        self.spoken.borrow_mut().note(session);
+        let agreed = session.alpn_protocol();
         // A server without ALPN speaks HTTP/1.1, and nothing else may be assumed of it.
         if self.protocol == HttpVersion::Http2 && agreed != Some(self.protocol.alpn()) {
             return Err(io::Error::other(
@@ -74,15 +74,5 @@ impl Connector {
             ));
         }
         Ok(Box::new(connected.into()))
-    }
-
-    fn config(&self) -> Arc<ClientConfig> {
-        let mut client = self.client.borrow_mut();
-        // An error means that nobody publishes any more; what is there goes on.
-        if client.has_changed().unwrap_or(false) {
-            // Sessions go with the old one: they may be of an identity, or of authorities, that no longer hold.
-            *self.config.borrow_mut() = client.borrow_and_update().for_replica(self.protocol);
-        }
-        Arc::clone(&self.config.borrow())
     }
 }

@@ -7,7 +7,7 @@ use super::client::{Client, ClientTls};
 use super::flaw::Flaw;
 use super::identity::Identity;
 use super::server::{Server, ServerTls, Sessions};
-use super::watch::Watcher;
+use super::watch::{Turn, Watcher};
 use crate::fault::Fault;
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
@@ -21,6 +21,8 @@ pub(crate) struct Followed {
     pub(super) files: Vec<PathBuf>,
     /// Of the files' contents when they were last looked at.
     fingerprint: u64,
+    /// Why what they held then cannot be used; `None`: it is in force.
+    flaw: Option<Flaw>,
     reread: Box<dyn FnMut() -> Result<Vec<Identity>, Flaw> + Send>,
     /// As they are in force.
     pub(crate) identities: Vec<Identity>,
@@ -75,15 +77,36 @@ impl Secrets {
         Ok(receiver)
     }
 
+    /// The values, for whoever follows files already.
+    pub(crate) fn into_followed(self) -> Vec<Followed> {
+        self.0
+    }
+
     /// Follows them from now on; `None` if there is nothing to follow.
     ///
     /// # Errors
     ///
     /// The system gives no thread.
     pub(crate) fn watch(self) -> Result<Option<Watcher>, Fault> {
+        let watcher = self.new_watcher()?;
+        if let Some(watcher) = &watcher {
+            watcher.turn_to(Turn {
+                kept: Vec::new(),
+                new: self.0,
+            });
+        }
+        Ok(watcher)
+    }
+
+    /// One that could follow them, and follows nothing yet; `None` if there is nothing to follow.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub(crate) fn new_watcher(&self) -> Result<Option<Watcher>, Fault> {
         let is_idle = self.0.iter().all(|followed| followed.files.is_empty());
         (!is_idle)
-            .then(|| Watcher::start(self.0))
+            .then(Watcher::start)
             .transpose()
             .map_err(|error| Fault::runtime(format!("cannot watch certificates: {error}")))
     }
@@ -101,19 +124,26 @@ pub(crate) enum Look {
 }
 
 impl Followed {
-    /// Reads the files if they changed since the last look, or if they were bad then.
+    /// Reads the files if they changed since the last look, or if they were bad then: what kept them from being used may
+    /// have been something else, such as a lack of descriptors. The same flaw is told once.
     pub(crate) fn look(&mut self) -> Look {
         let fingerprint = fingerprint(&self.files);
-        if fingerprint == self.fingerprint {
+        let is_same = fingerprint == self.fingerprint;
+        if is_same && self.flaw.is_none() {
             return Look::Same;
         }
         self.fingerprint = fingerprint;
         match (self.reread)() {
             Ok(identities) => {
                 self.identities = identities;
+                self.flaw = None;
                 Look::Renewed
             }
-            Err(flaw) => Look::Kept(flaw),
+            Err(flaw) if is_same && self.flaw.as_ref() == Some(&flaw) => Look::Same,
+            Err(flaw) => {
+                self.flaw = Some(flaw.clone());
+                Look::Kept(flaw)
+            }
         }
     }
 }
@@ -127,20 +157,10 @@ pub(super) fn follow_server(
     settings: ServerTls,
     purpose: String,
 ) -> Result<(watch::Receiver<Server>, Followed), Flaw> {
-    let ca = settings.clients.as_ref().map(|clients| clients.ca.clone());
-    // Those of now, and the fingerprint of the authorities that they are for.
-    let mut sessions: Option<(Sessions, u64)> = None;
+    let sessions = Sessions::new(&settings)
+        .map_err(|error| Flaw::of_file(Path::new("TLS"), format!("no key for tickets: {error}")))?;
     let read = move |settings: &ServerTls| {
-        let ca_now = fingerprint(ca.as_slice());
-        let kept = sessions.as_ref().filter(|(_, ca)| *ca == ca_now);
-        let next = match kept {
-            Some((sessions, _)) => sessions.clone(),
-            None => Sessions::new(settings.resumption).map_err(|error| {
-                Flaw::of_file(Path::new("TLS"), format!("no key for tickets: {error}"))
-            })?,
-        };
-        let server = settings.read(&next)?;
-        sessions = Some((next, ca_now));
+        let server = settings.read(&sessions)?;
         let identities = server.identities.all().to_vec();
         Ok((server, identities))
     };
@@ -188,6 +208,7 @@ where
         purpose,
         files,
         fingerprint,
+        flaw: None,
         reread: Box::new(reread),
         identities,
     };
@@ -208,6 +229,7 @@ mod tests {
     use super::super::server::{ClientCertificates, HttpVersion, Resumption, TlsVersion};
     use super::super::testing::{Authority, Folder};
     use super::*;
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::Arc;
 
     fn settings(folder: &Folder, authority: &Authority) -> ServerTls {
@@ -267,10 +289,38 @@ mod tests {
     }
 
     #[test]
-    fn sessions_outlive_a_certificate_but_not_the_authorities_of_clients() {
+    fn what_could_not_be_used_is_tried_again_though_the_files_are_the_same() {
+        let folder = Folder::new();
+        let files = vec![folder.write("a", "one")];
+        let is_bad = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&is_bad);
+        let read = move |(): &()| {
+            if asked.load(Relaxed) {
+                Err(Flaw::of_file(Path::new("a"), "no descriptors"))
+            } else {
+                Ok(((), Vec::new()))
+            }
+        };
+        let (_value, mut followed) =
+            follow("here".to_owned(), files, (), read).expect("good at first");
+        folder.write("a", "two");
+        is_bad.store(true, Relaxed);
+        assert!(matches!(followed.look(), Look::Kept(_)));
+        assert_eq!(followed.look(), Look::Same, "told once");
+        is_bad.store(false, Relaxed);
+        assert_eq!(followed.look(), Look::Renewed);
+        assert_eq!(followed.look(), Look::Same);
+    }
+
+    #[test]
+    fn sessions_outlive_a_certificate() {
         let (folder, authority) = (Folder::new(), Authority::new());
+        let settings = ServerTls {
+            clients: None,
+            ..settings(&folder, &authority)
+        };
         let (server, mut followed) =
-            follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");
+            follow_server(settings, "here".to_owned()).expect("well-formed");
         let sealed = |text: &[u8]| {
             server
                 .borrow()
@@ -287,10 +337,15 @@ mod tests {
         assert_eq!(followed.look(), Look::Renewed);
         assert_eq!(opened(&ticket).as_deref(), Some(&b"session"[..]));
         assert!(Arc::ptr_eq(&kept, &storage()));
+    }
 
-        folder.write("ca.pem", &Authority::new().pem());
-        assert_eq!(followed.look(), Look::Renewed);
-        assert_eq!(opened(&ticket), None);
-        assert!(!Arc::ptr_eq(&kept, &storage()));
+    #[test]
+    fn clients_that_show_certificates_have_no_sessions() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let (server, _) =
+            follow_server(settings(&folder, &authority), "here".to_owned()).expect("well-formed");
+        let config = Arc::clone(&server.borrow().config);
+        assert!(!config.ticketer.enabled() && !config.session_storage.can_cache());
+        assert_eq!(config.send_tls13_tickets, 0);
     }
 }

@@ -27,6 +27,7 @@ mod pem;
 mod probes;
 mod roots;
 mod server;
+mod spoken;
 #[cfg(test)]
 mod testing;
 mod validity;
@@ -42,7 +43,7 @@ pub(crate) use roots::{read_roots, system_roots};
 pub(crate) use server::{
     ClientCertificates, HttpVersion, Resumption, Server, ServerTls, TlsVersion,
 };
-pub(crate) use watch::Watcher;
+pub(crate) use watch::{Turn, Watcher};
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;

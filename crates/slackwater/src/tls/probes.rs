@@ -2,55 +2,43 @@
 
 use super::client::Client;
 use super::server::HttpVersion;
+use super::spoken::Spoken;
 use crate::discovery::Fleet;
 use core::net::SocketAddr;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use slackwater_tower::client::probe::{Connect, Connecting, ProbeStream};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
+
+/// Replicas that sessions are kept for at least: fleets grow.
+const REPLICAS_MIN: usize = 64;
 
 /// Opens connections to where replicas answer probes, as [`Connector`](super::Connector) does for requests.
 #[derive(Debug)]
 pub(crate) struct ProbeConnector {
     fleets: watch::Receiver<Arc<Fleet>>,
-    current: Mutex<Current>,
-}
-
-struct Current {
-    client: watch::Receiver<Client>,
-    config: Arc<ClientConfig>,
-}
-
-impl core::fmt::Debug for Current {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Current")
-    }
+    spoken: Mutex<Spoken>,
 }
 
 impl ProbeConnector {
     /// The newest of `fleets` says what certificates must be for.
     pub(crate) fn new(
-        mut client: watch::Receiver<Client>,
+        client: watch::Receiver<Client>,
         fleets: watch::Receiver<Arc<Fleet>>,
     ) -> Self {
-        let config = client.borrow_and_update().for_replica(HttpVersion::Http1);
+        let replicas = fleets.borrow().replicas().len().max(REPLICAS_MIN);
         Self {
             fleets,
-            current: Mutex::new(Current { client, config }),
+            spoken: Mutex::new(Spoken::new(client, HttpVersion::Http1, replicas)),
         }
     }
 
-    fn config(&self) -> Arc<ClientConfig> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let Current { client, config } = &mut *current;
-        if client.has_changed().unwrap_or(false) {
-            *config = client.borrow_and_update().for_replica(HttpVersion::Http1);
-        }
-        Arc::clone(config)
+    fn spoken(&self) -> MutexGuard<'_, Spoken> {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn server_name(&self, addr: SocketAddr) -> ServerName<'static> {
@@ -63,10 +51,12 @@ impl ProbeConnector {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
         let name = self.server_name(addr);
-        let connecting = TlsConnector::from(self.config()).connect(name, stream);
+        let config = self.spoken().config(SystemTime::now());
+        let connecting = TlsConnector::from(config).connect(name, stream);
         let connected = connecting.await.inspect_err(|error| {
             tracing::debug!(%addr, %error, "a probe found nobody to speak TLS with");
         })?;
+        self.spoken().note(connected.get_ref().1);
         Ok(Box::new(connected))
     }
 }

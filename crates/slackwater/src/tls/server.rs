@@ -59,7 +59,8 @@ impl HttpVersion {
     }
 }
 
-/// How clients that come back save most of a handshake.
+/// How clients that come back save most of a handshake. Those that prove themselves by certificates never do, whatever this
+/// says: a resumed session is not verified again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resumption {
     /// Whether the client keeps the session, under a key of ours that changes every six hours and lives for twelve.
@@ -75,8 +76,7 @@ pub(crate) struct Server {
     pub(crate) identities: Arc<Identities>,
 }
 
-/// What survives a change of files, so that clients go on to resume. Not when the authorities for clients change: a
-/// resumed session is not verified again, so one that an authority no longer stands for must end.
+/// What survives a change of files, so that clients go on to resume.
 #[derive(Clone)]
 pub(super) struct Sessions {
     tickets: Option<Arc<dyn ProducesTickets>>,
@@ -93,7 +93,16 @@ impl core::fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(resumption: Resumption) -> Result<Self, rustls::Error> {
+    /// None at all where clients show certificates: rustls takes a chain from a session as it was when it was verified, and
+    /// hands out new tickets for it, so that one that has expired since would be good for ever.
+    pub(super) fn new(settings: &ServerTls) -> Result<Self, rustls::Error> {
+        let resumption = match settings.clients {
+            None => settings.resumption,
+            Some(_) => Resumption {
+                tickets: false,
+                sessions_max: 0,
+            },
+        };
         let tickets = (resumption.tickets)
             .then(rustls::crypto::aws_lc_rs::Ticketer::new)
             .transpose()?;

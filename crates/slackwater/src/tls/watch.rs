@@ -29,9 +29,18 @@ const QUIET_AFTER_MAX: Duration = Duration::from_secs(3);
 enum Word {
     /// The system says that something changed.
     Changed,
-    /// Somebody wants a look now, and to hear what came of it.
-    Look(Sender<Vec<String>>),
+    /// These values are to be followed from now on; then somebody wants a look, and to hear what came of it.
+    Turn(Turn, Sender<Vec<String>>),
     End,
+}
+
+/// Which values are followed from now on.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Of those that are followed: what they were for, and what they are for now. The others are forgotten.
+    pub(crate) kept: Vec<(String, String)>,
+    /// Those that are followed for the first time.
+    pub(crate) new: Vec<Followed>,
 }
 
 /// Follows files until dropped.
@@ -46,20 +55,20 @@ impl core::fmt::Debug for Word {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Changed => "Changed",
-            Self::Look(_) => "Look",
+            Self::Turn(..) => "Turn",
             Self::End => "End",
         })
     }
 }
 
 impl Watcher {
-    /// Begins to follow these values' files.
+    /// Follows nothing yet.
     ///
     /// # Errors
     ///
     /// The system gives no thread.
-    pub(crate) fn start(followed: Vec<Followed>) -> io::Result<Self> {
-        Self::start_with(followed, LOOK_INTERVAL, true)
+    pub(crate) fn start() -> io::Result<Self> {
+        Self::start_with(Vec::new(), LOOK_INTERVAL, true)
     }
 
     fn start_with(followed: Vec<Followed>, interval: Duration, listens: bool) -> io::Result<Self> {
@@ -86,11 +95,11 @@ impl Watcher {
         })
     }
 
-    /// Looks at all files now. Says what is wrong with those that changed and cannot be used; these changes are logged,
-    /// too.
-    pub(crate) fn look_now(&self) -> Vec<String> {
+    /// Follows these values from now on, and looks at all of their files. Says what is wrong with those that have changed
+    /// and cannot be used; these changes are logged, too.
+    pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
         let (answer, answered) = mpsc::channel();
-        let _ = self.words.send(Word::Look(answer));
+        let _ = self.words.send(Word::Turn(turn, answer));
         answered.recv().unwrap_or_default()
     }
 
@@ -137,21 +146,37 @@ struct Watching {
 impl Watching {
     fn run(mut self, words: &Receiver<Word>, interval: Duration) {
         loop {
-            let answer = match words.recv_timeout(interval) {
-                Ok(Word::End) | Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => None,
-                Ok(Word::Look(answer)) => Some(answer),
-                Ok(Word::Changed) => match wait_for_quiet(words) {
-                    Some(Word::End) => return,
-                    Some(Word::Look(answer)) => Some(answer),
-                    _ => None,
-                },
+            let word = match words.recv_timeout(interval) {
+                Ok(Word::Changed) => wait_for_quiet(words).unwrap_or(Word::Changed),
+                Ok(word) => word,
+                Err(RecvTimeoutError::Timeout) => Word::Changed,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let answer = match word {
+                Word::Changed => None,
+                Word::Turn(turn, answer) => {
+                    self.turn_to(turn);
+                    Some(answer)
+                }
+                Word::End => return,
             };
             let flaws = self.look();
             if let Some(answer) = answer {
                 let _ = answer.send(flaws);
             }
         }
+    }
+
+    fn turn_to(&mut self, turn: Turn) {
+        self.followed.retain_mut(|followed| {
+            let mut kept = turn.kept.iter();
+            let kept = kept.find(|(was_for, _)| *was_for == followed.purpose);
+            if let Some((_, is_for)) = kept {
+                followed.purpose.clone_from(is_for);
+            }
+            kept.is_some()
+        });
+        self.followed.extend(turn.new);
     }
 
     fn look(&mut self) -> Vec<String> {
@@ -400,7 +425,11 @@ mod tests {
         assert!(before[0].expires_s.is_some());
 
         folder.write("a.key", "no key");
-        let flaws = watcher.look_now();
+        let stays = || Turn {
+            kept: vec![("here".to_owned(), "here".to_owned())],
+            new: Vec::new(),
+        };
+        let flaws = watcher.turn_to(stays());
         assert_eq!(flaws.len(), 1);
         assert!(
             flaws[0].contains("a.key: holds no private key"),
@@ -408,7 +437,31 @@ mod tests {
         );
         assert_eq!(watcher.facts(), before);
         authority.files(&folder, "a", &["b.test"]);
-        assert_eq!(watcher.look_now(), Vec::<String>::new());
+        assert_eq!(watcher.turn_to(stays()), Vec::<String>::new());
         assert_eq!(server.borrow().identities.all()[0].names, ["b.test"]);
+    }
+
+    #[test]
+    fn others_are_followed_without_a_break_for_those_that_stay() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let follow = |name: &str, purpose: &str| {
+            let files = authority.files(&folder, name, &["old.test"]);
+            follow_server(settings(files), purpose.to_owned()).expect("well-formed")
+        };
+        let [(stays, a), (goes, b), (comes, c)] =
+            [follow("a", "one"), follow("b", "two"), follow("c", "three")];
+        let watcher = Watcher::start_with(vec![a, b], NEVER, false).expect("a thread");
+        for name in ["a", "b", "c"] {
+            authority.files(&folder, name, &["new.test"]);
+        }
+        let kept = vec![("one".to_owned(), "first".to_owned())];
+        let flaws = watcher.turn_to(Turn { kept, new: vec![c] });
+        assert_eq!(flaws, Vec::<String>::new());
+        let names =
+            [&stays, &goes, &comes].map(|it| it.borrow().identities.all()[0].names[0].clone());
+        assert_eq!(names, ["new.test", "old.test", "new.test"]);
+        let facts = watcher.facts();
+        let purposes: Vec<_> = facts.iter().map(|fact| fact.purpose.as_str()).collect();
+        assert_eq!(purposes, ["first", "three"]);
     }
 }

@@ -13,6 +13,7 @@ use rustix::net::{
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes of a message, at most: a purpose and an address.
@@ -29,6 +30,8 @@ pub(crate) enum Purpose {
     Requests(core::net::SocketAddr),
     /// Status and metrics, likewise.
     Admin(core::net::SocketAddr),
+    /// Probes over UDP, likewise.
+    Probes(core::net::SocketAddr),
 }
 
 impl Purpose {
@@ -36,6 +39,7 @@ impl Purpose {
         match self {
             Self::Requests(address) => format!("requests {address}"),
             Self::Admin(address) => format!("admin {address}"),
+            Self::Probes(address) => format!("probes {address}"),
         }
     }
 
@@ -45,6 +49,7 @@ impl Purpose {
         match purpose {
             "requests" => Some(Self::Requests(address)),
             "admin" => Some(Self::Admin(address)),
+            "probes" => Some(Self::Probes(address)),
             _ => None,
         }
     }
@@ -54,12 +59,28 @@ impl Purpose {
 #[derive(Debug)]
 pub(super) struct Channel(Socket);
 
+/// Ends a channel from another thread when it is dropped: whoever waits on it hears that its peer is gone.
+#[derive(Debug)]
+pub(super) struct Hold(Socket);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // An error means that there is nothing left to end.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 impl Channel {
     /// Both ends. Whoever waits on one for longer than `patience` gets an error.
     pub(super) fn pair(patience: Duration) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
         let ours = Self::bounded(ours, patience)?;
         Ok((ours, theirs.into()))
+    }
+
+    /// What ends it from another thread.
+    pub(super) fn hold(&self) -> io::Result<Hold> {
+        Ok(Hold(self.0.try_clone()?))
     }
 
     /// An end that came from another process.
@@ -195,6 +216,7 @@ mod tests {
         let purposes = [
             Purpose::Requests(address),
             Purpose::Admin("[::1]:9900".parse().expect("an address")),
+            Purpose::Probes(address),
         ];
         let sending = purposes.iter().map(|purpose| (purpose, listener.as_fd()));
         old.send_sockets(sending).expect("sent");
@@ -229,10 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_hears_that_the_channel_is_given_up() {
+        let (old, _new) = ends(PATIENCE);
+        let hold = old.hold().expect("a descriptor");
+        let waiting = std::thread::spawn(move || old.receive_serving());
+        drop(hold);
+        let error = waiting.join().expect("no panic").expect_err("given up");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
     fn what_is_no_purpose_or_has_no_socket_is_refused() {
         for message in [
             "requests 127.0.0.1:80",
-            "probes 127.0.0.1:80",
+            "sounds 127.0.0.1:80",
             "requests here",
         ] {
             let (old, new) = ends(PATIENCE);

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use core::net::SocketAddr;
 use listenfd::ListenFd;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 
 /// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin server's.
 const ADMIN: &str = "admin";
@@ -21,14 +21,15 @@ const ADMIN: &str = "admin";
 pub(crate) struct Inherited {
     requests: Vec<Socket>,
     admin: Vec<Socket>,
+    probes: Vec<Socket<UdpSocket>>,
     announce: Option<Announce>,
 }
 
 #[derive(Debug)]
-struct Socket {
+struct Socket<S = TcpListener> {
     /// What it is called by the one who passed it: the address as configured there, or its own.
     address: SocketAddr,
-    listener: TcpListener,
+    socket: S,
 }
 
 impl Inherited {
@@ -41,12 +42,18 @@ impl Inherited {
         let mut inherited = Self::default();
         if let Some(received) = successor::receive()? {
             inherited.announce = Some(received.announce);
-            for (purpose, listener) in received.sockets {
+            for (purpose, socket) in received.sockets {
                 let (list, address) = match purpose {
                     Purpose::Requests(address) => (&mut inherited.requests, address),
                     Purpose::Admin(address) => (&mut inherited.admin, address),
+                    Purpose::Probes(address) => {
+                        let socket = socket.into();
+                        inherited.probes.push(Socket { address, socket });
+                        continue;
+                    }
                 };
-                list.push(Socket { address, listener });
+                let socket = socket.into();
+                list.push(Socket { address, socket });
             }
             return Ok(inherited);
         }
@@ -68,15 +75,22 @@ impl Inherited {
                      an IP address and a port"
                 ))
             };
-            let listener = passed.take_tcp_listener(index).map_err(fault)?;
-            let Some(listener) = listener else { continue };
-            let address = listener.local_addr().map_err(fault)?;
-            listener.set_nonblocking(true).map_err(fault)?;
+            // Whichever of the two it is not, the crate gives it back.
+            if let Ok(Some(socket)) = passed.take_udp_socket(index) {
+                let address = socket.local_addr().map_err(fault)?;
+                socket.set_nonblocking(true).map_err(fault)?;
+                self.probes.push(Socket { address, socket });
+                continue;
+            }
+            let socket = passed.take_tcp_listener(index).map_err(fault)?;
+            let Some(socket) = socket else { continue };
+            let address = socket.local_addr().map_err(fault)?;
+            socket.set_nonblocking(true).map_err(fault)?;
             let list = match name {
                 ADMIN => &mut self.admin,
                 _ => &mut self.requests,
             };
-            list.push(Socket { address, listener });
+            list.push(Socket { address, socket });
         }
         Ok(())
     }
@@ -94,7 +108,7 @@ impl Inherited {
         let ours = self
             .requests
             .extract_if(.., |socket| socket.address == address);
-        let sockets: Vec<_> = ours.map(|socket| socket.listener).collect();
+        let sockets: Vec<_> = ours.map(|socket| socket.socket).collect();
         if sockets.is_empty() {
             return Ok(None);
         }
@@ -103,11 +117,12 @@ impl Inherited {
 
     /// The socket for status and metrics.
     pub(crate) fn admin(&mut self, address: SocketAddr) -> Option<TcpListener> {
-        let index = self
-            .admin
-            .iter()
-            .position(|socket| socket.address == address)?;
-        Some(self.admin.swap_remove(index).listener)
+        take(&mut self.admin, address)
+    }
+
+    /// A socket for probes over UDP.
+    pub(crate) fn probes(&mut self, address: SocketAddr) -> Option<UdpSocket> {
+        take(&mut self.probes, address)
     }
 
     /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still serves it until it
@@ -117,16 +132,22 @@ impl Inherited {
     ///
     /// systemd passed a socket at an address that nobody serves: connections would wait there in vain.
     pub(crate) fn finish(self) -> Result<Option<Announce>, Fault> {
-        let mut left = self.requests.iter().chain(&self.admin);
+        let listeners = self.requests.iter().chain(&self.admin);
+        let mut left = (listeners.map(|socket| ("socket", socket.address)))
+            .chain((self.probes.iter()).map(|socket| ("datagram socket", socket.address)));
         match left.next() {
-            Some(socket) if self.announce.is_none() => Err(Fault::usage(format!(
-                "systemd passed a socket at {}, where nothing is configured to listen; expected the address among those \
-                 of the configuration (listen), or FileDescriptorName=admin and admin.listen",
-                socket.address
+            Some((kind, address)) if self.announce.is_none() => Err(Fault::usage(format!(
+                "systemd passed a {kind} at {address}, where nothing is configured to listen; expected the address among \
+                 those of the configuration (listen), or FileDescriptorName=admin and admin.listen",
             ))),
             _ => Ok(self.announce),
         }
     }
+}
+
+fn take<S>(sockets: &mut Vec<Socket<S>>, address: SocketAddr) -> Option<S> {
+    let index = (sockets.iter()).position(|socket| socket.address == address)?;
+    Some(sockets.swap_remove(index).socket)
 }
 
 fn share_out(sockets: Vec<TcpListener>, workers: usize) -> io::Result<Vec<Vec<TcpListener>>> {
@@ -185,10 +206,11 @@ mod tests {
     }
 
     fn inherited(address: SocketAddr, announce: Option<Announce>) -> Inherited {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
         Inherited {
-            requests: vec![Socket { address, listener }],
+            requests: vec![Socket { address, socket }],
             admin: Vec::new(),
+            probes: Vec::new(),
             announce,
         }
     }

@@ -1,6 +1,6 @@
 //! The old process's part: it starts the new one, passes its sockets, and waits for the word that the new one serves.
 
-use super::channel::{Channel, Purpose};
+use super::channel::{Channel, Hold, Purpose};
 use super::successor::MARK;
 use core::fmt;
 use core::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Instant;
@@ -63,7 +63,7 @@ fn locate(name: &Path) -> io::Result<PathBuf> {
 
 /// Sockets that are passed on, as clones: this process goes on with its own.
 #[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<(Purpose, TcpListener)>);
+pub(crate) struct Passed(Vec<(Purpose, OwnedFd)>);
 
 impl Passed {
     /// Adds one for requests; `configured` is the address as the configuration has it.
@@ -84,30 +84,68 @@ impl Passed {
         self.add(Purpose::Admin(configured), socket)
     }
 
-    fn add(&mut self, purpose: Purpose, socket: &TcpListener) -> io::Result<()> {
-        self.0.push((purpose, socket.try_clone()?));
+    /// Adds one for probes, likewise.
+    pub(crate) fn add_probes(
+        &mut self,
+        configured: SocketAddr,
+        socket: &impl AsFd,
+    ) -> io::Result<()> {
+        self.add(Purpose::Probes(configured), socket)
+    }
+
+    fn add(&mut self, purpose: Purpose, socket: &impl AsFd) -> io::Result<()> {
+        self.0.push((purpose, socket.as_fd().try_clone_to_owned()?));
         Ok(())
     }
 }
 
-/// Starts the program anew with these sockets, and waits until it serves; its process id. Blocks for `patience` at most,
-/// and a little.
-///
-/// # Errors
-///
-/// Why it does not serve. It is ended then.
-pub(super) fn hand_over(
-    program: &Program,
-    sockets: &Passed,
+/// One try at a hand-over.
+#[derive(Debug)]
+pub(super) struct HandOver {
     patience: Duration,
-) -> Result<u32, String> {
+    ours: Channel,
+    theirs: OwnedFd,
+}
+
+impl HandOver {
+    /// One that takes `patience` at most, and a little; and what gives it up earlier.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no sockets.
+    pub(super) fn new(patience: Duration) -> io::Result<(Self, Hold)> {
+        let (ours, theirs) = Channel::pair(patience)?;
+        let hold = ours.hold()?;
+        let hand_over = Self {
+            patience,
+            ours,
+            theirs,
+        };
+        Ok((hand_over, hold))
+    }
+
+    /// Starts the program anew with these sockets, and waits until it serves. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not serve. It is ended then.
+    pub(super) fn carry_out(self, program: &Program, sockets: &Passed) -> Result<Child, String> {
+        hand_over(program, sockets, self)
+    }
+}
+
+fn hand_over(program: &Program, sockets: &Passed, attempt: HandOver) -> Result<Child, String> {
+    let HandOver {
+        patience,
+        ours,
+        theirs,
+    } = attempt;
     let begun = Instant::now();
     if std::process::id() == 1 {
         return Err(
             "this is process 1 of its container, which ends when it does; replace the container instead".to_owned(),
         );
     }
-    let (ours, theirs) = Channel::pair(patience).map_err(|error| format!("no channel: {error}"))?;
     let mut command = Command::new(&program.path);
     command
         .args(&program.arguments)
@@ -131,7 +169,7 @@ pub(super) fn hand_over(
         )
         .and_then(|()| ours.receive_serving());
     match said {
-        Ok(()) => Ok(child.id()),
+        Ok(()) => Ok(child),
         Err(error) => {
             let left = patience.saturating_sub(begun.elapsed());
             Err(why_not(&mut child, &error, left))
@@ -182,25 +220,38 @@ mod tests {
         }
     }
 
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn hand_over(program: &Program, patience: Duration) -> Result<Child, String> {
+        let (attempt, _hold) = HandOver::new(patience).expect("sockets");
+        attempt.carry_out(program, &Passed::default())
+    }
+
+    #[test]
+    fn a_try_that_is_given_up_ends_the_new_process() {
+        let (attempt, hold) = HandOver::new(Duration::from_hours(1)).expect("sockets");
+        let program = program("/bin/sh", &["-c", "exec sleep 1000"]);
+        let waiting =
+            std::thread::spawn(move || attempt.carry_out(&program, &Passed::default()).map(drop));
+        drop(hold);
+        // That it comes back says that it has waited for the end of the process.
+        let why = waiting.join().expect("no panic").expect_err("given up");
+        assert!(why.contains("ended"), "{why}");
+    }
+
     #[test]
     fn whatever_keeps_the_new_process_from_serving_is_told() {
-        let patience = Duration::from_secs(20);
-        let sockets = Passed::default();
-        let why = hand_over(&program("/nowhere/slackwater", &[]), &sockets, patience);
+        let why = hand_over(&program("/nowhere/slackwater", &[]), PATIENCE);
         let why = why.expect_err("no such file");
         assert!(
             why.starts_with("/nowhere/slackwater does not start"),
             "{why}"
         );
-        let why = hand_over(&program("/bin/sh", &["-c", "exit 3"]), &sockets, patience);
+        let why = hand_over(&program("/bin/sh", &["-c", "exit 3"]), PATIENCE);
         let why = why.expect_err("it ends");
         assert!(why.contains("exit status: 3"), "{why}");
         let short = Duration::from_millis(50);
-        let why = hand_over(
-            &program("/bin/sh", &["-c", "exec sleep 1000"]),
-            &sockets,
-            short,
-        );
+        let why = hand_over(&program("/bin/sh", &["-c", "exec sleep 1000"]), short);
         let why = why.expect_err("it says nothing");
         assert!(why.contains("in time"), "{why}");
     }

@@ -6,8 +6,7 @@ use core::time::Duration;
 use std::env;
 use std::fs::File;
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Set where standard input is the channel to a predecessor.
 pub(super) const MARK: &str = "SLACKWATER_HAND_OVER";
@@ -32,7 +31,7 @@ impl Announce {
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) announce: Announce,
-    pub(super) sockets: Vec<(Purpose, TcpListener)>,
+    pub(super) sockets: Vec<(Purpose, OwnedFd)>,
 }
 
 /// The sockets of a predecessor, if there is one.
@@ -51,11 +50,8 @@ pub(super) fn receive() -> Result<Option<Received>, Fault> {
     };
     let channel = channel().map_err(fault)?;
     let sockets = channel.receive_sockets().map_err(fault)?;
-    let sockets = sockets
-        .into_iter()
-        .map(|(purpose, socket)| (purpose, socket.into()));
     Ok(Some(Received {
-        sockets: sockets.collect(),
+        sockets,
         announce: Announce(channel),
     }))
 }

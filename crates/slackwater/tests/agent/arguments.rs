@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::net::{TcpListener, UdpSocket};
 use std::time::Instant;
 
-fn assert_fails(arguments: &[&str], code: i32, complaint: &str) {
+pub(crate) fn assert_fails(arguments: &[&str], code: i32, complaint: &str) {
     let output = command(arguments).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");

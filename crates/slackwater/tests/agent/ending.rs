@@ -61,3 +61,21 @@ async fn what_does_not_finish_is_cut_off() {
     let read = tokio::io::AsyncReadExt::read_to_end(&mut client.stream, &mut rest).await;
     assert!(read.is_err() || rest.is_empty());
 }
+
+#[tokio::test]
+async fn signals_that_ask_for_something_else_do_not_end_it() {
+    let server = Server::tcp().await;
+    let mut agent = Agent::start(&server.to, &["--drain-delay", "0s"]).await;
+    for (name, answer) in [
+        ("HUP", "an agent reads its configuration once"),
+        ("USR1", "an agent has no files of logs"),
+    ] {
+        agent.signal(name);
+        until("it has heard of it", async || agent.times_said(answer) == 1).await;
+    }
+    let mut client = Client::send(agent.address, "GET", "/").await;
+    server.request().await.answer("still here").await;
+    assert_eq!(client.answer().await.unwrap().text(), "still here");
+    agent.terminate();
+    assert_eq!(agent.ended().await.code(), Some(0));
+}

@@ -52,7 +52,12 @@ impl Agent {
         let mut arguments = vec!["--to", server, "--listen", "127.0.0.1:0"];
         arguments.extend(["--admin", "127.0.0.1:0"]);
         arguments.extend(more);
-        let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(&mut command(&arguments)).await
+    }
+
+    /// What this command starts, with an admin server.
+    pub(crate) async fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let lines = Arc::clone(&log);
@@ -98,8 +103,12 @@ impl Agent {
 
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
-        let id = self.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        self.signal("TERM");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let (signal, id) = (format!("-{name}"), self.id().to_string());
+        let sent = Command::new("kill").args([&signal, &id]).status().unwrap();
         assert!(sent.success());
     }
 

@@ -149,6 +149,51 @@ async fn failures_have_their_lines_too() {
 }
 
 #[tokio::test]
+async fn requests_that_cannot_be_read_have_lines_and_counts() {
+    let log = Log::new("unreadable");
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], &log.toml(""));
+    let endless = format!("GET /{}", "x".repeat(70_000));
+    let whole = format!("{endless} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let requests = [
+        ("GET / HTTP/1.1\r\nhost: x\r\nbad field\r\n\r\n", 400),
+        ("SSH-2.0-me\r\n\r\n", 400),
+        (&endless[..], 414),
+        (&whole[..], 431),
+        ("GET / HTTP/3.0\r\nhost: x\r\n\r\n", 505),
+        (
+            "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n",
+            501,
+        ),
+    ];
+    for (at, (request, status)) in requests.into_iter().enumerate() {
+        let mut client = Client::connect(proxy.address).await;
+        client.send(request).await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, status, "{request:.40}");
+        let line = &log.lines(at + 1).await[at];
+        for (key, value) in [
+            ("method", "-"),
+            ("path", "-"),
+            ("client", "127.0.0.1"),
+            ("service", "-"),
+            ("end", "complete"),
+            ("error", "refused"),
+        ] {
+            assert_eq!(line[key], value, "{line}");
+        }
+        assert_eq!(line["status"], status, "{line}");
+        assert_eq!(line["bytes_out"], answer.body.len(), "{line}");
+    }
+    let metrics = proxy.admin_page("/metrics").await;
+    for (status, count) in [(400, 2), (414, 1), (431, 1), (501, 1), (505, 1)] {
+        let sample =
+            format!("slackwater_unreadable_requests_total{{status=\"{status}\"}} {count}\n");
+        assert!(metrics.contains(&sample), "{sample}{metrics}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_is_told_of() {
     let log = Log::new("gone");
     let replica = Replica::scripted(|mut connection| async move {

@@ -41,8 +41,12 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self::of(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) const fn of(stream: TcpStream) -> Self {
         Self {
-            stream: TcpStream::connect(address).await.unwrap(),
+            stream,
             unread: Vec::new(),
         }
     }

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// A replica that answers checks, which come without cookies, with a status that can be changed, and others with its name.
 async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
@@ -110,6 +111,33 @@ async fn where_all_are_down_all_get_requests() {
         (names(&proxy).await.len() == 2).then_some(())
     })
     .await;
+}
+
+// The log is waited for while replicas answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_are_down_only_when_all_have_been_checked() {
+    let (quick, status) = checked("quick", 200).await;
+    let go_on = Arc::new(Notify::new());
+    let told = Arc::clone(&go_on);
+    let late = Replica::scripted(move |mut connection| {
+        let told = Arc::clone(&told);
+        async move {
+            connection.head().await;
+            told.notified().await;
+        }
+    })
+    .await;
+    let toml = format!("{HTTP}timeout = \"10s\"\n");
+    let proxy = Proxy::start(&[quick.address, late.address], &toml);
+    verdicts(&proxy, &["up", "unknown"]).await;
+    status.store(500, Ordering::SeqCst);
+    let one_is_down = proxy.log_line(" down by ");
+    assert!(one_is_down.contains(&quick.address.to_string()));
+    go_on.notify_one();
+    let both_are_down = proxy.log_line(" down by ");
+    let late = late.address.to_string();
+    assert!(both_are_down.contains(&late), "{late}: {both_are_down}");
+    proxy.log_line("all replicas are down by their health checks");
 }
 
 #[tokio::test]

@@ -1,17 +1,14 @@
-//! HTTP/1.1 connections: what stays open and what ends, what is told before the response and after it, and protocols
-//! that take a connection over.
+//! HTTP/1.1 connections: what stays open and what ends, and what is told before the response.
 
 use crate::clients::{self, Client, empty};
 use crate::proxy::{PATIENCE, Proxy, until};
-use crate::replicas::{self, Replica};
+use crate::replicas::Replica;
 use core::time::Duration;
-use futures_util::{SinkExt, StreamExt};
-use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http::Request;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio::sync::Notify;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -134,7 +131,8 @@ async fn a_response_without_a_length_ends_with_its_connection() {
 #[tokio::test]
 async fn early_hints_reach_those_who_know_them() {
     let replica = saying(
-        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
+        "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nconnection: close, x-hop\r\n\
+         x-hop: 1\r\nkeep-alive: timeout=5\r\nupgrade: h2c\r\nx-slackwater-error: broken\r\nlink: </a>\r\n\r\n\
          HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
     )
     .await;
@@ -159,7 +157,7 @@ async fn early_hints_reach_those_who_know_them() {
 }
 
 #[tokio::test]
-async fn who_waits_for_100_hears_the_replicas_and_no_second_one() {
+async fn who_waits_for_100_hears_one_whatever_the_replica_says() {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {
             assert!(!head.contains("expect:"), "{head}");
@@ -182,104 +180,6 @@ async fn who_waits_for_100_hears_the_replicas_and_no_second_one() {
 }
 
 #[tokio::test]
-async fn trailers_pass_both_ways_and_between_protocols() {
-    let replica = Replica::scripted(|mut connection| async move {
-        while connection.head().await.is_some() {
-            while !connection.unread.ends_with(b"\r\n\r\n") {
-                assert_ne!(connection.more().await, 0);
-            }
-            let sent = String::from_utf8(core::mem::take(&mut connection.unread)).unwrap();
-            assert_eq!(sent, "2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n");
-            connection
-                .send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nho\r\n0\r\nx-sum: 2\r\n\r\n")
-                .await;
-        }
-    })
-    .await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let mut client = Client::connect(proxy.address).await;
-    client
-        .send("POST / HTTP/1.1\r\nhost: x\r\nte: trailers\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 1\r\ncontent-length: 3\r\n\r\n")
-        .await;
-    client.head().await;
-    assert_eq!(
-        client.exactly(22).await,
-        b"2\r\nho\r\n0\r\nx-sum: 2\r\n\r\n"
-    );
-
-    let mut client = clients::http2(proxy.address).await;
-    let mut trailers = HeaderMap::new();
-    trailers.insert("x-sum", HeaderValue::from_static("1"));
-    let frames = [Frame::data("hi".into()), Frame::trailers(trailers)];
-    let body = StreamBody::new(futures_util::stream::iter(frames.map(Ok)));
-    let request = Request::post("http://x/")
-        .body(body.boxed_unsync())
-        .unwrap();
-    let response = client.send_request(request).await.unwrap();
-    let collected = response.into_body().collect().await.unwrap();
-    assert_eq!(collected.trailers().unwrap()["x-sum"], "2");
-    assert_eq!(replica.connections(), 1);
-}
-
-#[tokio::test]
-async fn an_http1_client_gets_the_trailers_of_an_http2_replica() {
-    let address = replicas::http2(async |request: Request<hyper::body::Incoming>| {
-        Response::new(request.into_body().boxed_unsync())
-    })
-    .await;
-    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
-    let mut client = Client::connect(proxy.address).await;
-    for _ in 0..2 {
-        client
-            .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n")
-            .await;
-        client.head().await;
-        assert_eq!(
-            client.exactly(22).await,
-            b"2\r\nhi\r\n0\r\nx-sum: 1\r\n\r\n"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_large_upload_that_is_answered_early_is_cut_off_after_the_answer() {
-    let replica = Replica::scripted(|mut connection| async move {
-        connection.head().await;
-        connection
-            .send("HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nno!")
-            .await;
-        // Nothing of the body is read, and the connection stays open.
-        core::future::pending::<()>().await;
-    })
-    .await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let stream = TcpStream::connect(proxy.address).await.unwrap();
-    let (mut read, mut write) = stream.into_split();
-    let sending = tokio::spawn(async move {
-        let length = 1_u64 << 30;
-        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
-        let _ = write.write_all(head.as_bytes()).await;
-        let piece = vec![0; 1 << 16];
-        // Until the proxy has enough.
-        while write.write_all(&piece).await.is_ok() {}
-    });
-    let mut answer = Vec::new();
-    let mut piece = [0; 1024];
-    while !answer.ends_with(b"no!") {
-        let length = tokio::time::timeout(PATIENCE, read.read(&mut piece)).await;
-        let length = length.unwrap().unwrap();
-        assert_ne!(length, 0, "{answer:?}");
-        answer.extend_from_slice(&piece[..length]);
-    }
-    assert!(answer.starts_with(b"HTTP/1.1 413 "), "{answer:?}");
-    tokio::time::timeout(PATIENCE, sending)
-        .await
-        .unwrap()
-        .unwrap();
-    proxy.settled().await;
-}
-
-#[tokio::test]
 async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -297,6 +197,63 @@ async fn what_is_refused_at_once_keeps_the_connection_if_the_body_is_here() {
         "what comes next could be the body or a request"
     );
     assert!(client.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_head_that_came_with_the_request_before_it_has_a_heads_time() {
+    let replica = Replica::echo("r").await;
+    let toml = "[timeouts]\nhead = \"100ms\"\nidle = \"1h\"";
+    let proxy = Proxy::start(&[replica.address], toml);
+    let mut client = Client::connect(proxy.address).await;
+    client.send(&format!("{GET}GET / HT")).await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(client.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_crosses_the_end_of_a_connection_does_not_reset_it() {
+    let go_on = Arc::new([Notify::new(), Notify::new()]);
+    let told = Arc::clone(&go_on);
+    let replica = Replica::scripted(move |mut connection| {
+        let told = Arc::clone(&told);
+        async move {
+            while let Some(head) = connection.head().await {
+                match head.split(' ').nth(1) {
+                    Some("/0") => told[0].notified().await,
+                    Some("/1") => told[1].notified().await,
+                    _ => (),
+                }
+                connection.answer("ok").await;
+            }
+        }
+    })
+    .await;
+    let proxy = Proxy::start(
+        &[replica.address],
+        "workers = 1\n[timeouts]\ndrain_idle = \"10ms\"",
+    );
+    let mut idle = Client::connect(proxy.address).await;
+    assert_eq!(idle.get("/").await.status, 200);
+    let mut client = Client::connect(proxy.address).await;
+    client.send("GET /0 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let mut after = Client::connect(proxy.address).await;
+    after.send("GET /1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("both are at the replica", async || {
+        (proxy.sum("/in_flight").await == 2).then_some(())
+    })
+    .await;
+    proxy.signal("TERM");
+    assert!(idle.rest().await.is_empty());
+    go_on[0].notify_one();
+    let answer = client.answer().await;
+    assert_eq!(answer.field("connection"), Some("close"));
+    // The one worker has done all it does for this client when it has answered the next one.
+    go_on[1].notify_one();
+    assert_eq!(after.answer().await.status, 200);
+    for _ in 0..2 {
+        client.send(GET).await;
+    }
+    assert!(client.stream.take_error().unwrap().is_none());
 }
 
 #[tokio::test]
@@ -378,110 +335,6 @@ async fn responses_are_dated() {
     let answer = client.get("/").await;
     assert_eq!(answer.field("date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
     assert_eq!(answer.head.matches("date:").count(), 1);
-}
-
-/// A replica that speaks WebSocket and sends each message back.
-async fn websocket() -> core::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
-                while let Some(Ok(message)) = socket.next().await {
-                    if message.is_text() || message.is_binary() {
-                        socket.send(message).await.unwrap();
-                    }
-                }
-            });
-        }
-    });
-    address
-}
-
-#[tokio::test]
-async fn websockets_pass_and_count_as_long_as_they_are_open() {
-    let proxy = Proxy::start(&[websocket().await], "");
-    let url = format!("ws://{}/chat", proxy.address);
-    let stream = TcpStream::connect(proxy.address).await.unwrap();
-    let (mut socket, response) = tokio_tungstenite::client_async(&url, stream).await.unwrap();
-    assert_eq!(response.status(), 101);
-    assert_eq!(proxy.sum("/in_flight").await, 1);
-    for length in [1, 100, 100_000] {
-        let message = Message::binary(vec![7; length]);
-        socket.send(message.clone()).await.unwrap();
-        assert_eq!(socket.next().await.unwrap().unwrap(), message);
-    }
-    assert_eq!(proxy.sum("/in_flight").await, 1);
-    socket.close(None).await.unwrap();
-    while let Some(Ok(_)) = socket.next().await {}
-    proxy.settled().await;
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
-}
-
-#[tokio::test]
-async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
-    let replica = Replica::scripted(|mut connection| async move {
-        let head = connection.head().await.unwrap();
-        assert!(head.contains("connection: upgrade\r\nupgrade: websocket\r\n"), "{head}");
-        connection
-            .send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: WebSocket\r\n\r\nhello")
-            .await;
-        assert_eq!(connection.body(5).await.unwrap(), b"early");
-        if connection.index == 0 {
-            connection.send("bye").await;
-        } else {
-            while connection.more().await > 0 {}
-        }
-    })
-    .await;
-    let proxy = Proxy::start(&[replica.address], "");
-    for round in 0..2 {
-        let mut client = Client::connect(proxy.address).await;
-        client
-            .send("GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\nearly")
-            .await;
-        let head = client.head().await;
-        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        assert!(
-            head.contains("connection: upgrade\r\nupgrade: websocket\r\n"),
-            "{head}"
-        );
-        assert_eq!(client.exactly(5).await, b"hello");
-        if round == 0 {
-            assert_eq!(client.rest().await, b"bye");
-        } else {
-            drop(client);
-        }
-        proxy.settled().await;
-    }
-}
-
-#[tokio::test]
-async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
-    let replica = Replica::echo("r").await;
-    let proxy = Proxy::start(&[replica.address], "");
-    let mut client = Client::connect(proxy.address).await;
-    for (protocol, is_asked) in [
-        ("websocket", true),
-        ("h2c", false),
-        ("h2c, websocket", true),
-    ] {
-        client
-            .send(&format!(
-                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
-            ))
-            .await;
-        let answer = client.answer().await;
-        assert_eq!(answer.status, 200);
-        assert_eq!(
-            answer.text().contains("upgrade: websocket"),
-            is_asked,
-            "{protocol}"
-        );
-        assert!(!answer.text().contains("h2c"));
-    }
-    proxy.settled().await;
 }
 
 #[tokio::test]

@@ -47,6 +47,39 @@ async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
 }
 
 #[tokio::test]
+async fn until_the_delay_is_over_readiness_alone_tells_of_the_stop() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Proxy::start(&[replica.address], "drain_delay = \"1m\"");
+    let mut kept = Client::connect(proxy.address).await;
+    assert_eq!(kept.get("/").await.status, 200);
+    proxy.signal("TERM");
+    until("readiness tells", async || {
+        let mut client = Client::connect(proxy.admin).await;
+        (client.get("/readyz").await.status == 503).then_some(())
+    })
+    .await;
+    for answer in [kept.get("/").await, get(proxy.address, "/").await] {
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.field("connection"), None);
+    }
+    proxy.signal("TERM");
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn after_the_delay_the_drain_begins() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Proxy::start(
+        &[replica.address],
+        "drain_delay = \"200ms\"\n[timeouts]\ndrain_idle = 0",
+    );
+    let client = Client::connect(proxy.address).await;
+    proxy.signal("TERM");
+    assert!(client.rest().await.is_empty());
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn the_drain_has_an_end() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;

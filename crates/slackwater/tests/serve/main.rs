@@ -12,11 +12,13 @@
 
 mod access_log;
 mod clients;
+mod early;
 mod failures;
 mod grpc;
 mod health;
 mod http1;
 mod lifecycle;
+mod members;
 mod memory;
 mod orca;
 mod proxy;
@@ -26,10 +28,14 @@ mod reload;
 mod replicas;
 mod requests;
 mod retries;
+mod room;
 mod route_bounds;
 mod routes;
 mod sticky;
+mod stopping;
 mod streaming;
 mod systemd;
 mod tls;
+mod trailers;
+mod tunnels;
 mod upgrade;

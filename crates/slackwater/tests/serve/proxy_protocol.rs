@@ -138,3 +138,131 @@ async fn refused(proxy: &Proxy) -> u64 {
     let status: serde_json::Value = serde_json::from_str(&page).unwrap();
     status["proxy_headers_refused"].as_u64().unwrap()
 }
+
+/// A connection from another address of loopback than others.
+async fn connect_from(host: u8, proxy: &Proxy) -> Client {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+    Client::of(socket.connect(proxy.address).await.unwrap())
+}
+
+fn telling(replica: core::net::SocketAddr, version: &str, more: &str) -> Proxy {
+    Proxy::start(
+        &[replica],
+        &format!("replica.proxy_protocol = \"{version}\"\n{more}"),
+    )
+}
+
+#[tokio::test]
+async fn a_replica_is_told_whose_a_connection_is() {
+    let echo = Replica::echo("r").await;
+    for version in ["v1", "v2"] {
+        // Which believes no field, but the header.
+        let replica = start(&echo, "127.0.0.0/8", "");
+        let proxy = telling(replica.address, version, "");
+        let (mut one, mut other) = (connect_from(5, &proxy).await, connect_from(6, &proxy).await);
+        for _ in 0..3 {
+            for (client, address) in [(&mut one, "127.0.0.5"), (&mut other, "127.0.0.6")] {
+                let answer = client.get("/").await;
+                let line = format!("x-forwarded-for: {address}\r\n");
+                assert!(answer.text().contains(&line), "{}", answer.text());
+            }
+        }
+        let mut http2 = crate::clients::http2(proxy.address).await;
+        let request = http::Request::get("http://x/")
+            .body(crate::clients::empty())
+            .unwrap();
+        let answer = http2.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        drop(http2);
+        drop((one, other));
+        assert_eq!(refused(&replica).await, 0);
+    }
+}
+
+/// A replica that answers with the header that its connection began with.
+async fn header_of_connection() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        let mut header = String::new();
+        while let Some(head) = connection.head().await {
+            if let Some((first, _)) = head.split_once("\r\n")
+                && first.starts_with("PROXY ")
+            {
+                header = first.to_owned();
+            }
+            connection.answer(&header).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_its_own_client_alone() {
+    let replica = header_of_connection().await;
+    let proxy = telling(replica.address, "v1", "replica.idle_connections_max = 2\n");
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        clients.push(Client::connect(proxy.address).await);
+    }
+    for _ in 0..3 {
+        for client in &mut clients {
+            let (from, to) = (client.stream.local_addr().unwrap(), proxy.address);
+            let expected = format!(
+                "PROXY TCP4 {} {} {} {}",
+                from.ip(),
+                to.ip(),
+                from.port(),
+                to.port()
+            );
+            assert_eq!(client.get("/").await.text(), expected);
+        }
+    }
+    assert_eq!(replica.connections(), 2, "each has one, and keeps it");
+    // There is room for two; the oldest goes, and not the newest.
+    let mut third = Client::connect(proxy.address).await;
+    for _ in 0..2 {
+        assert_eq!(third.get("/").await.status, 200);
+    }
+    assert_eq!(replica.connections(), 3);
+    assert_eq!(clients[1].get("/").await.status, 200);
+    assert_eq!(replica.connections(), 3, "the second one was kept");
+    assert_eq!(clients[0].get("/").await.status, 200);
+    assert_eq!(replica.connections(), 4);
+}
+
+#[tokio::test]
+async fn health_checks_speak_for_themselves() {
+    let replica = header_of_connection().await;
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let headers = std::sync::Arc::clone(&seen);
+    let checked = Replica::scripted(move |mut connection| {
+        let headers = std::sync::Arc::clone(&headers);
+        async move {
+            if let Some(head) = connection.head().await {
+                let first = head.lines().next().unwrap().to_owned();
+                headers.lock().unwrap().push(first);
+                connection.answer("well").await;
+            }
+        }
+    })
+    .await;
+    let health = "[health]\ncheck = \"http\"\ninterval = \"10ms\"\n";
+    let proxy = telling(checked.address, "v1", health);
+    until("a check was made", async || {
+        (!seen.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    drop(proxy);
+    assert_eq!(seen.lock().unwrap()[0], "PROXY UNKNOWN");
+
+    // What answers at a port of its own awaits no header.
+    let port = checked.address.port();
+    seen.lock().unwrap().clear();
+    let proxy = telling(replica.address, "v1", &format!("{health}port = {port}\n"));
+    until("a check was made", async || {
+        (!seen.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    drop(proxy);
+    assert_eq!(seen.lock().unwrap()[0], "GET / HTTP/1.1");
+}

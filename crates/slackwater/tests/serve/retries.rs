@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Frame;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// A replica that reads every request whole and answers it with `status`, `fields` and its name.
 async fn says(name: &'static str, status: u16, fields: &'static str) -> Replica {
@@ -177,6 +178,29 @@ async fn a_try_that_takes_too_long_makes_room_for_another() {
 }
 
 #[tokio::test]
+async fn a_try_waits_for_its_client_as_long_as_the_request_may_take() {
+    let (slow, well) = (hangs().await, Replica::echo("well").await);
+    let toml = "[retries]\nattempt_timeout = \"100ms\"\n[timeouts]\nfirst_byte = \"20s\"";
+    let proxy = Proxy::start(&[slow.address, well.address], toml);
+    for _ in 0..4 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhell")
+            .await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.send("o!!!").await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+    proxy.settled().await;
+    let timeouts = proxy.sum("/requests/timeouts").await;
+    assert!(
+        timeouts > 0,
+        "the slow one had its turn, and no more time than a try"
+    );
+    assert_eq!(proxy.sum("/requests/retries").await, timeouts);
+}
+
+#[tokio::test]
 async fn all_tries_together_take_no_longer_than_one_may() {
     let slow = [hangs().await, hangs().await, hangs().await];
     let addresses = slow.each_ref().map(|replica| replica.address);
@@ -199,6 +223,93 @@ async fn all_tries_together_take_no_longer_than_one_may() {
         proxy.settled().await;
         assert_eq!(proxy.sum("/requests/sent").await, tries);
     }
+}
+
+#[tokio::test]
+async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
+    let slow = [hangs().await, hangs().await];
+    let two = slow.each_ref().map(|replica| replica.address);
+    let body = format!("content-length: 2000\r\n\r\n{}", "x".repeat(2000));
+    for (addresses, keys, head) in [
+        (&two[..1], "", "GET / HTTP/1.1\r\nhost: x\r\n"),
+        (
+            &two[..],
+            "on = [\"reset\"]\n",
+            "GET / HTTP/1.1\r\nhost: x\r\n",
+        ),
+        (
+            &two[..],
+            "body_max = \"1KiB\"\n",
+            "PUT / HTTP/1.1\r\nhost: x\r\n",
+        ),
+    ] {
+        let toml =
+            format!("[retries]\nattempt_timeout = \"50ms\"\n{keys}[timeouts]\nfirst_byte = \"1s\"");
+        let proxy = Proxy::start(addresses, &toml);
+        let mut client = Client::connect(proxy.address).await;
+        let began = Instant::now();
+        let rest = if head.starts_with("PUT") {
+            &body
+        } else {
+            "\r\n"
+        };
+        client.send(&format!("{head}{rest}")).await;
+        assert_eq!(client.answer().await.status, 504, "{head}{keys}");
+        assert!(began.elapsed() >= Duration::from_secs(1), "{head}{keys}");
+        assert_eq!(proxy.sum("/requests/sent").await, 1, "{head}{keys}");
+    }
+}
+
+/// An address where connections are neither taken nor refused, as long as what comes with it is there.
+async fn stuffed() -> (SocketAddr, impl Sized) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let connecting = TcpStream::connect(address);
+        match tokio::time::timeout(Duration::from_millis(500), connecting).await {
+            Ok(connected) => waiting.push(connected.unwrap()),
+            Err(_) => return (address, (listener, waiting)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn time_in_which_nobody_is_reached_is_taken_from_no_other_replica() {
+    let (nowhere, _stuffed) = stuffed().await;
+    let slow = hangs().await;
+    let toml = "[timeouts]\nconnect = \"1s\"\nfirst_byte = \"800ms\"";
+    let proxy = Proxy::start(&[nowhere, slow.address], toml);
+    let mut longest = Duration::ZERO;
+    for _ in 0..2 {
+        let began = Instant::now();
+        assert_eq!(get(proxy.address, "/").await.status, 504);
+        longest = longest.max(began.elapsed());
+    }
+    assert!(proxy.sum("/requests/connect_failures").await > 0);
+    assert!(longest >= Duration::from_millis(1800), "{longest:?}");
+}
+
+#[tokio::test]
+async fn nobody_gets_a_request_whose_time_is_over() {
+    let (nowhere, _stuffed) = stuffed().await;
+    let well = Replica::echo("well").await;
+    let toml = format!(
+        "policy = \"round_robin\"\nprobe.transport = \"none\"\nreplicas = [\"{nowhere}\", \"{}\"]\n\
+         [timeouts]\nconnect = \"2s\"\n[[routes]]\nservice = \"default\"\ntimeouts.total = \"1s\"\n",
+        well.address
+    );
+    let proxy = Proxy::of_file(&toml);
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        found.push(get(proxy.address, "/").await.status);
+    }
+    found.sort_unstable();
+    assert_eq!(found, [200, 502]);
+    assert_eq!(proxy.sum("/requests/connect_failures").await, 1);
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
 }
 
 #[tokio::test]
@@ -431,4 +542,60 @@ async fn connections_of_refused_answers_are_used_again() {
         "{} for 10 answers",
         bad.connections()
     );
+}
+
+#[tokio::test]
+async fn a_route_may_have_rules_of_its_own() {
+    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
+    let (one, other) = (bad.address, well.address);
+    let proxy = Proxy::of_file(&format!(
+        "[services.web]\nreplicas = [\"{one}\", \"{other}\"]\npolicy = \"round_robin\"\n\
+         [[routes]]\npath = \"/off\"\nservice = \"web\"\nretries.attempts_max = 1\n\
+         [[routes]]\npath = \"/all\"\nservice = \"web\"\nretries.methods = \"all\"\n\
+         [[routes]]\npath = \"/other\"\nservice = \"web\"\nretries.statuses = [502]\n\
+         [[routes]]\npath = \"/small\"\nservice = \"web\"\n\
+         retries = {{ methods = \"all\", body_max = 3 }}\n\
+         [[routes]]\nservice = \"web\"\n"
+    ));
+    for (request, is_retried) in [
+        ("GET /off HTTP/1.1\r\n", false),
+        (
+            "POST /off HTTP/1.1\r\nidempotency-key: 1\r\ncontent-length: 0\r\n",
+            false,
+        ),
+        ("POST /all HTTP/1.1\r\ncontent-length: 0\r\n", true),
+        ("GET /other HTTP/1.1\r\n", false),
+        ("GET / HTTP/1.1\r\n", true),
+        ("POST / HTTP/1.1\r\ncontent-length: 0\r\n", false),
+    ] {
+        let mut found = statuses(&proxy, request, 2).await;
+        found.sort_unstable();
+        let expected = if is_retried { [200, 200] } else { [200, 503] };
+        assert_eq!(found, expected, "{request}");
+    }
+    for (body, expected) in [("123", [200, 200]), ("1234", [200, 503])] {
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            let mut client = Client::connect(proxy.address).await;
+            let length = body.len();
+            let head = format!("POST /small HTTP/1.1\r\nhost: x\r\ncontent-length: {length}");
+            client.send(&format!("{head}\r\n\r\n{body}")).await;
+            found.push(client.answer().await.status);
+        }
+        found.sort_unstable();
+        assert_eq!(found, expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_s_time_for_a_try_is_shorter_than_the_service_s() {
+    let (slow, well) = (hangs().await, Replica::echo("well").await);
+    let (one, other) = (slow.address, well.address);
+    let proxy = Proxy::of_file(&format!(
+        "[services.web]\nreplicas = [\"{one}\", \"{other}\"]\npolicy = \"round_robin\"\n\
+         [[routes]]\nservice = \"web\"\nretries.attempt_timeout = \"100ms\"\n"
+    ));
+    let began = Instant::now();
+    assert_eq!(statuses(&proxy, "GET / HTTP/1.1\r\n", 2).await, [200, 200]);
+    assert!(began.elapsed() < Duration::from_secs(20), "not first_byte");
 }

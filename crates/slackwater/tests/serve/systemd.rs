@@ -3,11 +3,14 @@
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
-use std::collections::VecDeque;
+use core::mem::MaybeUninit;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::IoSliceMut;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixDatagram};
 
 /// `slackwater serve` as systemd starts it with this socket.
@@ -61,37 +64,64 @@ fn a_socket_that_nothing_is_configured_for_is_refused() {
 struct Supervisor {
     socket: UnixDatagram,
     path: PathBuf,
-    heard: VecDeque<String>,
+}
+
+/// What it was told at once, and by whom.
+struct Message {
+    process: u32,
+    text: String,
+}
+
+impl Message {
+    /// What its line says that begins so.
+    fn line(&self, start: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(start))
+    }
 }
 
 impl Supervisor {
     fn new(name: &str) -> Self {
         let name = format!("slackwater-notify-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        Self {
-            socket: UnixDatagram::bind(&path).unwrap(),
-            path,
-            heard: VecDeque::new(),
-        }
+        let socket = UnixDatagram::bind(&path).unwrap();
+        rustix::net::sockopt::set_socket_passcred(&socket, true).unwrap();
+        Self { socket, path }
     }
 
-    /// Waits for a line that begins so; what it says after that.
-    async fn hears(&mut self, start: &str) -> String {
-        loop {
-            while let Some(line) = self.heard.pop_front() {
-                if let Some(rest) = line.strip_prefix(start) {
-                    return rest.to_owned();
+    /// Waits for a message of this process with a line that begins so; what others say does not count, as with
+    /// `NotifyAccess=main`.
+    async fn hears(&self, process: u32, start: &str) -> Message {
+        let listening = async {
+            loop {
+                let receiving = (self.socket).async_io(Interest::READABLE, || self.receive());
+                let message = receiving.await.unwrap();
+                if message.process == process && message.line(start).is_some() {
+                    return message;
                 }
             }
-            let mut message = [0; 4096];
-            let receiving = self.socket.recv(&mut message);
-            let bytes = tokio::time::timeout(crate::proxy::PATIENCE, receiving).await;
-            let bytes = bytes
-                .unwrap_or_else(|_| panic!("no {start} in time"))
-                .unwrap();
-            let text = String::from_utf8(message[..bytes].to_vec()).unwrap();
-            self.heard.extend(text.lines().map(str::to_owned));
-        }
+        };
+        let heard = tokio::time::timeout(crate::proxy::PATIENCE, listening).await;
+        heard.unwrap_or_else(|_| panic!("no {start} in time"))
+    }
+
+    fn receive(&self) -> std::io::Result<Message> {
+        let mut text = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut attached = RecvAncillaryBuffer::new(&mut space);
+        let read = recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut text)],
+            &mut attached,
+            RecvFlags::DONTWAIT,
+        )?;
+        let sender = attached.drain().find_map(|told| match told {
+            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid),
+            _ => None,
+        });
+        Ok(Message {
+            process: sender.unwrap().as_raw_nonzero().get().try_into().unwrap(),
+            text: String::from_utf8(text[..read.bytes].to_vec()).unwrap(),
+        })
     }
 }
 
@@ -102,25 +132,59 @@ impl Drop for Supervisor {
 }
 
 #[tokio::test]
+async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
+    let replica = Replica::echo("r").await;
+    let supervisor = Supervisor::new("reload");
+    let words = format!(
+        "serve --probe none --policy round_robin --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
+        replica.address
+    );
+    let mut command = crate::proxy::slackwater(&words.split(' ').collect::<Vec<_>>());
+    command.env("NOTIFY_SOCKET", &supervisor.path);
+    let proxy = Proxy::spawn_command(&mut command);
+    let process = proxy.process_id();
+    supervisor.hears(process, "READY=1").await;
+    for _ in 0..2 {
+        proxy.signal("HUP");
+        let reloading = supervisor.hears(process, "RELOADING=1").await;
+        let time = reloading.line("MONOTONIC_USEC=").unwrap();
+        assert!(time.parse::<u64>().unwrap() > 0);
+        supervisor.hears(process, "READY=1").await;
+    }
+}
+
+#[tokio::test]
 async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
-    let mut supervisor = Supervisor::new("life");
+    let supervisor = Supervisor::new("life");
     let words = format!(
         "serve --probe none --policy round_robin --workers 2 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
         replica.address
     );
-    let mut command = crate::proxy::slackwater(&words.split(' ').collect::<Vec<_>>());
+    // The number is that of the shell, whose place the program takes.
+    let script = format!("WATCHDOG_PID=$$ exec \"$0\" {words}");
+    let mut command = Command::new("sh");
     command
+        .args(["-c", &script, env!("CARGO_BIN_EXE_slackwater")])
+        .env_remove("RUST_LOG")
         .env("NOTIFY_SOCKET", &supervisor.path)
         .env("WATCHDOG_USEC", "200000");
     let mut proxy = Proxy::spawn_command(&mut command);
-    supervisor.hears("READY=1").await;
-    supervisor.hears("WATCHDOG=1").await;
+    let old = proxy.process_id();
+    supervisor.hears(old, "READY=1").await;
+    supervisor.hears(old, "WATCHDOG=1").await;
 
     proxy.signal("USR2");
-    let successor = supervisor.hears("MAINPID=").await;
+    let handed_over = supervisor.hears(old, "MAINPID=").await;
+    let successor = handed_over.line("MAINPID=").unwrap().to_owned();
+    assert!(
+        handed_over.line("WATCHDOG=1").is_some(),
+        "the new process has all of the watchdog's time: {}",
+        handed_over.text
+    );
+    let process = successor.parse().unwrap();
+    supervisor.hears(process, "WATCHDOG=1").await;
     assert_eq!(proxy.ended().await.code(), Some(0));
-    supervisor.hears("WATCHDOG=1").await;
     let kill = |signal: &str| {
         Command::new("kill")
             .args([signal, &successor])
@@ -128,7 +192,7 @@ async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
             .status()
     };
     assert!(kill("-TERM").unwrap().success());
-    supervisor.hears("STOPPING=1").await;
+    supervisor.hears(process, "STOPPING=1").await;
     until("it has ended", async || {
         (!kill("-0").unwrap().success()).then_some(())
     })

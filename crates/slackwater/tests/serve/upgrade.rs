@@ -193,6 +193,65 @@ async fn the_number_of_workers_may_change() {
 }
 
 #[tokio::test]
+async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
+    let replica = Replica::echo("r").await;
+    let file = File::new("reloaded");
+    let write = |addresses: &[SocketAddr], idle: u32| {
+        let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+        let text = format!(
+            "listen = {addresses:?}\nworkers = 2\npolicy = \"round_robin\"\nreplicas = [\"{}\"]\n\
+             timeouts.idle = \"{idle}s\"\n[probe]\ntransport = \"none\"\n[admin]\nlisten = \"127.0.0.1:0\"\n",
+            replica.address
+        );
+        std::fs::write(&file.0, text).unwrap();
+    };
+    // One port, at addresses that nobody else uses.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let at = |host: u8| SocketAddr::from(([127, 93, 0, host], port));
+    write(&[at(1), at(2)], 60);
+    let mut proxy = file.start();
+    let load = Load::start(at(1));
+    load.go_on(20).await;
+    // Other settings for the sockets that there are; then one is closed, and another one opened.
+    for (addresses, idle) in [
+        ([at(1), at(2)], 61),
+        ([at(1), at(3)], 61),
+        ([at(1), at(3)], 62),
+    ] {
+        write(&addresses, idle);
+        proxy.signal("HUP");
+        proxy.log_line("the configuration has been read again");
+        load.go_on(20).await;
+    }
+    let first = process(&proxy).await;
+    proxy.signal("USR2");
+    let second = successor_of(&proxy, first).await;
+    load.go_on(50).await;
+    assert_eq!(proxy.ended().await.code(), Some(0));
+    assert_eq!(get(at(3), "/").await.status, 200);
+    assert!(
+        tokio::net::TcpStream::connect(at(2)).await.is_err(),
+        "what a reload has closed stays closed"
+    );
+
+    // And the successor does both likewise.
+    write(&[at(1), at(2)], 63);
+    second.signal("HUP");
+    until("the successor listens where it is told to", async || {
+        tokio::net::TcpStream::connect(at(2)).await.ok().map(drop)
+    })
+    .await;
+    second.signal("USR2");
+    let third = successor_of(&proxy, second.0).await;
+    load.go_on(50).await;
+    second.ended().await;
+    assert_eq!(get(at(2), "/").await.status, 200);
+    load.end().await;
+    drop(third);
+}
+
+#[tokio::test]
 async fn requests_that_run_are_finished_by_the_old_process() {
     let go_on = Arc::new(Notify::new());
     let waiting = Arc::clone(&go_on);

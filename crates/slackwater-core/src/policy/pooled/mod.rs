@@ -155,14 +155,14 @@ impl<R: PoolRule> Pooled<R> {
     fn charge(&mut self, replica: ReplicaId, chosen: Option<usize>, client: &mut Client) {
         match chosen {
             Some(index) => {
-                self.pool.compensate(index);
+                self.pool.compensate(index, 1);
                 if self.pool.spend(index) {
                     client.counters.removed_spent += 1;
                 }
             }
             None => {
                 if let Some(index) = self.pool.position(replica) {
-                    self.pool.compensate(index);
+                    self.pool.compensate(index, 1);
                 }
             }
         }
@@ -207,6 +207,12 @@ impl<R: PoolRule> Keep for Pooled<R> {
             candidates: 0,
             chosen: None,
             runner_up: None,
+        }
+    }
+
+    fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {
+        if let Some(index) = self.pool.position(replica) {
+            self.pool.compensate(index, queries);
         }
     }
 

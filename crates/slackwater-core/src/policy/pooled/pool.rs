@@ -118,10 +118,10 @@ impl Pool {
         expired
     }
 
-    /// Counts a query that goes to the report's replica. `[A11]`
-    pub(super) fn compensate(&mut self, index: usize) {
+    /// Counts so many queries that go to the report's replica. `[A11]`
+    pub(super) fn compensate(&mut self, index: usize, queries: u32) {
         let report = &mut self.reports[index];
-        report.rif = report.rif.plus_one();
+        report.rif = Rif::new(report.rif.count().saturating_add(queries));
     }
 
     /// Spends one use; `true` if it was the last one, and the report is gone.

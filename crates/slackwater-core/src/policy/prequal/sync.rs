@@ -206,6 +206,14 @@ impl Policy for PrequalSync {
         self.fleet.set_ejected(replica, !available);
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.fleet.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.fleet.available().len()
+    }
+
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
         if let Some(replica) = self.fleet.pinned(query) {
             return Decision::Pick(self.picked(now, replica, PickReason::Pinned));

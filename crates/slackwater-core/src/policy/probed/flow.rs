@@ -30,6 +30,14 @@ impl<K: Keep> Policy for Probed<K> {
         }
     }
 
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.client.fleet.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.client.fleet.available().len()
+    }
+
     fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
         self.tick(now);
         if self.client.fleet.remove(replica) {
@@ -119,18 +127,22 @@ impl<K: Keep> Policy for Probed<K> {
             return;
         };
         self.client.counters.probes_answered += 1;
-        if !self.client.fleet.knows(replica) {
-            self.client.counters.reports_unknown += 1;
-            return;
-        }
-        self.heard(now, replica, sent_at, report);
-        match self.client.locals.own_load(now, replica) {
-            Some(own) if K::COMPARES_ALL => {
-                let report = LoadReport::new(report.rif, own.latency);
-                self.keep_report(now, replica, &report, true, draw);
-            }
-            _ => self.keep_report(now, replica, report, false, draw),
-        }
+        self.take_report(now, replica, sent_at, report, draw);
+    }
+
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let now = self.tick(now);
+        self.take_report(now, replica, now, report, draw);
+    }
+
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        self.kept.charge_siblings(replica, queries);
     }
 
     fn handle_probe_unsent(&mut self, probe: ProbeId) {

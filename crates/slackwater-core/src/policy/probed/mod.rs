@@ -75,6 +75,9 @@ pub trait Keep: Debug + Send {
         }
     }
 
+    /// Siblings have sent so many queries to a replica: what is kept of it counts them. `[A11]`
+    fn charge_siblings(&mut self, replica: ReplicaId, queries: u32);
+
     /// What follows a choice: by now its query is in flight.
     fn handle_sent(
         &mut self,
@@ -261,6 +264,29 @@ impl<K: Keep> Probed<K> {
     fn tick(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         self.latest
+    }
+
+    /// A replica has answered a probe that was sent to it at that time.
+    fn take_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        sent_at: Instant,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        if !self.client.fleet.knows(replica) {
+            self.client.counters.reports_unknown += 1;
+            return;
+        }
+        self.heard(now, replica, sent_at, report);
+        match self.client.locals.own_load(now, replica) {
+            Some(own) if K::COMPARES_ALL => {
+                let report = LoadReport::new(report.rif, own.latency);
+                self.keep_report(now, replica, &report, true, draw);
+            }
+            _ => self.keep_report(now, replica, report, false, draw),
+        }
     }
 
     /// Hands a report to what is kept, if its replica may be chosen.

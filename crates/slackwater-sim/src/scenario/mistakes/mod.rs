@@ -156,6 +156,10 @@ impl Load {
         if let Some(hedge) = &self.hedge {
             checks.within("hedge", |checks| hedge.check(checks));
         }
+        if let Some(siblings) = &self.siblings {
+            let workers = siblings.workers;
+            checks.count("siblings.workers", workers, 1..=Scenario::CLIENTS_MAX);
+        }
     }
 }
 

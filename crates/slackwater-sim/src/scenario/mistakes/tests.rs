@@ -2,7 +2,7 @@
 
 use crate::scenario::{
     Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
-    Service, Sharing, Stall,
+    Service, Sharing, Siblings, Stall,
 };
 use core::time::Duration;
 
@@ -189,6 +189,15 @@ fn load() {
         |it, share| it.load.clients[1] = share,
         not_above_zero(),
     );
+    let siblings = |it: &mut Scenario, workers| {
+        it.load.siblings = Some(Siblings {
+            workers,
+            answers: true,
+            queries: true,
+        });
+    };
+    rejects("load.siblings.workers", siblings, [0, 10_001]);
+    assert_eq!(found(|it| siblings(it, 1)), [""; 0]);
     let hedge = |it: &mut Scenario, set: fn(&mut Hedge, f64), value| {
         set(it.load.hedge.as_mut().unwrap(), value);
     };

@@ -2,7 +2,8 @@
 
 use super::{Named, bounds, heads, mirror, when};
 use crate::routes::{
-    Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, Split, Template,
+    Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, RetryChanges,
+    RouteRetries, Split, Template,
 };
 use crate::toml_reader::values::{text, whole, within};
 use crate::toml_reader::{Item, Mistake, Reader};
@@ -54,7 +55,14 @@ pub(super) fn read(
 
 /// Keys that change a request on its way to a service, where it goes to none.
 fn note_idle(reader: &mut Reader<'_>, prefix: &str, action: &str) {
-    for key in ["rewrite", "request_headers", "timeouts", "limits", "mirror"] {
+    for key in [
+        "rewrite",
+        "request_headers",
+        "timeouts",
+        "limits",
+        "mirror",
+        "retries",
+    ] {
         let field = format!("{prefix}{key}");
         if reader.has(&field) {
             reader.add_mistake_near(
@@ -79,17 +87,32 @@ fn read_forward(
         heads::read_changes(reader, &format!("{prefix}request_headers"));
     let bounds = bounds::read(reader, prefix);
     let mirror = mirror::read(reader, &format!("{prefix}mirror"), named);
+    let said = RetryChanges::read(reader, prefix);
     let services = match one {
         Some(service) => Split::one(service?),
         None => several?,
     };
     Some(Forward {
-        services,
         rewrite: rewrite?,
         request_headers: request_headers?,
         bounds,
         mirror,
+        retries: retries(said, &services, named),
+        services,
     })
+}
+
+/// What was said of tries, at each service.
+fn retries(said: RetryChanges, services: &Split, named: Named<'_>) -> Option<Box<RouteRetries>> {
+    if said.is_empty() {
+        return None;
+    }
+    let at = services.parts().iter().filter_map(|&(place, _)| {
+        let service = named.services.get(place)?;
+        Some((place, said.over(&service.retries.rules)))
+    });
+    let at = at.collect();
+    Some(Box::new(RouteRetries { said, at }))
 }
 
 /// The key `services`: a list of tables with a name and a weight each.

@@ -125,6 +125,7 @@ impl Route {
                 request_headers: HeaderChanges::default(),
                 bounds: Bounds::default(),
                 mirror: None,
+                retries: None,
             })),
             response_headers: HeaderChanges::default(),
         }

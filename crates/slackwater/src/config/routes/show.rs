@@ -81,6 +81,11 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
             write_rewrite(to, &forward.rewrite)?;
             write_changes(to, "request_headers", &forward.request_headers)?;
             bounds::write(to, &forward.bounds)?;
+            if let Some(retries) = &forward.retries {
+                for (key, value) in retries.said.fields() {
+                    writeln!(to, "retries.{key} = {value}")?;
+                }
+            }
             match &forward.mirror {
                 Some(mirror) => mirror::write(to, config, mirror),
                 None => Ok(()),

@@ -44,13 +44,17 @@ fn told(origin: &Origin, fields: &[(&'static str, &'static str)]) -> Vec<String>
     told
 }
 
-const SPOOFED: [(&str, &str); 6] = [
+const SPOOFED: [(&str, &str); 9] = [
     ("x-forwarded-for", "203.0.113.1"),
     ("x-forwarded-proto", "https"),
     ("x-forwarded-host", "evil.example"),
     ("x-forwarded-anything", "1"),
     ("x-real-ip", "203.0.113.1"),
     ("forwarded", "for=203.0.113.1"),
+    // What reads `_` as `-` takes them for the same ones.
+    ("x_forwarded_for", "203.0.113.9"),
+    ("x-forwarded_proto", "https"),
+    ("x_real_ip", "203.0.113.9"),
 ];
 
 #[test]

@@ -104,9 +104,11 @@ fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
         &[
             ("host", "x"),
             ("content-length", "5"),
-            ("connection", "host, content-length"),
+            ("client-cert", ":AAAA:"),
+            ("connection", "host, content-length, Client-Cert"),
         ],
     );
+    assert_eq!(field(&request, "client-cert"), [":AAAA:"]);
     assert_eq!(field(&request, "host"), ["x"]);
     assert_eq!(field(&request, "content-length"), ["5"]);
 }
@@ -141,6 +143,14 @@ fn the_target_is_put_where_the_replica_looks_for_it() {
     );
     assert_eq!(absolute.uri(), "/p");
     assert_eq!(field(&absolute, "host"), ["a.example:81"]);
+
+    let bare = "http://a.example?q";
+    let without_path = prepared(Http1, bare, Version::HTTP_11, &[("host", "x")]);
+    let path = without_path.uri().path_and_query().expect("a path");
+    assert_eq!(path.as_str(), "/?q");
+    let without_path = prepared(H2c, bare, Version::HTTP_11, &[("host", "x")]);
+    let path = without_path.uri().path_and_query().expect("a path");
+    assert_eq!(path.as_str(), "/?q");
 
     let to_http2 = prepared(H2c, "/p?q", Version::HTTP_11, &[("host", "a.example:81")]);
     assert_eq!(to_http2.uri(), "http://a.example:81/p?q");
@@ -311,4 +321,31 @@ fn a_request_that_comes_back_is_in_a_loop() {
     }
     let refusal = prepare_request(&mut passed, Http1, &origin()).expect_err("a loop");
     assert_eq!(refusal.status.as_u16(), 508);
+}
+
+#[test]
+fn trailers_say_nothing_that_is_for_heads() {
+    let mut trailers = HeaderMap::new();
+    for name in [
+        "host",
+        "authorization",
+        "set-cookie",
+        "content-length",
+        "keep-alive",
+        "via",
+        "forwarded",
+        "x-forwarded-for",
+        "x_forwarded_for",
+        "x-real-ip",
+        "client-cert",
+        "client_cert_chain",
+        "x-sum",
+        "grpc-status",
+    ] {
+        trailers.append(name, HeaderValue::from_static("1"));
+    }
+    prepare_trailers(&mut trailers);
+    let mut names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["grpc-status", "x-sum"]);
 }

@@ -118,6 +118,7 @@ fn version_2_says_where_from_and_where_to() {
         (0x20, 0x00, Vec::new(), NONE),
         (0x20, 0x11, FROM_TO.to_vec(), NONE),
         (0x20, 0x11, vec![7], NONE),
+        (0x20, 0xff, vec![7], NONE),
     ] {
         let bytes = header(command, family, &body);
         let expected = Ok(Parsed::Header(expected, bytes.len()));

@@ -128,7 +128,12 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let answer = service
-        .handle(request, None, &Trace::default(), Patience::default())
+        .handle(
+            request,
+            None,
+            &Trace::default(),
+            (Patience::default(), None),
+        )
         .await;
     let mut body = answer.into_body();
     let mut read = 0;

@@ -4,6 +4,7 @@
 
 mod mirror;
 
+use super::counts::UnreadableCounts;
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::ReplicaProtocol;
@@ -17,10 +18,11 @@ use crate::routes::{
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use mirror::Mirrors;
 use slackwater_core::SplitMix64;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A response as clients get it.
@@ -68,16 +70,23 @@ pub(super) struct Routing {
     mirrors: Mirrors,
     /// `None`: there is no access log.
     recorder: Option<Rc<Recorder>>,
+    unreadable: Arc<UnreadableCounts>,
 }
 
 impl Routing {
     /// `seed`: from somewhere that differs from worker to worker.
-    pub(super) fn new(table: Rc<Table>, seed: u64, recorder: Option<Rc<Recorder>>) -> Self {
+    pub(super) fn new(
+        table: Rc<Table>,
+        seed: u64,
+        recorder: Option<Rc<Recorder>>,
+        unreadable: Arc<UnreadableCounts>,
+    ) -> Self {
         Self {
             table: RefCell::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
             mirrors: Mirrors::default(),
             recorder,
+            unreadable,
         }
     }
 
@@ -107,6 +116,7 @@ impl Routing {
         if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
             return refuse(refusal);
         }
+        service.tell_ends(&mut request, origin);
         if forward.rewrite.host.is_some() {
             origin.keep_host(&mut request);
         }
@@ -127,9 +137,13 @@ impl Routing {
         let ends = bounds.total.map(|total| Instant::now() + total);
         let patience = Patience {
             first_byte: bounds.first_byte,
+            client: bounds.first_byte,
             ends,
         };
-        let mut answer = service.handle(request, client, trace, patience).await;
+        let bounds_of_tries = (patience, forward.retries_at(chosen));
+        let mut answer = service
+            .handle(request, client, trace, bounds_of_tries)
+            .await;
         answer.body_mut().bound(bounds.stall, ends);
         answer
     }
@@ -150,6 +164,15 @@ impl Handler for Routing {
         let answer = self.answer(request, origin, &trace).await;
         trace.answer(&answer);
         answer
+    }
+
+    fn unreadable(&self, answer: &Answer, origin: &Origin) {
+        self.unreadable.add_one(answer.status());
+        let client = origin.client(&HeaderMap::new());
+        if let Some(recorder) = &self.recorder {
+            recorder.unreadable(answer, client, origin.local());
+        }
+        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
     }
 }
 

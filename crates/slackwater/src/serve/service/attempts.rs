@@ -4,16 +4,19 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use super::flight::{Flight, Setback, Unwanted};
-use super::retries::{Hint, Place, Retries};
+use super::flight::{Flight, Member, Setback, Unwanted};
+use super::retries::{Hint, Place};
 use crate::access_log::Trace;
-use crate::forward::{Patience, RequestBody, ResponseBody, answer};
+use crate::forward::{Patience, RequestBody, ResponseBody, answer, shed};
+use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response};
+use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
+use std::rc::Rc;
 use tokio::time::Instant;
 
 type Reply = Response<ResponseBody<Box<Flight>>>;
@@ -24,9 +27,12 @@ struct Attempts<'s> {
     trace: &'s Trace,
     /// Who gave the response that is passed on.
     served: &'s Cell<Option<ReplicaId>>,
+    rules: &'s RetryRules,
     may_repeat: bool,
+    /// Whether the body can be had again, as far as its length is known.
+    is_kept: bool,
     began: Instant,
-    /// From then to the head of the response, all tries together.
+    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
     is_own: bool,
@@ -36,25 +42,27 @@ struct Attempts<'s> {
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
     /// for [`Self::protocol`].
-    /// `client` is whom it comes from, where [`Self::client`] asked for that; `patience` is the request's own.
+    /// `client` is whom it comes from, where [`Self::client`] asked for that; `patience` is the request's own, and `rules` say when it is tried
+    /// again, if not as the service's do.
     pub(in crate::serve) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         trace: &Trace,
-        patience: Patience,
+        (patience, rules): (Patience, Option<&RetryRules>),
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
-            Some(gate) => match gate.enter().await {
+            Some(gate) => match gate.enter(patience.ends).await {
                 Ok(permit) => Some(permit),
                 Err(shed) => return shed.answer(),
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
+        let rules = rules.unwrap_or(self.retries.rules());
         let mut response = self
-            .attempt(request, pinned, &served, (trace, patience))
+            .attempt(request, pinned, &served, (trace, patience, rules))
             .await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
@@ -71,51 +79,57 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, patience): (&Trace, Patience),
+        (trace, patience, rules): (&Trace, Patience, &RetryRules),
     ) -> Reply {
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
             trace,
             served,
-            may_repeat: self.retries.may_repeat(&request),
+            rules,
+            may_repeat: rules.may_repeat(&request),
+            is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
             began: Instant::now(),
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,
         };
         if attempts.may_repeat {
-            let bytes_max = self.retries.settings().body_bytes_max;
-            request.body_mut().keep(bytes_max as usize);
+            request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(first) = self.pick(query).await else {
+        let Some(mut first) = self.pick(query).await else {
             return answer(None);
         };
-        let replica = first.member().id;
+        if !first.enter() {
+            let Some(other) = Box::pin(self.find_room(first)).await else {
+                return shed(
+                    "replicas_full",
+                    "no replica had room for another connection in time",
+                );
+            };
+            first = other;
+        }
+        let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
             .send(request, attempts.patience(1), rules, trace)
             .await
         {
             Ok(response) => {
-                served.set(Some(replica));
+                served.set(replica);
                 response
             }
-            Err(setback) => Box::pin(attempts.go_on(setback, replica)).await,
+            Err(setback) => Box::pin(attempts.go_on(setback, &member)).await,
         }
     }
 }
 
 impl<'s> Attempts<'s> {
-    const fn retries(&self) -> &'s Retries {
-        &self.service.retries
-    }
-
     /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
-    fn rules(&self, attempt: u32) -> Option<&'s Retries> {
-        let is_last = attempt >= self.retries().settings().attempts_max;
-        (self.may_repeat && !is_last).then(|| self.retries())
+    fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
+        let is_last = attempt >= self.rules.attempts_max;
+        (self.may_repeat && !is_last).then_some(self.rules)
     }
 
     /// The time left for all tries together.
@@ -127,8 +141,11 @@ impl<'s> Attempts<'s> {
 
     /// How long try number `attempt`, from 1, may take to the response's head.
     fn patience(&self, attempt: u32) -> Patience {
-        let own = self.retries().settings().attempt_timeout;
-        let own = own.filter(|_| self.rules(attempt).is_some());
+        let may_be_followed = || {
+            let has_other = self.service.members.count() > attempt as usize;
+            self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
+        };
+        let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
         let first_byte = if attempt == 1 && !self.is_own {
             // As long as one alone might.
             own
@@ -137,21 +154,27 @@ impl<'s> Attempts<'s> {
         };
         Patience {
             first_byte,
+            client: Some(self.first_byte),
             ends: self.ends,
         }
     }
 
     /// The further tries, after the first one on `first` had `setback`.
-    async fn go_on(self, mut setback: Setback, first: ReplicaId) -> Reply {
-        let mut tried = vec![first];
+    async fn go_on(mut self, mut setback: Setback, first: &Member) -> Reply {
+        // All parts of those that were tried.
+        let mut tried = first.parts.clone();
         let mut waits = 0;
+        let mut attempt = 1;
+        let mut sent_at = self.began;
         loop {
-            let attempt = u32::try_from(tried.len())
-                .unwrap_or(u32::MAX)
-                .saturating_add(1);
+            if setback.is_unsent() {
+                self.began += sent_at.elapsed();
+            }
             // Without another replica there is nothing to wait for.
-            let has_other = tried.len() < self.service.members.count();
-            let wait = has_other.then(|| self.wait(&setback, attempt, waits));
+            let has_other = attempt < self.service.members.count();
+            attempt += 1;
+            let number = u32::try_from(attempt).unwrap_or(u32::MAX);
+            let wait = has_other.then(|| self.wait(&setback, number, waits));
             let Some(wait) = wait.flatten() else {
                 return setback.into_response();
             };
@@ -165,7 +188,7 @@ impl<'s> Attempts<'s> {
                     Some(place)
                 }
             };
-            let Some(next) = self.service.pick(Query::retry(&tried)).await else {
+            let Some(next) = self.service.pick_with_room(&tried).await else {
                 return setback.into_response();
             };
             let Some(request) = setback.take_request() else {
@@ -175,13 +198,15 @@ impl<'s> Attempts<'s> {
             if let Setback::Refused(unwanted) = setback {
                 unwanted.discard();
             }
-            tried.push(next.member().id);
+            let part = next.part();
+            tried.extend(&next.member().parts);
             next.member().counts().retries.add_one();
-            let (patience, rules) = (self.patience(attempt), self.rules(attempt));
+            let (patience, rules) = (self.patience(number), self.rules(number));
+            sent_at = Instant::now();
             let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {
-                    self.served.set(tried.last().copied());
+                    self.served.set(part);
                     return response;
                 }
                 Err(another) => setback = another,
@@ -191,13 +216,14 @@ impl<'s> Attempts<'s> {
 
     /// What comes before try number `attempt`; `None` if there is none.
     fn wait(&self, setback: &Setback, attempt: u32, waits: u32) -> Option<Wait<'s>> {
-        let retries = self.retries();
-        if attempt > retries.settings().attempts_max || !setback.has_request() {
+        let retries = &self.service.retries;
+        if attempt > self.rules.attempts_max || !setback.has_request() {
             return None;
         }
         let hint = match setback {
-            Setback::Failed(failure) if failure.is_unsent => return Some(Wait::None),
-            Setback::Failed(failure) if self.may_repeat && retries.follow(&failure.cause) => {
+            // Without time for an answer it would be work for nobody.
+            _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
+            Setback::Failed(failure) if self.may_repeat && self.rules.follow(&failure.cause) => {
                 Hint::None
             }
             Setback::Failed(_) => return None,
@@ -217,6 +243,11 @@ enum Wait<'r> {
 }
 
 impl Setback {
+    /// No replica has had anything of the request.
+    fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
     fn into_response(self) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),

@@ -1,6 +1,7 @@
-//! Who may be chosen: the checks' verdicts, as the policy hears them.
+//! Who may be chosen: the checks' verdicts and the tier in use, as the policy hears them.
 
 use super::fleet::Members;
+use super::tiers;
 use crate::health::Health;
 use std::rc::Rc;
 use tokio::sync::watch;
@@ -17,13 +18,25 @@ impl Drop for Availability {
 }
 
 impl Availability {
-    /// Follows `health`, on the current runtime. Who is down when he joins is out of the choice already.
-    pub(super) fn follow(mut health: watch::Receiver<Health>, members: Rc<Members>) -> Self {
-        members.hear(&health.borrow_and_update());
+    /// Follows `health` and what replicas say, on the current runtime, and says when another tier is in use. Who is down
+    /// when he joins is out of the choice already.
+    pub(super) fn follow(
+        mut health: watch::Receiver<Health>,
+        members: Rc<Members>,
+        changed: impl Fn() + 'static,
+    ) -> Self {
+        health.mark_changed();
         Self(tokio::task::spawn_local(async move {
-            while health.changed().await.is_ok() {
-                members.hear(&health.borrow_and_update());
-            }
+            let looks = tiers::watch(Rc::clone(&members), &changed);
+            let hears = async {
+                while health.changed().await.is_ok() {
+                    health.mark_unchanged();
+                    if members.hear() {
+                        changed();
+                    }
+                }
+            };
+            tokio::join!(looks, hears);
         }))
     }
 }

@@ -3,9 +3,16 @@
 //! Whoever leaves is not chosen any more from that moment on; its requests run to their end on the connections that they
 //! have, idle connections are closed, and with the last request its memory goes. Whoever joins warms up, unless it left a
 //! moment ago: then it takes up its counts again, and all of its share. One that is only probed elsewhere keeps its
-//! connections; its policy knows it anew.
+//! connections; its policy knows it anew. One whose certificate is to be for another name keeps all but the connections
+//! that were made under the old one.
+//!
+//! To the policy a member is as many replicas as its weight says (`weights`), and none at all with a weight of 0; another
+//! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
 
 use super::flight::Member;
+use super::room::Rooms;
+use super::tiers::{self, Standing};
+use super::weights;
 use crate::config::ReplicaConfig;
 use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Replica, ReplicaAddress, ReplicaCounts, ReplicaOptions, Target};
@@ -14,13 +21,14 @@ use crate::tls::{Client, Connector};
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use slackwater_core::ReplicaId;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// A replica that comes back within this time is no new one.
@@ -32,8 +40,22 @@ pub(super) type Roster = Arc<Mutex<BTreeMap<SocketAddr, Seat>>>;
 /// A member, as others than the worker know it.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
-    pub(super) id: ReplicaId,
+    /// What the policy calls its parts.
+    pub(super) ids: Vec<ReplicaId>,
     pub(super) counts: Arc<ReplicaCounts>,
+}
+
+/// A part's name, and whose part it is.
+type Named = Option<(ReplicaId, Rc<Member>)>;
+
+/// Where requests that belong together may go.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) address: SocketAddr,
+    /// What the policy calls its parts; at least one.
+    pub(super) parts: Vec<ReplicaId>,
+    /// It is of the tier in use.
+    pub(super) is_in_use: bool,
 }
 
 /// The members of a worker's part of a service.
@@ -43,15 +65,44 @@ pub(super) struct Members {
     options: Rc<ReplicaOptions>,
     deadlines: Rc<Deadlines>,
     warm_up: Cell<Duration>,
-    fleet: RefCell<Arc<Fleet>>,
-    /// By the index of their ids.
-    by_index: RefCell<Vec<Option<Rc<Member>>>>,
+    by_address: RefCell<BTreeMap<SocketAddr, Rc<Member>>>,
+    /// By the index of their parts.
+    by_index: RefCell<Vec<Named>>,
     roster: Roster,
     health: watch::Receiver<Health>,
     /// `None`: replicas are spoken to in the clear.
     tls: Option<watch::Receiver<Client>>,
     /// Those that left a moment ago, and when.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
+    /// `None`: there is room for everybody everywhere.
+    rooms: Option<Rc<Rooms>>,
+    /// The highest tier that there is.
+    tier_max: Cell<u8>,
+    /// When that may have changed.
+    tiers_told: Notify,
+    /// The tier in use; `None`: any.
+    tier: Arc<TierInUse>,
+    /// Those that have answered probes.
+    heard: RefCell<BTreeSet<ReplicaId>>,
+}
+
+/// The tier in use, where the admin server can read it.
+#[derive(Debug, Default)]
+pub(super) struct TierInUse(AtomicU8);
+
+impl TierInUse {
+    const ANY: u8 = u8::MAX;
+
+    /// `None`: any.
+    pub(super) fn read(&self) -> Option<u8> {
+        Some(self.0.load(Relaxed)).filter(|tier| *tier != Self::ANY)
+    }
+
+    /// Whether that is another one than before.
+    fn set(&self, tier: Option<u8>) -> bool {
+        let tier = tier.unwrap_or(Self::ANY);
+        self.0.swap(tier, Relaxed) != tier
+    }
 }
 
 impl Members {
@@ -62,18 +113,24 @@ impl Members {
         deadlines: &Rc<Deadlines>,
         health: watch::Receiver<Health>,
         tls: Option<watch::Receiver<Client>>,
+        rooms: Option<Rc<Rooms>>,
     ) -> Self {
         Self {
             balancer,
             options: Rc::new(options),
             deadlines: Rc::clone(deadlines),
             warm_up: Cell::default(),
-            fleet: RefCell::default(),
+            by_address: RefCell::default(),
             by_index: RefCell::default(),
             roster: Roster::default(),
             health,
             tls,
             left: RefCell::default(),
+            rooms,
+            tier_max: Cell::default(),
+            tiers_told: Notify::new(),
+            tier: Arc::default(),
+            heard: RefCell::default(),
         }
     }
 
@@ -81,90 +138,237 @@ impl Members {
         Arc::clone(&self.roster)
     }
 
+    pub(super) fn tier(&self) -> Arc<TierInUse> {
+        Arc::clone(&self.tier)
+    }
+
     /// For whoever joins from now on.
     pub(super) fn set_warm_up(&self, span: Duration) {
         self.warm_up.set(span);
     }
 
-    /// The member of that name, while it is in the fleet.
+    /// The member that has a part of that name, while it is in the fleet.
     #[inline]
     pub(super) fn find(&self, id: ReplicaId) -> Option<Rc<Member>> {
         let by_index = self.by_index.borrow();
-        let member = by_index.get(id.index())?.as_ref()?;
-        (member.id == id).then(|| Rc::clone(member))
+        let (named, member) = by_index.get(id.index())?.as_ref()?;
+        (*named == id).then(|| Rc::clone(member))
+    }
+
+    /// What the policy calls a part of the member there.
+    pub(super) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
+        let by_address = self.by_address.borrow();
+        by_address.get(&address)?.parts.first().copied()
     }
 
     /// Nobody is chosen any more.
     pub(super) fn retire(&self) {
-        for member in self.by_index.borrow().iter().flatten() {
+        for member in self.by_address.borrow().values() {
             member.replica.retire();
         }
     }
 
-    /// Takes those that are down out of the choice, and the others back into it.
-    pub(super) fn hear(&self, health: &Health) {
-        for member in self.by_index.borrow().iter().flatten() {
-            let may_be_chosen = !is_down(health, member.address);
-            self.balancer.set_available(member.id, may_be_chosen);
+    /// Takes those that are down, or of a tier that is not in use, out of the choice, and the others back into it. Whether
+    /// another tier is in use now.
+    pub(super) fn hear(&self) -> bool {
+        let is_new = self.choose_tier();
+        self.settle_all();
+        is_new
+    }
+
+    /// Whether another tier is in use now, because of what replicas say or don't say.
+    pub(super) fn look_at_tiers(&self) -> bool {
+        let is_new = self.choose_tier();
+        if is_new {
+            self.settle_all();
+        }
+        is_new
+    }
+
+    /// Waits until there are several tiers.
+    pub(super) async fn several_tiers(&self) {
+        while self.tier_max.get() == 0 {
+            self.tiers_told.notified().await;
         }
     }
 
-    /// Each with its address, in the order of their ids.
-    pub(super) fn homes(&self) -> Vec<(ReplicaId, SocketAddr)> {
-        let members = self.by_index.borrow();
-        let members = members.iter().flatten();
-        members.map(|member| (member.id, member.address)).collect()
+    fn settle_all(&self) {
+        for member in self.by_address.borrow().values() {
+            self.settle(member);
+        }
     }
 
-    /// How many there are now.
+    fn settle(&self, member: &Member) {
+        let may_be_chosen = self.may_choose(member);
+        for &part in &member.parts {
+            self.balancer.set_available(part, may_be_chosen);
+        }
+    }
+
+    /// Whether it is none of those that nobody is to be sent to.
+    pub(super) fn may_choose(&self, member: &Member) -> bool {
+        let is_down = is_down(&self.health.borrow(), member.config.address);
+        let tier = self.tier.read();
+        !is_down && tier.is_none_or(|tier| tier == member.config.tier)
+    }
+
+    /// Whether another tier is in use now.
+    fn choose_tier(&self) -> bool {
+        if self.tier_max.get() == 0 {
+            return self.tier.set(Some(0));
+        }
+        let snapshot = self.balancer.snapshot();
+        let mut heard = self.heard.borrow_mut();
+        heard.retain(|replica| self.find(*replica).is_some());
+        let answered = snapshot.pool.iter().filter(|report| !report.local);
+        heard.extend(answered.map(|report| report.replica));
+        let views: BTreeMap<_, _> = (snapshot.replicas.iter())
+            .map(|view| (view.replica, view))
+            .collect();
+        let health = self.health.borrow();
+        let by_address = self.by_address.borrow();
+        let weighted = by_address.values().filter(|it| !it.parts.is_empty());
+        let standings: Vec<_> = weighted
+            .map(|member| {
+                let views = || member.parts.iter().filter_map(|part| views.get(part));
+                Standing {
+                    tier: member.config.tier,
+                    is_down: is_down(&health, member.config.address),
+                    is_draining: views().any(|view| view.draining),
+                    is_lost: views().all(|view| view.silent)
+                        && member.parts.iter().any(|part| heard.contains(part)),
+                }
+            })
+            .collect();
+        self.tier.set(tiers::active(&standings))
+    }
+
+    /// Each that has a weight, in the order of their addresses.
+    pub(super) fn homes(&self) -> Vec<Home> {
+        let by_address = self.by_address.borrow();
+        let weighted = by_address.values().filter(|it| !it.parts.is_empty());
+        let tier = self.tier.read();
+        weighted
+            .map(|member| Home {
+                address: member.config.address,
+                parts: member.parts.clone(),
+                is_in_use: tier.is_none_or(|tier| tier == member.config.tier),
+            })
+            .collect()
+    }
+
+    /// How many there are now that have a weight.
     pub(super) fn count(&self) -> usize {
-        self.fleet.borrow().len()
+        let by_address = self.by_address.borrow();
+        by_address
+            .values()
+            .filter(|it| !it.parts.is_empty())
+            .count()
     }
 
     /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
-        for member in self.by_index.borrow().iter().flatten() {
+        for member in self.by_address.borrow().values() {
             member.replica.sweep();
         }
     }
 
     /// Makes the members those of `next`.
-    pub(super) fn become_fleet(&self, next: &Arc<Fleet>) {
-        let before = self.fleet.replace(Arc::clone(next));
-        let change = before.change_to(next);
+    pub(super) fn become_fleet(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
         left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
-        for address in &change.left {
-            if let Some(member) = self.remove(*address) {
-                member.replica.retire();
-                left.insert(*address, (now, Arc::clone(&member.counts)));
-            }
-        }
         let replicas = next.replicas();
-        for replica in change
-            .altered
-            .iter()
-            .filter_map(|&place| replicas.get(place))
-        {
-            if let Some(member) = self.remove(replica.address) {
-                let parts = (Rc::clone(&member.replica), Arc::clone(&member.counts));
-                self.add(replica, Duration::ZERO, parts);
+        let kept: BTreeSet<_> = replicas.iter().map(|replica| replica.address).collect();
+        let gone = self.by_address.borrow().keys().copied().collect::<Vec<_>>();
+        for address in gone.into_iter().filter(|address| !kept.contains(address)) {
+            if let Some(member) = self.by_address.borrow_mut().remove(&address) {
+                self.set_parts(&member, 0, Duration::ZERO);
+                lock(&self.roster).remove(&address);
+                member.replica.retire();
+                left.insert(address, (now, Arc::clone(&member.counts)));
             }
         }
-        for replica in change
-            .joined
-            .iter()
-            .filter_map(|&place| replicas.get(place))
-        {
-            let target = self.target(replica);
-            let connections = Rc::new(Replica::new(target, &self.options, &self.deadlines));
-            let (warm_up, counts) = match left.remove(&replica.address) {
-                Some((_, counts)) => (Duration::ZERO, counts),
-                None => (self.warm_up.get(), Arc::default()),
-            };
-            self.add(replica, warm_up, (connections, counts));
+        let weights: Vec<_> = replicas.iter().map(|replica| replica.weight).collect();
+        for (replica, parts) in replicas.iter().zip(weights::parts(&weights)) {
+            let before = self
+                .by_address
+                .borrow()
+                .get(&replica.address)
+                .map(Rc::clone);
+            match before {
+                Some(member) => self.alter(&member, replica, parts, now),
+                None => self.join(replica, parts, left.remove(&replica.address)),
+            }
         }
+        let tiers = replicas.iter().filter(|replica| replica.weight > 0);
+        self.tier_max
+            .set(tiers.map(|replica| replica.tier).max().unwrap_or(0));
+        self.tiers_told.notify_one();
+        self.hear();
+    }
+
+    fn join(
+        &self,
+        replica: &ReplicaConfig,
+        parts: u32,
+        returned: Option<(Instant, Arc<ReplicaCounts>)>,
+    ) {
+        let (warm_up, counts) = match returned {
+            Some((_, counts)) => (Duration::ZERO, counts),
+            None => (self.warm_up.get(), Arc::default()),
+        };
+        let member = Member {
+            config: replica.clone(),
+            parts: Vec::new(),
+            replica: self.connections(replica),
+            counts,
+            room: (self.rooms.as_ref()).map(|rooms| rooms.room(replica.address)),
+            resting_since: None,
+        };
+        let parts = self.set_parts(&member, parts, warm_up);
+        self.seat(Member { parts, ..member });
+    }
+
+    /// What is known of it is kept, but for what is not the same replica to the policy any more.
+    fn alter(&self, before: &Rc<Member>, replica: &ReplicaConfig, parts: u32, now: Instant) {
+        if before.config == *replica && before.parts.len() == parts as usize {
+            return;
+        }
+        // What was made under another name would go on trusting that one.
+        let is_same = self.tls.is_none() || before.config.server_name == replica.server_name;
+        let connections = if is_same {
+            Rc::clone(&before.replica)
+        } else {
+            before.replica.retire();
+            self.connections(replica)
+        };
+        let mut member = Member {
+            config: replica.clone(),
+            parts: before.parts.clone(),
+            replica: connections,
+            counts: Arc::clone(&before.counts),
+            room: before.room.clone(),
+            resting_since: before.resting_since,
+        };
+        if before.config.probe_address != replica.probe_address {
+            member.parts = self.set_parts(&member, 0, Duration::ZERO);
+        }
+        // One that had no weight for a moment only need not warm up again.
+        let warm_up = match before.resting_since {
+            Some(since) if now.saturating_duration_since(since) >= RETURN_MAX => self.warm_up.get(),
+            _ => Duration::ZERO,
+        };
+        member.parts = self.set_parts(&member, parts, warm_up);
+        let rests = member.parts.is_empty();
+        member.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
+        self.seat(member);
+    }
+
+    /// None yet, to a replica.
+    fn connections(&self, replica: &ReplicaConfig) -> Rc<Replica> {
+        let target = self.target(replica);
+        Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
     /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
@@ -174,53 +378,62 @@ impl Members {
             Connector::new(client.clone(), replica.server_name.clone(), alpn)
         });
         Target::new(ReplicaAddress::Tcp(replica.address), connector)
+            .with_proxy_protocol(self.options.proxy_protocol)
     }
 
-    fn add(
-        &self,
-        replica: &ReplicaConfig,
-        warm_up: Duration,
-        (connections, counts): (Rc<Replica>, Arc<ReplicaCounts>),
-    ) {
-        let addrs = ReplicaAddrs {
-            query: replica.address,
-            probe: replica.probe_address,
+    /// Makes the member one of so many parts to the policy; all of them.
+    fn set_parts(&self, member: &Member, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
+        let before = &member.parts;
+        let parts = match (NonZeroU32::new(wanted), before.first()) {
+            (Some(wanted), _) if before.len() == wanted.get() as usize => return before.clone(),
+            (Some(wanted), Some(&part)) => self.balancer.set_weight(part, wanted),
+            (Some(wanted), None) => {
+                let addrs = ReplicaAddrs {
+                    query: member.config.address,
+                    probe: member.config.probe_address,
+                };
+                let added = self.balancer.insert_warming(addrs, wanted, warm_up);
+                // A fleet has no address twice, and is smaller than what a balancer takes.
+                added
+                    .inspect_err(|error| tracing::error!(%error, "a replica is left out"))
+                    .ok()
+            }
+            (None, _) => {
+                for &part in before {
+                    self.balancer.remove(part);
+                }
+                Some(Vec::new())
+            }
         };
-        let added = self
-            .balancer
-            .insert_warming(addrs, NonZeroU32::MIN, warm_up);
-        let id = match added.map(|parts| parts.first().copied()) {
-            Ok(Some(id)) => id,
-            Ok(None) => return,
-            // A fleet has no address twice, and is smaller than what a balancer takes.
-            Err(error) => return tracing::error!(%error, "a replica is left out"),
-        };
-        if is_down(&self.health.borrow(), replica.address) {
-            self.balancer.set_available(id, false);
+        let parts = parts.unwrap_or_else(|| before.clone());
+        let mut by_index = self.by_index.borrow_mut();
+        for gone in before.iter().filter(|part| !parts.contains(part)) {
+            // Its place may have been given to another one already.
+            if let Some(place) = by_index.get_mut(gone.index())
+                && place.as_ref().is_some_and(|(id, _)| id == gone)
+            {
+                *place = None;
+            }
+        }
+        parts
+    }
+
+    /// The member is what is found from now on.
+    fn seat(&self, member: Member) {
+        let (address, member) = (member.config.address, Rc::new(member));
+        let mut by_index = self.by_index.borrow_mut();
+        for &part in &member.parts {
+            if by_index.len() <= part.index() {
+                by_index.resize_with(part.index() + 1, || None);
+            }
+            by_index[part.index()] = Some((part, Rc::clone(&member)));
         }
         let seat = Seat {
-            id,
-            counts: Arc::clone(&counts),
+            ids: member.parts.clone(),
+            counts: Arc::clone(&member.counts),
         };
-        let member = Member {
-            id,
-            name: replica.name.clone(),
-            address: replica.address,
-            replica: connections,
-            counts,
-        };
-        let mut by_index = self.by_index.borrow_mut();
-        if by_index.len() <= id.index() {
-            by_index.resize_with(id.index() + 1, || None);
-        }
-        by_index[id.index()] = Some(Rc::new(member));
-        lock(&self.roster).insert(replica.address, seat);
-    }
-
-    fn remove(&self, address: SocketAddr) -> Option<Rc<Member>> {
-        let Seat { id, .. } = lock(&self.roster).remove(&address)?;
-        self.balancer.remove(id);
-        self.by_index.borrow_mut().get_mut(id.index())?.take()
+        lock(&self.roster).insert(address, seat);
+        self.by_address.borrow_mut().insert(address, member);
     }
 }
 

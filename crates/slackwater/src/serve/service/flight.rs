@@ -2,14 +2,16 @@
 //! body, with an error, or by being dropped when the client leaves.
 
 use super::gate::Permit;
-use super::retries::{Hint, Retries};
+use super::retries::Hint;
+use super::room::{Room, Spot};
 use crate::access_log::{Ended, Trace};
+use crate::config::ReplicaConfig;
 use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
 };
 use crate::orca;
+use crate::routes::RetryRules;
 use bytes::Bytes;
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -20,16 +22,20 @@ use slackwater_tower::client::Lease;
 use slackwater_tower::response::{grpc_failed, head_failed};
 use std::rc::Rc;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A replica to this worker.
 #[derive(Debug)]
 pub(super) struct Member {
-    pub(super) id: ReplicaId,
-    pub(super) name: String,
-    /// Where its requests go.
-    pub(super) address: SocketAddr,
+    pub(super) config: ReplicaConfig,
+    /// What the policy calls its parts; none if it has no weight.
+    pub(super) parts: Vec<ReplicaId>,
     pub(super) replica: Rc<Replica>,
     pub(super) counts: Arc<ReplicaCounts>,
+    /// `None`: there is room for everybody.
+    pub(super) room: Option<Rc<Room>>,
+    /// When its weight was taken.
+    pub(super) resting_since: Option<Instant>,
 }
 
 impl Member {
@@ -52,6 +58,8 @@ pub(in crate::serve) struct Flight {
     is_learning: bool,
     /// The request's place in the service.
     permit: Option<Permit>,
+    /// Its place at the replica.
+    spot: Option<Spot>,
     trace: Trace,
 }
 
@@ -137,6 +145,7 @@ impl Flight {
             is_discarded: false,
             is_learning,
             permit: None,
+            spot: None,
             trace: Trace::default(),
         }
     }
@@ -151,8 +160,30 @@ impl Flight {
         self.end(Outcome::Dropped);
     }
 
-    pub(super) fn member(&self) -> &Member {
+    pub(super) fn member(&self) -> &Rc<Member> {
         &self.member
+    }
+
+    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
+    pub(super) fn part(&self) -> Option<ReplicaId> {
+        self.lease.as_ref().map(Lease::replica)
+    }
+
+    /// Takes a place at the replica; `false`, and counted, if there is none.
+    pub(super) fn enter(&mut self) -> bool {
+        let Some(room) = &self.member.room else {
+            return true;
+        };
+        self.spot = room.enter();
+        if self.spot.is_none() {
+            self.member.counts().full.add_one();
+        }
+        self.spot.is_some()
+    }
+
+    /// Takes a place that somebody else has taken for it.
+    pub(super) fn sit(&mut self, spot: Spot) {
+        self.spot = Some(spot);
     }
 
     /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
@@ -161,14 +192,14 @@ impl Flight {
         mut self: Box<Self>,
         request: Box<Request<RequestBody>>,
         patience: Patience,
-        rules: Option<&Retries>,
+        rules: Option<&RetryRules>,
         trace: &Trace,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
         self.trace = trace.clone();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            trace.attempt(&self.member.name, lease.reason().as_str(), upload);
+            trace.attempt(&self.member.config.name, lease.reason().as_str(), upload);
         }
         match self.member.replica.exchange(request, patience).await {
             Ok(mut reply) => {
@@ -251,7 +282,7 @@ impl Flight {
             }
         };
         tracing::debug!(
-            replica = self.member.name,
+            replica = self.member.config.name,
             target = %self.member.replica.target(),
             cause = %failure.cause,
             "a request failed"

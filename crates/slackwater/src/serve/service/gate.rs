@@ -17,6 +17,7 @@ use http::Response;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Why a request was not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +106,8 @@ impl Gate {
         }))
     }
 
-    /// A place inside, now or after a wait in line.
-    pub(super) async fn enter(self: &Rc<Self>) -> Result<Permit, Shed> {
+    /// A place inside, now or after a wait in line that is over at `ends` at the latest: by then the request is.
+    pub(super) async fn enter(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         if self.line.borrow().is_empty() && self.has_room() {
             return Ok(self.take());
         }
@@ -115,15 +116,21 @@ impl Gate {
             return Err(Shed::QueueFull);
         }
         // In a box, so that those who need not wait do not carry its size around.
-        Box::pin(self.wait()).await
+        Box::pin(self.wait(ends)).await
     }
 
-    async fn wait(self: &Rc<Self>) -> Result<Permit, Shed> {
+    async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
         let in_line = InLine::new(self);
         let called = poll_fn(|cx| in_line.poll_called(cx));
-        let permit = tokio::time::timeout(self.wait_max, called).await;
-        permit.map_err(|_| {
+        let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
+        let permit = tokio::time::timeout(wait, called).await;
+        // Whoever is called at the last moment has no use for the place.
+        let permit = permit
+            .ok()
+            .filter(|_| ends.is_none_or(|ends| !left(ends).is_zero()));
+        permit.ok_or_else(|| {
             self.counts.shed_wait_over.add_one();
             Shed::WaitOver
         })
@@ -243,14 +250,14 @@ mod tests {
     fn so_many_are_inside_and_the_others_wait_their_turn() {
         in_paused_time(async {
             let gate = gate(2, 9);
-            let [first, _second] = [gate.enter().await, gate.enter().await];
-            let mut third = pin!(gate.enter());
-            let mut fourth = pin!(gate.enter());
+            let [first, _second] = [gate.enter(None).await, gate.enter(None).await];
+            let mut third = pin!(gate.enter(None));
+            let mut fourth = pin!(gate.enter(None));
             assert!(now(third.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
             drop(first);
             // Whoever comes now stands behind them, also before the third wakes up.
-            let mut fifth = pin!(gate.enter());
+            let mut fifth = pin!(gate.enter(None));
             assert!(now(fifth.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
             let third = now(third.as_mut()).expect("called").expect("let in");
@@ -265,10 +272,10 @@ mod tests {
     fn a_full_line_turns_away_at_once() {
         in_paused_time(async {
             let gate = gate(1, 1);
-            let _inside = gate.enter().await.expect("room");
-            let mut waits = pin!(gate.enter());
+            let _inside = gate.enter(None).await.expect("room");
+            let mut waits = pin!(gate.enter(None));
             assert!(now(waits.as_mut()).is_none());
-            assert_eq!(gate.enter().await.err(), Some(Shed::QueueFull));
+            assert_eq!(gate.enter(None).await.err(), Some(Shed::QueueFull));
             assert_eq!(gate.counts.shed_queue_full.read(), 1);
         });
     }
@@ -277,8 +284,8 @@ mod tests {
     fn a_line_of_none_lets_nobody_wait() {
         in_paused_time(async {
             let gate = gate(1, 0);
-            let _inside = gate.enter().await.expect("room");
-            assert_eq!(gate.enter().await.err(), Some(Shed::QueueFull));
+            let _inside = gate.enter(None).await.expect("room");
+            assert_eq!(gate.enter(None).await.err(), Some(Shed::QueueFull));
         });
     }
 
@@ -286,9 +293,9 @@ mod tests {
     fn a_wait_ends_and_leaves_no_one_in_line() {
         in_paused_time(async {
             let gate = gate(1, 9);
-            let inside = gate.enter().await.expect("room");
-            let began = tokio::time::Instant::now();
-            assert_eq!(gate.enter().await.err(), Some(Shed::WaitOver));
+            let inside = gate.enter(None).await.expect("room");
+            let began = Instant::now();
+            assert_eq!(gate.enter(None).await.err(), Some(Shed::WaitOver));
             assert_eq!(began.elapsed(), Duration::from_secs(1));
             assert_eq!(gate.counts.shed_wait_over.read(), 1);
             assert!(gate.line.borrow().is_empty());
@@ -298,12 +305,33 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_beyond_the_end_of_the_request() {
+        in_paused_time(async {
+            let gate = gate(1, 9);
+            let inside = gate.enter(None).await.expect("room");
+            let began = Instant::now();
+            let ends = Some(began + Duration::from_millis(300));
+            assert_eq!(gate.enter(ends).await.err(), Some(Shed::WaitOver));
+            assert_eq!(began.elapsed(), Duration::from_millis(300));
+            // Called just when it is over: the place is free again.
+            let ends = Some(Instant::now() + Duration::from_millis(300));
+            let mut late = pin!(gate.enter(ends));
+            assert!(now(late.as_mut()).is_none());
+            drop(inside);
+            tokio::time::advance(Duration::from_millis(300)).await;
+            assert_eq!(late.await.err(), Some(Shed::WaitOver));
+            assert_eq!(gate.inside.get(), 0);
+            assert_eq!(gate.counts.shed_wait_over.read(), 2);
+        });
+    }
+
+    #[test]
     fn who_leaves_after_being_called_passes_the_place_on() {
         in_paused_time(async {
             let gate = gate(1, 9);
-            let inside = gate.enter().await.expect("room");
-            let mut leaves = Box::pin(gate.enter());
-            let mut waits = pin!(gate.enter());
+            let inside = gate.enter(None).await.expect("room");
+            let mut leaves = Box::pin(gate.enter(None));
+            let mut waits = pin!(gate.enter(None));
             assert!(now(leaves.as_mut()).is_none());
             assert!(now(waits.as_mut()).is_none());
             drop(inside);

@@ -12,13 +12,17 @@ mod flight;
 mod gate;
 mod prober;
 mod retries;
+mod room;
+mod seek;
 mod sticky;
+mod tiers;
+mod weights;
 
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::tls::Client;
 use availability::Availability;
@@ -27,10 +31,11 @@ use core::future::poll_fn;
 use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
-use fleet::{Members, Roster};
+use fleet::{Members, Roster, TierInUse};
 use gate::Gate;
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use retries::Retries;
+use room::Rooms;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
@@ -46,6 +51,7 @@ pub(super) use flight::Flight;
 pub(super) struct ServiceView {
     pub(super) balancer: Balancer,
     roster: Roster,
+    tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
 }
 
@@ -57,10 +63,13 @@ impl ServiceView {
         let seats: Vec<_> = seats.map(|replica| roster.get(&replica.address)).collect();
         let requests = |counts: &Arc<ReplicaCounts>| counts.read();
         WorkerFacts {
-            ids: seats.iter().map(|seat| Some(seat.as_ref()?.id)).collect(),
+            ids: (seats.iter())
+                .map(|seat| seat.map_or_else(Vec::new, |seat| seat.ids.clone()))
+                .collect(),
             requests: (seats.iter())
                 .map(|seat| seat.map_or_else(Default::default, |seat| requests(&seat.counts)))
                 .collect(),
+            tier: self.tier.read(),
             admission: self.admission.read(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
@@ -85,8 +94,12 @@ pub(super) struct Service {
     balancer: Balancer,
     members: Rc<Members>,
     protocol: ReplicaProtocol,
+    /// Replicas hear by a PROXY header whose connection a request came by.
+    tells_ends: bool,
     /// Absent: there is room for everybody.
     gate: Option<Rc<Gate>>,
+    /// Absent: there is room for everybody at each replica.
+    rooms: Option<Rc<Rooms>>,
     retries: Retries,
     /// The policy learns from what responses say of their replicas' load.
     reads_orca: bool,
@@ -125,25 +138,47 @@ impl Service {
     ) -> Result<Self, Fault> {
         let policy = (config.policy.build)(&config.policy_settings);
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
-        let options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
-        let members = Members::new(balancer.clone(), options, deadlines, health.clone(), tls);
-        let members = Rc::new(members);
+        let admission = Arc::<ServiceCounts>::default();
+        let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let connections_max = (config.replica.connections_max)
+            .map(|max| gate::share(max, worker.index, worker.workers));
+        if let Some(max) = connections_max {
+            options.connections_max = max as usize;
+        }
+        // Over HTTP/2 a connection takes many requests.
+        let rooms = connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
+        let rooms = rooms.map(|max| Rooms::new(max, config.timeouts.connect, &admission));
+        let members = Rc::new(Members::new(
+            balancer.clone(),
+            options,
+            deadlines,
+            health.clone(),
+            tls,
+            rooms.clone(),
+        ));
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.discovery.warm_up);
-        let admission = Arc::<ServiceCounts>::default();
         let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
         let following = follow(fleets, Rc::clone(&members), sticky.clone());
+        let (homes, homeless) = (Rc::clone(&members), sticky.clone());
+        let tier_changed = move || {
+            if let Some(sticky) = &homeless {
+                sticky.set_homes(homes.homes());
+            }
+        };
         Ok(Self {
             name: config.name.as_str().into(),
             reads_orca: config.policy.name == READS_ORCA,
             sticky,
             protocol: config.replica.protocol,
+            rooms,
+            tells_ends: config.replica.proxy_protocol.is_some(),
             gate: Gate::new(&config.queue, worker, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
             first_byte: config.timeouts.first_byte,
-            _availability: Availability::follow(health, Rc::clone(&members)),
+            _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
             _drive: balancer.spawn_drive(),
             following: tokio::task::spawn_local(following),
             balancer,
@@ -156,6 +191,7 @@ impl Service {
         ServiceView {
             balancer: self.balancer.clone(),
             roster: self.members.roster(),
+            tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
         }
     }
@@ -179,6 +215,15 @@ impl Service {
     pub(super) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
+    }
+
+    /// Makes known to replicas whose connection a request came by, where they are told.
+    pub(super) fn tell_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
+        if self.tells_ends
+            && let Some(ends) = origin.ends()
+        {
+            request.extensions_mut().insert(Arc::clone(ends));
+        }
     }
 
     /// Replicas that join from now on warm up for so long.

@@ -9,6 +9,7 @@
 use super::counts::ServiceCounts;
 use crate::config::RetrySettings;
 use crate::forward::Cause;
+use crate::routes::RetryRules;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, Request, Response, header};
@@ -23,7 +24,7 @@ const GRPC_UNAVAILABLE: &str = "14";
 /// A worker's rules and budget for one service.
 #[derive(Debug)]
 pub(super) struct Retries {
-    settings: RetrySettings,
+    rules: RetryRules,
     backoff: Backoff,
     budget: RefCell<RetryBudget>,
     draw: RefCell<SplitMix64>,
@@ -68,46 +69,16 @@ impl Retries {
         Self {
             backoff: Backoff::new(settings.backoff.clone()),
             budget: RefCell::new(RetryBudget::new(settings.budget.clone())),
-            settings: settings.clone(),
+            rules: settings.rules.clone(),
             draw: RefCell::new(SplitMix64::new(seed)),
             awaited: Cell::new(0),
             counts: Arc::clone(counts),
         }
     }
 
-    pub(super) const fn settings(&self) -> &RetrySettings {
-        &self.settings
-    }
-
-    /// Whether the request may be tried again although a replica may have heard it.
-    pub(super) fn may_repeat<B>(&self, request: &Request<B>) -> bool {
-        let settings = &self.settings;
-        settings.attempts_max > 1
-            && (settings.methods.contain(request.method())
-                || (settings.mark_header.as_ref())
-                    .is_some_and(|mark| request.headers().contains_key(mark)))
-    }
-
-    /// Whether a failure is one after which a request that may be repeated is.
-    pub(super) const fn follow(&self, cause: &Cause) -> bool {
-        match cause {
-            Cause::Broken(_) => self.settings.on.reset,
-            Cause::FirstByte => self.settings.on.timeout,
-            Cause::Unreachable(_) | Cause::Withdrawn => true,
-            Cause::Coding
-            | Cause::Switched
-            | Cause::ClientStalled
-            | Cause::ClientBroken
-            | Cause::TooLarge => false,
-        }
-    }
-
-    /// Whether a response is one that a request that may be repeated is tried again after.
-    pub(super) fn refuse<B>(&self, response: &Response<B>) -> bool {
-        self.settings.statuses.contains(&response.status())
-            || (self.settings.on.grpc_unavailable
-                && (response.headers().get(GRPC_STATUS))
-                    .is_some_and(|status| status == GRPC_UNAVAILABLE))
+    /// The service's own, for requests whose route says nothing else.
+    pub(super) const fn rules(&self) -> &RetryRules {
+        &self.rules
     }
 
     /// Counts a request as one whose response has not begun.
@@ -138,6 +109,38 @@ impl Retries {
     }
 }
 
+impl RetryRules {
+    /// Whether the request may be tried again although a replica may have heard it.
+    pub(super) fn may_repeat<B>(&self, request: &Request<B>) -> bool {
+        self.attempts_max > 1
+            && (self.methods.contain(request.method())
+                || (self.mark_header.as_ref())
+                    .is_some_and(|mark| request.headers().contains_key(mark)))
+    }
+
+    /// Whether a failure is one after which a request that may be repeated is.
+    pub(super) const fn follow(&self, cause: &Cause) -> bool {
+        match cause {
+            Cause::Broken(_) => self.on.reset,
+            Cause::FirstByte => self.on.timeout,
+            Cause::Unreachable(_) | Cause::Withdrawn => true,
+            Cause::Coding
+            | Cause::Switched
+            | Cause::ClientStalled
+            | Cause::ClientBroken
+            | Cause::TooLarge => false,
+        }
+    }
+
+    /// Whether a response is one that a request that may be repeated is tried again after.
+    pub(super) fn refuse<B>(&self, response: &Response<B>) -> bool {
+        self.statuses.contains(&response.status())
+            || (self.on.grpc_unavailable
+                && (response.headers().get(GRPC_STATUS))
+                    .is_some_and(|status| status == GRPC_UNAVAILABLE))
+    }
+}
+
 impl Hint {
     /// What a response says: gRPC's word wins, which is the finer one. A negative or garbled one of those means never
     /// (gRPC A6).
@@ -159,13 +162,17 @@ impl Hint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RetryMethods;
+    use crate::routes::RetryMethods;
     use http::{Method, StatusCode};
 
-    fn retries(change: impl FnOnce(&mut RetrySettings)) -> Retries {
-        let mut settings = RetrySettings::default();
-        change(&mut settings);
-        Retries::new(&settings, 1, &Arc::default())
+    fn rules(change: impl FnOnce(&mut RetryRules)) -> RetryRules {
+        let mut rules = RetryRules::default();
+        change(&mut rules);
+        rules
+    }
+
+    fn retries() -> Retries {
+        Retries::new(&RetrySettings::default(), 1, &Arc::default())
     }
 
     fn request(method: Method, field: Option<&'static str>) -> Request<()> {
@@ -179,7 +186,7 @@ mod tests {
     }
 
     /// Of these, those that may be repeated.
-    fn repeated(retries: &Retries) -> Vec<Method> {
+    fn repeated(rules: &RetryRules) -> Vec<Method> {
         let methods = [
             Method::GET,
             Method::HEAD,
@@ -188,39 +195,39 @@ mod tests {
             Method::POST,
             Method::PATCH,
         ];
-        let may_be = |method: &Method| retries.may_repeat(&request(method.clone(), None));
+        let may_be = |method: &Method| rules.may_repeat(&request(method.clone(), None));
         methods.into_iter().filter(may_be).collect()
     }
 
     #[test]
     fn only_what_may_be_done_twice_is() {
         let idempotent = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
-        assert_eq!(repeated(&retries(|_| ())), idempotent);
+        assert_eq!(repeated(&rules(|_| ())), idempotent);
         let none: [Method; 0] = [];
-        let off = retries(|s| s.methods = RetryMethods::None);
+        let off = rules(|s| s.methods = RetryMethods::None);
         assert_eq!(repeated(&off), none);
-        let safe = repeated(&retries(|s| s.methods = RetryMethods::Safe));
+        let safe = repeated(&rules(|s| s.methods = RetryMethods::Safe));
         assert_eq!(safe, [Method::GET, Method::HEAD]);
-        let all = repeated(&retries(|s| s.methods = RetryMethods::All));
+        let all = repeated(&rules(|s| s.methods = RetryMethods::All));
         assert_eq!(all.len(), 6);
-        assert_eq!(repeated(&retries(|s| s.attempts_max = 1)), none);
+        assert_eq!(repeated(&rules(|s| s.attempts_max = 1)), none);
     }
 
     #[test]
     fn a_mark_stands_for_any_method() {
         let marked = request(Method::POST, Some("idempotency-key"));
-        assert!(retries(|_| ()).may_repeat(&marked));
-        assert!(!retries(|_| ()).may_repeat(&request(Method::POST, Some("x-own"))));
-        assert!(!retries(|s| s.mark_header = None).may_repeat(&marked));
-        let own = retries(|s| s.mark_header = Some(HeaderName::from_static("x-own")));
+        assert!(rules(|_| ()).may_repeat(&marked));
+        assert!(!rules(|_| ()).may_repeat(&request(Method::POST, Some("x-own"))));
+        assert!(!rules(|s| s.mark_header = None).may_repeat(&marked));
+        let own = rules(|s| s.mark_header = Some(HeaderName::from_static("x-own")));
         assert!(own.may_repeat(&request(Method::POST, Some("x-own"))));
         assert!(!own.may_repeat(&marked));
     }
 
     #[test]
     fn causes_follow_their_settings_and_never_the_client() {
-        let all = retries(|_| ());
-        let timeout_off = retries(|s| s.on.timeout = false);
+        let all = rules(|_| ());
+        let timeout_off = rules(|s| s.on.timeout = false);
         assert!(all.follow(&Cause::FirstByte));
         assert!(!timeout_off.follow(&Cause::FirstByte));
         assert!(all.follow(&Cause::Withdrawn));
@@ -245,19 +252,19 @@ mod tests {
             }
             response
         };
-        let refused = |retries: &Retries| {
+        let refused = |rules: &RetryRules| {
             let statuses = [200, 404, 429, 500, 501, 502, 503, 504];
-            let is = |status: &u16| retries.refuse(&response(*status, None));
+            let is = |status: &u16| rules.refuse(&response(*status, None));
             statuses.into_iter().filter(is).collect::<Vec<_>>()
         };
-        assert_eq!(refused(&retries(|_| ())), [502, 503, 504]);
-        let own = retries(|s| s.statuses = vec![StatusCode::TOO_MANY_REQUESTS]);
+        assert_eq!(refused(&rules(|_| ())), [502, 503, 504]);
+        let own = rules(|s| s.statuses = vec![StatusCode::TOO_MANY_REQUESTS]);
         assert_eq!(refused(&own), [429]);
 
-        assert!(retries(|_| ()).refuse(&response(200, Some("14"))));
-        assert!(!retries(|_| ()).refuse(&response(200, Some("0"))));
-        assert!(!retries(|_| ()).refuse(&response(200, Some("13"))));
-        let off = retries(|s| s.on.grpc_unavailable = false);
+        assert!(rules(|_| ()).refuse(&response(200, Some("14"))));
+        assert!(!rules(|_| ()).refuse(&response(200, Some("0"))));
+        assert!(!rules(|_| ()).refuse(&response(200, Some("13"))));
+        let off = rules(|s| s.on.grpc_unavailable = false);
         assert!(!off.refuse(&response(200, Some("14"))));
     }
 
@@ -289,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_budget_is_a_share_of_what_has_no_response_yet() {
-        let retries = retries(|_| ());
+        let retries = retries();
         let awaited: Vec<_> = (0..25).map(|_| retries.await_response()).collect();
         let mut places: Vec<_> = (0..5).filter_map(|_| retries.place()).collect();
         assert_eq!(places.len(), 5, "a fifth of 25");
@@ -308,7 +315,7 @@ mod tests {
     #[test]
     fn never_is_no_wait() {
         let hour = Duration::from_hours(1);
-        let retries = retries(|_| ());
+        let retries = retries();
         assert!(retries.wait(0, Hint::None, hour).is_some());
         assert!(retries.wait(0, Hint::Never, hour).is_none());
         let second = Duration::from_secs(1);

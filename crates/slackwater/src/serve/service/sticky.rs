@@ -2,15 +2,15 @@
 //!
 //! Two ways. A cookie of ours names the replica that answered first; its value is a hash, so that clients learn no
 //! address, and two proxies, or one after a restart, read each other's. Or a value of the request is hashed together with
-//! each replica, and the highest hash wins (rendezvous hashing: D. Thaler, C. Ravishankar, 1998): when a replica leaves,
-//! only what was its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
+//! each replica, and the highest hash wins (rendezvous hashing: D. Thaler, C. Ravishankar, 1998), where a larger weight makes
+//! it higher: when a replica leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
 //! replica that is down loses its sessions to whoever has room, and not all to the same one.
 
+use super::fleet::Home;
 use crate::config::{StickyBy, StickySettings};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
-use core::net::SocketAddr;
 use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use sha2::{Digest, Sha256};
 use slackwater_core::ReplicaId;
@@ -19,7 +19,7 @@ use slackwater_core::ReplicaId;
 #[derive(Debug)]
 pub(super) struct Sticky {
     by: By,
-    homes: RefCell<Vec<Home>>,
+    homes: RefCell<Vec<Known>>,
 }
 
 #[derive(Debug)]
@@ -29,20 +29,22 @@ enum By {
     Address,
 }
 
-/// A replica that requests may belong to.
+/// A replica that requests may belong to, with what stands for it.
 #[derive(Debug)]
-struct Home {
-    replica: ReplicaId,
+struct Known {
+    home: Home,
     /// What stands for it in a cookie: 32 hexadecimal digits.
     token: String,
     hash: u64,
+    /// Whose turn it is of its parts, which share what belongs to the whole.
+    turn: Cell<usize>,
 }
 
 impl Sticky {
     /// The rule for these replicas; `None` if each request stands for itself.
     pub(super) fn new(
         settings: &StickySettings,
-        replicas: impl IntoIterator<Item = (ReplicaId, SocketAddr)>,
+        replicas: impl IntoIterator<Item = Home>,
     ) -> Option<Self> {
         let by = match (settings.by, &settings.header) {
             (StickyBy::Cookie, _) => By::Cookie {
@@ -62,9 +64,8 @@ impl Sticky {
     }
 
     /// These are the replicas from now on.
-    pub(super) fn set_homes(&self, replicas: impl IntoIterator<Item = (ReplicaId, SocketAddr)>) {
-        let replicas = replicas.into_iter();
-        let homes = replicas.map(|(replica, address)| Home::new(replica, address));
+    pub(super) fn set_homes(&self, replicas: impl IntoIterator<Item = Home>) {
+        let homes = replicas.into_iter().map(Known::new);
         self.homes.replace(homes.collect());
     }
 
@@ -80,7 +81,7 @@ impl Sticky {
                 let token = cookie(headers, name)?;
                 let homes = self.homes.borrow();
                 let home = homes.iter().find(|home| home.token == token)?;
-                Some(home.replica)
+                home.next_part()
             }
             By::Header(name) => self.highest(headers.get(name)?.as_bytes()),
             By::Address => match client? {
@@ -93,8 +94,10 @@ impl Sticky {
     fn highest(&self, key: &[u8]) -> Option<ReplicaId> {
         let key = first_eight(&Sha256::digest(key));
         let homes = self.homes.borrow();
-        let highest = homes.iter().max_by_key(|home| mix(home.hash ^ key))?;
-        Some(highest.replica)
+        // Those of other tiers would only lead to the policy.
+        let in_use = homes.iter().filter(|known| known.home.is_in_use);
+        let highest = in_use.max_by(|a, b| f64::total_cmp(&a.score(key), &b.score(key)))?;
+        highest.next_part()
     }
 
     /// Tells the client to come back to `replica`, unless its request said that already.
@@ -107,11 +110,10 @@ impl Sticky {
         let By::Cookie { name, attributes } = &self.by else {
             return;
         };
-        if asked == Some(replica) {
-            return;
-        }
         let homes = self.homes.borrow();
-        if let Some(home) = homes.iter().find(|home| home.replica == replica)
+        let home = homes.iter().find(|home| home.has(replica));
+        if let Some(home) = home
+            && !asked.is_some_and(|asked| home.has(asked))
             && let Ok(cookie) = HeaderValue::from_maybe_shared(bytes::Bytes::from(format!(
                 "{name}={}{attributes}",
                 home.token
@@ -122,11 +124,11 @@ impl Sticky {
     }
 }
 
-impl Home {
-    fn new(replica: ReplicaId, address: SocketAddr) -> Self {
+impl Known {
+    fn new(home: Home) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"slackwater sticky 1 ");
-        hash.update(address.to_string());
+        hash.update(home.address.to_string());
         let digest = hash.finalize();
         let token = digest
             .iter()
@@ -137,10 +139,33 @@ impl Home {
                 token
             });
         Self {
-            replica,
+            home,
             token,
             hash: first_eight(&digest),
+            turn: Cell::default(),
         }
+    }
+
+    fn has(&self, replica: ReplicaId) -> bool {
+        self.home.parts.contains(&replica)
+    }
+
+    fn next_part(&self) -> Option<ReplicaId> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let parts = &self.home.parts;
+        parts.get(turn % parts.len().max(1)).copied()
+    }
+
+    /// For a key, the highest wins: each replica does for a share of the keys that is its weight's. Without weights it is
+    /// the one with the highest hash.
+    fn score(&self, key: u64) -> f64 {
+        // 53 bits are what a float holds; and half of one more, so that it is neither 0 nor 1.
+        let bits = mix(self.hash ^ key) >> 11;
+        #[expect(clippy::cast_precision_loss, reason = "it has 53 bits, and few parts")]
+        let (drawn, parts) = (bits as f64, self.home.parts.len() as f64);
+        let uniform = (drawn + 0.5) / 9_007_199_254_740_992.0;
+        -parts / uniform.ln()
     }
 }
 
@@ -185,26 +210,34 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 mod tests {
     use super::*;
     use crate::config::SameSite;
+    use core::net::SocketAddr;
     use core::time::Duration;
     use slackwater_core::ReplicaIds;
 
-    fn fleet(replicas: u16) -> Vec<(ReplicaId, SocketAddr)> {
+    /// Replicas with these weights.
+    fn weighted(weights: &[usize]) -> Vec<Home> {
         let mut ids = ReplicaIds::new();
-        (0..replicas)
-            .map(|index| {
-                let address = SocketAddr::from(([10, 0, 0, 1], 8000 + index));
-                (ids.allocate().expect("room"), address)
+        let homes = weights.iter().zip(8000..);
+        homes
+            .map(|(&weight, port)| Home {
+                address: SocketAddr::from(([10, 0, 0, 1], port)),
+                parts: (0..weight).filter_map(|_| ids.allocate()).collect(),
+                is_in_use: true,
             })
             .collect()
     }
 
-    fn sticky(by: StickyBy, fleet: &[(ReplicaId, SocketAddr)]) -> Sticky {
+    fn fleet(replicas: usize) -> Vec<Home> {
+        weighted(&vec![1; replicas])
+    }
+
+    fn sticky(by: StickyBy, fleet: &[Home]) -> Sticky {
         let settings = StickySettings {
             by,
             header: Some(HeaderName::from_static("x-user")),
             ..StickySettings::default()
         };
-        Sticky::new(&settings, fleet.iter().copied()).expect("some rule")
+        Sticky::new(&settings, fleet.iter().cloned()).expect("some rule")
     }
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
@@ -222,7 +255,8 @@ mod tests {
     fn the_cookie_leads_back_to_who_set_it_also_through_another_proxy() {
         let fleet = fleet(4);
         let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
-        for &(replica, address) in &fleet {
+        for home in &fleet {
+            let (replica, address) = (home.parts[0], home.address);
             let mut told = HeaderMap::new();
             one.mark(&mut told, None, replica);
             let cookie = told[SET_COOKIE].to_str().expect("text");
@@ -234,8 +268,8 @@ mod tests {
             let mut again = HeaderMap::new();
             other.mark(&mut again, Some(replica), replica);
             assert!(again.is_empty(), "it has that cookie");
-            other.mark(&mut again, Some(fleet[0].0), replica);
-            assert_eq!(again.is_empty(), replica == fleet[0].0, "it moved");
+            other.mark(&mut again, Some(fleet[0].parts[0]), replica);
+            assert_eq!(again.is_empty(), replica == fleet[0].parts[0], "it moved");
         }
     }
 
@@ -283,7 +317,7 @@ mod tests {
         for key in 0..10_000 {
             let asks = headers("x-user", &key.to_string());
             let home = all.find(&asks, None).expect("a key has a home");
-            let index = fleet.iter().position(|&(id, _)| id == home).expect("known");
+            let index = place(&fleet, home);
             counts[index] += 1;
             if index < 4 {
                 assert_eq!(fewer.find(&asks, None), Some(home), "it need not move");
@@ -295,6 +329,55 @@ mod tests {
             "{counts:?}"
         );
         assert_eq!(all.find(&HeaderMap::new(), None), None, "without the field");
+    }
+
+    fn place(fleet: &[Home], part: ReplicaId) -> usize {
+        let mut fleet = fleet.iter();
+        fleet
+            .position(|home| home.parts.contains(&part))
+            .expect("known")
+    }
+
+    #[test]
+    fn weights_are_shares_of_the_keys_and_a_change_moves_no_others() {
+        let (before, after) = (weighted(&[1, 3, 1]), weighted(&[1, 5, 1]));
+        let [lighter, heavier] = [&before, &after].map(|fleet| sticky(StickyBy::Header, fleet));
+        let mut counts = [0_i32; 3];
+        let mut parts = std::collections::BTreeSet::new();
+        for key in 0..10_000 {
+            let asks = headers("x-user", &key.to_string());
+            let part = lighter.find(&asks, None).expect("a home");
+            let index = place(&before, part);
+            counts[index] += 1;
+            parts.insert(part);
+            let then = place(&after, heavier.find(&asks, None).expect("a home"));
+            assert!(then == index || then == 1, "from {index} to {then}");
+        }
+        // Binomial: a fifth and three of 10,000; standard deviations 40 and 49, six of them.
+        assert!((counts[0] - 2000).abs() < 240, "{counts:?}");
+        assert!((counts[1] - 6000).abs() < 294, "{counts:?}");
+        assert_eq!(parts.len(), 5, "all parts have their turn");
+    }
+
+    #[test]
+    fn keys_belong_to_the_tier_in_use_and_cookies_to_whoever_set_them() {
+        let mut fleet = fleet(3);
+        fleet[1].is_in_use = false;
+        let by_key = sticky(StickyBy::Header, &fleet);
+        for key in 0..1000 {
+            let found = by_key.find(&headers("x-user", &key.to_string()), None);
+            assert_ne!(place(&fleet, found.expect("a home")), 1);
+        }
+        let by_cookie = sticky(StickyBy::Cookie, &fleet);
+        let mut told = HeaderMap::new();
+        let standby = fleet[1].parts[0];
+        by_cookie.mark(&mut told, None, standby);
+        let cookie = told[SET_COOKIE].to_str().expect("text");
+        let (pair, _) = cookie.split_once(';').expect("attributes");
+        assert_eq!(
+            by_cookie.find(&headers("cookie", pair), None),
+            Some(standby)
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
                 })
                 .value,
             hedge: read_hedge(reader),
+            siblings: None,
         },
     }
 }

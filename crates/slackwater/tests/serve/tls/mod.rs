@@ -3,5 +3,6 @@
 mod clients;
 mod hostile;
 mod probes;
+mod reload;
 mod replicas;
 mod rig;

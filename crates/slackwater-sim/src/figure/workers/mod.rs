@@ -1,0 +1,317 @@
+//! Workers: a proxy of several threads, each with a pool of its own, or with what they know in common.
+//!
+//! A worker that shares nothing is a client: a proxy of 16 is 16 clients of a sixteenth of the load. One pool for all of them,
+//! as a lock would give, is one client. In between, workers tell each other what replicas answer, where they send queries, or
+//! both. `[Decision 0006]`
+
+mod findings;
+
+use super::cells::{default_settings, rate, whole};
+use super::{Cell, Effort, Figure, Findings, Played};
+use crate::PolicyChoice;
+use crate::presets::{at_load, hobbled, sized, testbed, web};
+use crate::scenario::{Antagonists, Scenario, Siblings};
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use std::sync::Arc;
+
+/// Proxies of one worker to 64.
+#[derive(Debug)]
+pub(super) struct Workers;
+
+/// Replicas, how many, and what they are asked to do.
+struct Fleet {
+    name: &'static str,
+    load: f64,
+    replicas: usize,
+    make: fn(replicas: usize, clients: usize, load: f64) -> Scenario,
+    /// One replica is hobbled for a while.
+    hobbled: bool,
+    /// Other policies and designs are played, too.
+    compared: bool,
+}
+
+impl Fleet {
+    const fn web(replicas: usize, compared: bool) -> Self {
+        Self {
+            name: "web0.85",
+            load: 0.85,
+            replicas,
+            make: web,
+            hobbled: false,
+            compared,
+        }
+    }
+
+    const fn hobbled(replicas: usize) -> Self {
+        Self {
+            name: "web0.60hob",
+            load: 0.6,
+            hobbled: true,
+            ..Self::web(replicas, true)
+        }
+    }
+
+    const fn testbed(name: &'static str, load: f64, replicas: usize, compared: bool) -> Self {
+        Self {
+            name,
+            load,
+            make: small_testbed,
+            ..Self::web(replicas, compared)
+        }
+    }
+
+    fn label(&self) -> String {
+        format!("{} {}", self.name, self.replicas)
+    }
+
+    fn step(&self, clients: usize) -> String {
+        format!("{}x{clients}", self.label())
+    }
+
+    fn scenario(&self, clients: usize, effort: &Effort) -> Scenario {
+        let scenario = (self.make)(self.replicas, clients, self.load);
+        let span = (QUERIES / scenario.load.rate).ceil().max(SPAN_MIN_SECONDS);
+        let warmup = (span * WARMUP).ceil();
+        let scenario = effort.spend_on(scenario, whole(warmup), whole(span));
+        let scenario = Arc::unwrap_or_clone(scenario);
+        if self.hobbled {
+            hobbled(scenario)
+        } else {
+            scenario
+        }
+    }
+}
+
+const FLEETS: [Fleet; 17] = [
+    Fleet::web(4, true),
+    Fleet::web(10, true),
+    Fleet::web(100, false),
+    Fleet::hobbled(4),
+    Fleet::hobbled(10),
+    Fleet::testbed("tb0.70", 0.7, 4, false),
+    Fleet::testbed("tb0.70", 0.7, 10, false),
+    Fleet::testbed("tb0.70", 0.7, 100, false),
+    Fleet::testbed("tb1.03", 1.03, 4, false),
+    Fleet::testbed("tb1.03", 1.03, 10, false),
+    Fleet::testbed("tb1.03", 1.03, 100, false),
+    Fleet::testbed("tb1.27", 1.27, 4, false),
+    Fleet::testbed("tb1.27", 1.27, 10, true),
+    Fleet::testbed("tb1.27", 1.27, 100, true),
+    Fleet::testbed("tb1.74", 1.74, 4, false),
+    Fleet::testbed("tb1.74", 1.74, 10, true),
+    Fleet::testbed("tb1.74", 1.74, 100, true),
+];
+
+/// The testbed's replicas, few of them, whose full neighbours change every 20 s.
+fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
+    let mut scenario = sized(replicas, clients, testbed());
+    scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
+        full_for: Duration::from_secs(20),
+        ..neighbours
+    });
+    at_load(load, scenario)
+}
+
+const PREQUAL: &str = "prequal";
+const OTHERS: [&str; 5] = [
+    "rif_then_latency",
+    "least_loaded",
+    "peak_ewma",
+    "power_of_d",
+    "round_robin",
+];
+const PROXIES: [usize; 3] = [1, 2, 10];
+const WORKERS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+/// Of other policies, and of one proxy's other designs.
+const SOME_PROXIES: [usize; 2] = [1, 10];
+const SOME_WORKERS: [usize; 3] = [4, 16, 64];
+
+/// A run has at least so many queries, and lasts at least so long.
+const QUERIES: f64 = 20_000.0;
+const SPAN_MIN_SECONDS: f64 = 1.0;
+/// The warm-up's share of the span.
+const WARMUP: f64 = 0.3;
+
+/// What workers tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tell {
+    Nothing,
+    /// What replicas answer.
+    Answers,
+    /// Where they send queries.
+    Queries,
+    Both,
+}
+
+/// What one proxy's workers have in common, besides their replicas.
+#[derive(Debug)]
+struct Design {
+    param: &'static str,
+    tell: Tell,
+    /// The first worker has most clients' connections and the last least, as W to 1.
+    uneven: bool,
+    /// Probes a query.
+    probe_rate: f64,
+    /// Idle probes and the least interval to a replica are those of one client, over all workers.
+    paced: bool,
+}
+
+const OWN: Design = Design {
+    param: "",
+    tell: Tell::Nothing,
+    uneven: false,
+    probe_rate: 3.0,
+    paced: false,
+};
+
+const DESIGNS: [Design; 8] = [
+    Design {
+        param: "uneven",
+        uneven: true,
+        ..OWN
+    },
+    Design {
+        param: "paced",
+        paced: true,
+        ..OWN
+    },
+    Design {
+        param: "answers",
+        tell: Tell::Answers,
+        ..OWN
+    },
+    Design {
+        param: "queries",
+        tell: Tell::Queries,
+        ..OWN
+    },
+    Design {
+        param: "answers and queries",
+        tell: Tell::Both,
+        ..OWN
+    },
+    Design {
+        param: "probe_rate=1",
+        probe_rate: 1.0,
+        ..OWN
+    },
+    Design {
+        param: "queries, probe_rate=1",
+        tell: Tell::Queries,
+        probe_rate: 1.0,
+        ..OWN
+    },
+    Design {
+        param: "probe_rate=0.5",
+        probe_rate: 0.5,
+        ..OWN
+    },
+];
+
+impl Design {
+    /// The policy as each of so many workers has it.
+    fn policy(&self, workers: usize) -> Option<PolicyChoice> {
+        let workers = u32::try_from(workers).ok().filter(|_| self.paced);
+        let change = |prequal: &mut PrequalSettings| {
+            prequal.probe_rate = rate(self.probe_rate);
+            prequal.probe_idle_max *= workers.unwrap_or(1);
+            prequal.probe_interval_min *= workers.unwrap_or(1);
+        };
+        PolicyChoice::with_settings(PREQUAL, default_settings(change)?)
+    }
+
+    fn apply(&self, workers: usize, mut scenario: Scenario) -> Scenario {
+        if self.uneven {
+            let shares = (1..=workers).rev();
+            scenario.load.clients = shares.map(|share| share as f64).collect();
+        }
+        if self.tell != Tell::Nothing {
+            scenario.load.siblings = Some(Siblings {
+                workers,
+                answers: matches!(self.tell, Tell::Answers | Tell::Both),
+                queries: matches!(self.tell, Tell::Queries | Tell::Both),
+            });
+        }
+        scenario
+    }
+}
+
+/// How many clients that makes, each once, in order.
+fn clients(proxies: &[usize], workers: &[usize]) -> Vec<usize> {
+    let products = proxies
+        .iter()
+        .flat_map(|proxies| workers.iter().map(move |workers| proxies * workers));
+    let mut clients: Vec<usize> = products.collect();
+    clients.sort_unstable();
+    clients.dedup();
+    clients
+}
+
+/// The same, of other policies: with one worker for comparison.
+fn some_clients() -> Vec<usize> {
+    let workers: Vec<usize> = core::iter::once(1).chain(SOME_WORKERS).collect();
+    clients(&SOME_PROXIES, &workers)
+}
+
+impl Figure for Workers {
+    fn name(&self) -> &'static str {
+        "workers"
+    }
+
+    fn title(&self) -> &'static str {
+        "Proxies of 1 to 64 workers: a pool for each, one for all, or something told"
+    }
+
+    fn about(&self) -> &'static str {
+        "1, 2 and 10 proxies of 1 to 64 workers before 4, 10 and 100 replicas: small web replicas (4 cores, 5 ms exponential) at 85 %, \
+         or at 60 % with one at a quarter of its capacity for the middle third of the run (hob), and the testbed at 0.70 to 1.74 times its \
+         allocation. A worker that shares nothing is a client, so a step is named by replicas x clients; one pool for all workers of a \
+         proxy is one client. Of one proxy, other designs are played beside: workers tell each other what replicas answer, where they \
+         send queries, or both, at once and without a lock's wait; connections spread unevenly over workers, W to 1 (40, 30, 20 and \
+         10 % of four); idle probes and the least interval between probes of one client for all workers together (paced); fewer probes a query. \
+         A run has 20,000 queries and 1 s at the least; differences in p99 of less than 5 % mean little, and on four replicas of the \
+         testbed the few seconds in which one of their machines is full decide."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        FLEETS
+            .iter()
+            .flat_map(|fleet| fleet_cells(fleet, effort))
+            .collect()
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        findings::findings(played)
+    }
+}
+
+fn fleet_cells(fleet: &Fleet, effort: &Effort) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let others: &[&str] = if fleet.compared { &OTHERS } else { &[] };
+    for clients in clients(&PROXIES, &WORKERS) {
+        let scenario = Arc::new(fleet.scenario(clients, effort));
+        let others = others.iter().filter(|_| some_clients().contains(&clients));
+        let policies = core::iter::once(&PREQUAL).chain(others);
+        let policies = policies.filter_map(|policy| PolicyChoice::named(policy));
+        cells.extend(
+            policies.map(|policy| Cell::of(fleet.step(clients), fleet.load, policy, &scenario)),
+        );
+    }
+    if fleet.compared {
+        for workers in SOME_WORKERS {
+            for design in &DESIGNS {
+                let scenario = design.apply(workers, fleet.scenario(workers, effort));
+                let policy = design.policy(workers);
+                cells.extend(policy.map(|policy| {
+                    let step = fleet.step(workers);
+                    Cell::of(step, fleet.load, policy, &Arc::new(scenario)).with_param(design.param)
+                }));
+            }
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests;

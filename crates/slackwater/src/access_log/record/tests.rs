@@ -1,0 +1,159 @@
+//! What is noted of a request, and what is not.
+
+use super::*;
+use slackwater_core::Quantile;
+
+fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
+    let queue = Arc::new(Queue::new(std::thread::current()));
+    (Recorder::new(settings, Arc::clone(&queue)), queue)
+}
+
+fn json() -> AccessLogSettings {
+    AccessLogSettings {
+        format: AccessLogFormat::Json,
+        ..AccessLogSettings::default()
+    }
+}
+
+fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
+    let request = request.body(()).expect("a request");
+    let client = IpAddr::from([10, 0, 0, 9]);
+    recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
+}
+
+fn lines(queue: &Queue) -> Vec<serde_json::Value> {
+    let mut lines = Vec::new();
+    queue.exchange(&mut lines);
+    let lines = lines
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).expect("JSON"))
+        .collect()
+}
+
+#[test]
+fn a_record_is_written_once_with_what_became_of_it() {
+    let (recorder, queue) = recorder(&json());
+    let trace = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+    trace.route(&"web".into());
+    trace.attempt("one", "cold", None);
+    trace.connected(Duration::from_micros(7));
+    trace.head(StatusCode::BAD_GATEWAY);
+    trace.attempt("two", "fallback", None);
+    trace.head(StatusCode::OK);
+    trace.answer(&Response::new(String::from("not ours to count")));
+    trace.passed(10);
+    let of_the_body = trace.clone();
+    drop(trace);
+    of_the_body.passed(3);
+    of_the_body.end(Ended::Complete);
+    assert!(lines(&queue).is_empty(), "not before its end");
+    drop(of_the_body);
+    let [line] = &lines(&queue)[..] else {
+        panic!("one line");
+    };
+    for (key, value) in [
+        ("service", "web"),
+        ("replica", "two"),
+        ("reason", "fallback"),
+        ("path", "/a"),
+        ("end", "complete"),
+        ("host", "x"),
+    ] {
+        assert_eq!(line[key], value, "{line}");
+    }
+    for (key, value) in [("attempts", 2), ("status", 200), ("bytes_out", 13)] {
+        assert_eq!(line[key], value, "{line}");
+    }
+    assert!(line["queue_us"].as_u64() <= line["first_byte_us"].as_u64());
+    assert!(line["first_byte_us"].as_u64() <= line["total_us"].as_u64());
+    for absent in ["query", "connect_us", "error", "id"] {
+        assert!(line.get(absent).is_none(), "{absent}: {line}");
+    }
+}
+
+#[test]
+fn a_record_that_hears_nothing_lost_its_client() {
+    let (recorder, queue) = recorder(&json());
+    drop(begin(&recorder, Request::get("/")));
+    assert_eq!(lines(&queue)[0]["end"], "client_gone");
+    let mut answer = Response::new("x".repeat(41));
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let kind = HeaderValue::from_static("no_replica");
+    answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
+    let trace = begin(&recorder, Request::get("/"));
+    trace.attempt("one", "cold", None);
+    trace.answer(&answer);
+    drop(trace);
+    let line = &lines(&queue)[0];
+    assert_eq!(
+        (&line["status"], &line["bytes_out"]),
+        (&503.into(), &41.into())
+    );
+    assert_eq!(
+        (&line["end"], &line["error"]),
+        (&"complete".into(), &"no_replica".into())
+    );
+}
+
+#[test]
+fn secrets_are_not_logged_and_queries_only_if_asked_for() {
+    let request = || {
+        Request::get("http://user:hunter2@host.example/a?token=hunter2")
+            .header("authorization", "hunter2")
+            .header("cookie", "hunter2")
+            .header("proxy-authorization", "hunter2")
+            .header("x-request-id", "id-1")
+            .header("referer", "http://other/?token=hunter2")
+    };
+    let (quiet, queue) = recorder(&json());
+    drop(begin(&quiet, request()));
+    let line = &lines(&queue)[0];
+    assert!(!line.to_string().contains("hunter2"), "{line}");
+    assert_eq!(line["host"], "host.example");
+    assert_eq!(line["referer"], "http://other/");
+    let refused = Request::get("/").header("host", "user:hunter2@host.example");
+    drop(begin(&quiet, refused));
+    assert_eq!(lines(&queue)[0]["host"], "host.example");
+
+    let (telling, queue) = recorder(&AccessLogSettings {
+        query: true,
+        request_id: Some(HeaderName::from_static("x-request-id")),
+        ..json()
+    });
+    drop(begin(&telling, request()));
+    let line = &lines(&queue)[0];
+    assert_eq!(
+        (&line["query"], &line["id"]),
+        (&"token=hunter2".into(), &"id-1".into())
+    );
+    assert_eq!(line["referer"], "http://other/?token=hunter2");
+}
+
+#[test]
+fn of_a_sample_of_none_failures_are_left() {
+    let (recorder, queue) = recorder(&AccessLogSettings {
+        sample: Quantile::ZERO,
+        always_slower_than: Duration::from_hours(1),
+        ..json()
+    });
+    for (status, ended, written) in [
+        (200, Ended::Complete, false),
+        (404, Ended::Complete, false),
+        (500, Ended::Complete, true),
+        (200, Ended::Broken, true),
+        (200, Ended::Stalled, true),
+        (200, Ended::ClientGone, false),
+    ] {
+        let trace = begin(&recorder, Request::get("/"));
+        trace.head(StatusCode::from_u16(status).expect("a status"));
+        trace.end(ended);
+        drop(trace);
+        assert_eq!(
+            lines(&queue).len(),
+            usize::from(written),
+            "{status} {ended:?}"
+        );
+    }
+}

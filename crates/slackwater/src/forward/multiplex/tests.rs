@@ -1,0 +1,60 @@
+//! Who opens connections, and who shares what comes of it.
+
+use super::super::connect::ReplicaAddress;
+use super::*;
+use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use core::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
+
+/// Three requests at once that find no connection to `address`: how many got a place, and what there is then. A
+/// connection carries one of them.
+async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
+    let limits = Limits {
+        streams_max: 1,
+        ..Limits::default()
+    };
+    let settings = ReplicaSettings {
+        protocol: ReplicaProtocol::H2c,
+        idle_connections_max: 0,
+        connections_max: None,
+        tls: None,
+        proxy_protocol: None,
+    };
+    let options = ReplicaOptions::new(&settings, &Timeouts::default(), &limits);
+    let deadlines = Deadlines::new(Duration::from_secs(1));
+    let multiplex = Multiplex::new(&options, &deadlines);
+    let target = Target::new(ReplicaAddress::Tcp(address), None);
+    let found = LocalSet::new()
+        .run_until(async {
+            let find = || multiplex.find_or_open(&target, &options);
+            let found = tokio::join!(find(), find(), find());
+            // Places are given back only when all have had theirs.
+            [found.0, found.1, found.2]
+                .iter()
+                .filter(|it| it.is_ok())
+                .count()
+        })
+        .await;
+    (found, multiplex)
+}
+
+#[tokio::test]
+async fn who_does_not_fit_on_a_new_connection_opens_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (found, multiplex) = three_at(address).await;
+    assert_eq!((found, multiplex.failures.get()), (3, 0));
+    assert_eq!(multiplex.open.borrow().len(), 3);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_connection_shares_its_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    drop(listener);
+    let (found, multiplex) = three_at(address).await;
+    assert_eq!((found, multiplex.failures.get()), (0, 1));
+    let kind = multiplex.last_failure.get();
+    assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+}

@@ -1,0 +1,267 @@
+//! A report as replicas write it: text, JSON, or the message itself in Base64.
+
+use super::base64::encode;
+use super::{ANY, BIN, JSON, OrcaLoadReport};
+use core::fmt::Write;
+use core::time::Duration;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use prost::Message;
+use slackwater_core::LoadReport;
+
+/// By this a request says in which form it wants a report.
+const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `TEXT name=value, …`.
+    Text,
+    /// `JSON {…}`.
+    Json,
+    /// `BIN` and Base64.
+    Bin,
+}
+
+/// Which requests are answered with a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// None.
+    #[default]
+    Never,
+    /// Those that ask for one.
+    Asked,
+    /// All: in the form that they ask for, or else in this one.
+    Always(Form),
+}
+
+/// Where a report goes that has to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted(Form);
+
+impl Written {
+    /// What a request gets. The field by which it asks is for whoever answers it, and taken out.
+    pub(crate) fn wanted(self, request: &mut HeaderMap) -> Option<Wanted> {
+        if self == Self::Never {
+            return None;
+        }
+        let asked = request.remove(FORMAT);
+        let asked = asked.as_ref().and_then(|form| form.to_str().ok());
+        let form = asked.and_then(|form| match form.to_ascii_lowercase().as_str() {
+            "text" => Some(Form::Text),
+            "json" => Some(Form::Json),
+            "bin" => Some(Form::Bin),
+            _ => None,
+        });
+        let default = match self {
+            Self::Always(form) => Some(form),
+            Self::Never | Self::Asked => None,
+        };
+        form.or(default).map(Wanted)
+    }
+}
+
+impl Wanted {
+    /// Writes the report into the head of a response, unless the server has written one itself. `true` if it belongs into
+    /// the trailers instead, where gRPC looks for it.
+    pub(crate) fn write_head(
+        self,
+        response: &mut HeaderMap,
+        report: impl FnOnce() -> LoadReport,
+    ) -> bool {
+        if is_written(response) {
+            return false;
+        }
+        if !is_grpc(response) {
+            let value = self.0.write(&OrcaLoadReport::of(&report()));
+            response.extend(HeaderValue::try_from(value).ok().map(|value| (ANY, value)));
+            return false;
+        }
+        // A response that is nothing but trailers has them in its head.
+        if response.contains_key(GRPC_STATUS) {
+            write_trailers(response, &report());
+            return false;
+        }
+        true
+    }
+}
+
+/// Writes the report into trailers as gRPC has it, unless the server has written one itself.
+pub(crate) fn write_trailers(trailers: &mut HeaderMap, report: &LoadReport) {
+    if !is_written(trailers) {
+        let value = encode(&OrcaLoadReport::of(report).encode_to_vec());
+        trailers.extend(HeaderValue::try_from(value).ok().map(|value| (BIN, value)));
+    }
+}
+
+fn is_written(headers: &HeaderMap) -> bool {
+    [ANY, JSON, BIN]
+        .iter()
+        .any(|name| headers.contains_key(name))
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
+}
+
+impl OrcaLoadReport {
+    fn of(report: &LoadReport) -> Self {
+        let rate = report
+            .query_rate_millis
+            .map_or(0.0, |rate| f64::from(rate) / 1e3);
+        let errors = (report.error_millionths).map_or(0.0, |share| f64::from(share) / 1e6 * rate);
+        let cpu = report
+            .cpu_millionths
+            .map_or(0.0, |cpu| f64::from(cpu) / 1e6);
+        let ms = |latency: Duration| ("latency_ms".to_owned(), latency.as_secs_f64() * 1e3);
+        let rif = ("rif".to_owned(), f64::from(report.rif.count()));
+        Self {
+            cpu_utilization: cpu,
+            rps_fractional: rate,
+            eps: errors,
+            named_metrics: [rif].into_iter().chain(report.latency.map(ms)).collect(),
+            application_utilization: 0.0,
+        }
+    }
+
+    /// The numbers that are there, by their names.
+    fn numbers(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let numbers = [
+            ("cpu_utilization", self.cpu_utilization),
+            ("rps_fractional", self.rps_fractional),
+            ("eps", self.eps),
+        ];
+        numbers.into_iter().filter(|(_, value)| *value > 0.0)
+    }
+}
+
+impl Form {
+    fn write(self, report: &OrcaLoadReport) -> String {
+        match self {
+            Self::Text => {
+                let mut text = String::from("TEXT ");
+                for (name, value) in report.numbers() {
+                    // Writing to a string does not fail.
+                    let _ = write!(text, "{name}={value}, ");
+                }
+                for (name, value) in &report.named_metrics {
+                    let _ = write!(text, "named_metrics.{name}={value}, ");
+                }
+                text.truncate(text.trim_end_matches(", ").len());
+                text
+            }
+            Self::Json => {
+                let mut object = serde_json::Map::new();
+                for (name, value) in report.numbers() {
+                    object.insert(name.to_owned(), value.into());
+                }
+                let named = report.named_metrics.iter();
+                let named = named.map(|(name, value)| (name.clone(), (*value).into()));
+                let named: serde_json::Map<String, serde_json::Value> = named.collect();
+                object.insert("named_metrics".to_owned(), named.into());
+                format!("JSON {}", serde_json::Value::from(object))
+            }
+            Self::Bin => format!("BIN {}", encode(&report.encode_to_vec())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::orca::{read_any, take};
+    use slackwater_core::Rif;
+
+    fn report() -> LoadReport {
+        let mut report = LoadReport::new(Rif::new(3), Some(Duration::from_micros(1500)));
+        report.query_rate_millis = Some(10_500);
+        report.error_millionths = Some(200_000);
+        report.cpu_millionths = Some(300_000);
+        report
+    }
+
+    #[test]
+    fn what_is_written_is_read_alike_in_each_form() {
+        let written = OrcaLoadReport::of(&report());
+        let text = Form::Text.write(&written);
+        let expected = "TEXT cpu_utilization=0.3, rps_fractional=10.5, eps=2.1, \
+                        named_metrics.latency_ms=1.5, named_metrics.rif=3";
+        assert_eq!(text, expected);
+        for form in [Form::Text, Form::Json, Form::Bin] {
+            let value = form.write(&written);
+            let mut headers = HeaderMap::new();
+            headers.insert(ANY, HeaderValue::try_from(&value).expect("a value"));
+            let read = take(&mut headers).expect("a report");
+            assert_eq!(read.cpu_millionths, Some(300_000), "{value}");
+            assert_eq!(read.query_rate_millis, Some(10_500), "{value}");
+            assert_eq!(read.error_millionths, Some(200_000), "{value}");
+        }
+        let bin = read_any(&Form::Bin.write(&written)).expect("a message");
+        assert_eq!(bin, written, "named metrics included");
+    }
+
+    #[test]
+    fn a_replica_without_rates_still_says_what_it_knows() {
+        let idle = OrcaLoadReport::of(&LoadReport::new(Rif::ZERO, None));
+        assert_eq!(Form::Text.write(&idle), "TEXT named_metrics.rif=0");
+        assert_eq!(
+            Form::Json.write(&idle),
+            r#"JSON {"named_metrics":{"rif":0.0}}"#
+        );
+    }
+
+    fn fields(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let field = |&(name, value): &(&'static str, &'static str)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        fields.iter().map(field).collect()
+    }
+
+    #[test]
+    fn who_asks_is_answered_in_the_form_that_is_asked_for() {
+        let wanted = |written: Written, form: &'static str| {
+            let mut request = fields(&[("endpoint-load-metrics-format", form)]);
+            let wanted = written.wanted(&mut request);
+            (wanted.map(|Wanted(form)| form), request.is_empty())
+        };
+        assert_eq!(wanted(Written::Never, "json"), (None, false));
+        assert_eq!(wanted(Written::Asked, "JSON"), (Some(Form::Json), true));
+        assert_eq!(wanted(Written::Asked, "xml"), (None, true));
+        let always = Written::Always(Form::Bin);
+        assert_eq!(wanted(always, "text"), (Some(Form::Text), true));
+        assert_eq!(wanted(always, "xml"), (Some(Form::Bin), true));
+        assert_eq!(Written::Asked.wanted(&mut HeaderMap::new()), None);
+        assert_eq!(
+            always.wanted(&mut HeaderMap::new()),
+            Some(Wanted(Form::Bin))
+        );
+    }
+
+    #[test]
+    fn grpc_has_it_last_and_the_server_s_own_report_stands() {
+        let wanted = Wanted(Form::Text);
+        let head = |pairs: &[(&'static str, &'static str)]| {
+            let mut head = fields(pairs);
+            let is_for_trailers = wanted.write_head(&mut head, report);
+            (is_for_trailers, head)
+        };
+        let (later, plain) = head(&[("content-type", "text/plain")]);
+        assert!(!later && plain[&ANY].as_bytes().starts_with(b"TEXT "));
+        let (later, grpc) = head(&[("content-type", "application/grpc+proto")]);
+        assert!(later && grpc.len() == 1);
+        let (later, only) = head(&[("content-type", "application/grpc"), ("grpc-status", "5")]);
+        assert!(!later && only.contains_key(BIN) && !only.contains_key(ANY));
+        let (later, own) = head(&[("endpoint-load-metrics-json", "{}")]);
+        assert!(!later && own.len() == 1);
+        let mut trailers = fields(&[("endpoint-load-metrics-bin", "AA")]);
+        write_trailers(&mut trailers, &report());
+        assert_eq!(trailers[&BIN], "AA");
+        trailers.clear();
+        write_trailers(&mut trailers, &report());
+        assert!(take(&mut trailers).is_some());
+    }
+}

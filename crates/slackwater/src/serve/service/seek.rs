@@ -1,0 +1,75 @@
+//! A replica with room: another one in place of one that is full.
+//!
+//! A policy knows how busy replicas are and not how many connections may be opened to them. So it is asked again, a few
+//! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
+
+use super::Service;
+use super::flight::Flight;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::{Attempt, Query};
+
+/// So often the policy is asked for another replica.
+const ASKED_MAX: usize = 8;
+
+impl Service {
+    /// A replica with room for a request that has been at `tried`, if there is one now.
+    pub(super) async fn pick_with_room(&self, tried: &[ReplicaId]) -> Option<Box<Flight>> {
+        let mut next = self.pick(Query::retry(tried)).await?;
+        if next.enter() {
+            return Some(next);
+        }
+        self.pick_another(next, tried).await
+    }
+
+    /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
+    /// is none in time.
+    pub(super) async fn find_room(&self, full: Box<Flight>) -> Option<Box<Flight>> {
+        if let Some(other) = self.pick_another(full, &[]).await {
+            return Some(other);
+        }
+        let rooms = self.rooms.as_ref()?;
+        let deadline = rooms.deadline();
+        loop {
+            let spot = rooms.wait(deadline).await?;
+            let query = Query {
+                attempt: Attempt::Retry,
+                avoid: &[],
+                pinned: self.members.part_at(spot.address()),
+            };
+            let Some(mut flight) = self.pick(query).await else {
+                spot.forget();
+                return None;
+            };
+            if flight.member().config.address == spot.address() {
+                flight.sit(spot);
+                return Some(flight);
+            }
+            // The replica with the free place is not to be chosen.
+            spot.forget();
+            if flight.enter() {
+                return Some(flight);
+            }
+            flight.cancel();
+        }
+    }
+
+    async fn pick_another(&self, full: Box<Flight>, tried: &[ReplicaId]) -> Option<Box<Flight>> {
+        let mut avoid = tried.to_vec();
+        let mut last = full;
+        for _ in 0..ASKED_MAX {
+            avoid.extend(&last.member().parts);
+            last.cancel();
+            let mut next = self.pick(Query::retry(&avoid)).await?;
+            if !self.members.may_choose(next.member()) {
+                last = next;
+                break;
+            }
+            if next.enter() {
+                return Some(next);
+            }
+            last = next;
+        }
+        last.cancel();
+        None
+    }
+}

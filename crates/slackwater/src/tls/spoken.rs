@@ -1,0 +1,149 @@
+//! What replicas are spoken to by at the moment: the newest that files say, with the sessions of before where they still hold.
+
+use super::client::Client;
+use super::server::HttpVersion;
+use super::validity::Validity;
+use rustls::{ClientConfig, HandshakeKind};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// What one worker speaks to a replica by, or a prober to a fleet.
+pub(super) struct Spoken {
+    client: watch::Receiver<Client>,
+    protocol: HttpVersion,
+    /// Replicas whose sessions are kept.
+    replicas: usize,
+    config: Arc<ClientConfig>,
+    /// Of the certificates that kept sessions began with, the one that ends first; `None`: there are no sessions.
+    ends_first: Option<Validity>,
+}
+
+impl core::fmt::Debug for Spoken {
+    /// Without keys.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Spoken")
+            .field("protocol", &self.protocol)
+            .field("ends_first", &self.ends_first)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Spoken {
+    pub(super) fn new(
+        mut client: watch::Receiver<Client>,
+        protocol: HttpVersion,
+        replicas: usize,
+    ) -> Self {
+        let config = client.borrow_and_update().with_sessions(protocol, replicas);
+        Self {
+            client,
+            protocol,
+            replicas,
+            config,
+            ends_first: None,
+        }
+    }
+
+    /// What to speak by now.
+    pub(super) fn config(&mut self, now: SystemTime) -> Arc<ClientConfig> {
+        // An error means that nobody publishes any more; what is there goes on.
+        let has_changed = self.client.has_changed().unwrap_or(false);
+        if has_changed
+            || self
+                .ends_first
+                .is_some_and(|validity| validity.is_over(now))
+        {
+            // Sessions go with the old one: they may be of an identity, or of authorities, that no longer hold, and a
+            // resumed session is not verified again.
+            let client = self.client.borrow_and_update();
+            self.config = client.with_sessions(self.protocol, self.replicas);
+            self.ends_first = None;
+        }
+        Arc::clone(&self.config)
+    }
+
+    /// A handshake is done, whose session may be resumed.
+    pub(super) fn note(&mut self, session: &rustls::ClientConnection) {
+        if session.handshake_kind() == Some(HandshakeKind::Resumed)
+            || !self.client.borrow().verifies
+        {
+            return;
+        }
+        let leaf = session.peer_certificates().and_then(|chain| chain.first());
+        let validity = leaf.and_then(|leaf| Validity::of(leaf));
+        let all = self.ends_first.into_iter().chain(validity);
+        self.ends_first = all.min_by_key(|validity| validity.not_after_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::ClientTls;
+    use super::super::live::Secrets;
+    use super::super::testing::{Authority, Folder};
+    use super::*;
+    use core::time::Duration;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, ServerConfig, ServerConnection};
+    use std::time::UNIX_EPOCH;
+
+    /// Carries out a handshake, with what follows it.
+    fn shake_hands(config: Arc<ClientConfig>, server: &Arc<ServerConfig>) -> ClientConnection {
+        let name = ServerName::try_from("a.test").expect("a name");
+        let mut client = ClientConnection::new(config, name).expect("a client");
+        let mut server = ServerConnection::new(Arc::clone(server)).expect("a server");
+        for _ in 0..4 {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut wire).expect("into memory");
+            }
+            server.read_tls(&mut &wire[..]).expect("from memory");
+            server.process_new_packets().expect("understood");
+            let mut wire = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut wire).expect("into memory");
+            }
+            if !wire.is_empty() {
+                client.read_tls(&mut &wire[..]).expect("from memory");
+                client.process_new_packets().expect("understood");
+            }
+        }
+        assert!(!client.is_handshaking());
+        client
+    }
+
+    #[test]
+    fn sessions_end_with_the_certificate_that_they_began_with() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let identity = authority.identity(&["a.test"]);
+        let until = Validity::of(&identity.certified.cert[0]).expect("dates");
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(super::super::provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(Arc::clone(
+                &identity.certified,
+            ))));
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let server = Arc::new(server);
+        let settings = ClientTls {
+            ca: Some(folder.write("ca.pem", &authority.pem())),
+            server_name: None,
+            identity: None,
+            verify: true,
+        };
+        let client = Secrets::default().follow_client(&settings, "here");
+        let mut spoken = Spoken::new(client.expect("well-formed"), HttpVersion::Http1, 1);
+        let last = UNIX_EPOCH + Duration::from_secs(until.not_after_s.try_into().expect("later"));
+        for (now, expected) in [
+            (last, HandshakeKind::Full),
+            (last, HandshakeKind::Resumed),
+            (last + Duration::from_secs(1), HandshakeKind::Full),
+        ] {
+            let session = shake_hands(spoken.config(now), &server);
+            assert_eq!(session.handshake_kind(), Some(expected));
+            spoken.note(&session);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Members of a service that are not all alike: weights, and tiers of backups.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, until};
+use crate::reload::{Written, reload};
+use crate::replicas::Replica;
+use core::sync::atomic::{AtomicBool, Ordering};
+use slackwater_tower::server::{Load, respond_udp};
+use std::sync::Arc;
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+/// One service of one worker, by round robin; `replicas` as in the file.
+fn config(replicas: &str, more: &str) -> String {
+    format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\nreplicas = [{replicas}]\n\
+         probe.transport = \"none\"\ndiscovery.warm_up = 0\n{more}"
+    )
+}
+
+fn weighted(replica: &Replica, weight: u16) -> String {
+    format!(
+        "{{ address = \"{}\", weight = {weight} }},",
+        replica.address
+    )
+}
+
+fn of_tier(replica: &Replica, tier: u8) -> String {
+    format!("{{ address = \"{}\", tier = {tier} }},", replica.address)
+}
+
+/// How many of so many requests each replica answers.
+async fn answers<const N: usize>(proxy: &Proxy, names: [&str; N], requests: usize) -> [usize; N] {
+    let mut client = Client::connect(proxy.address).await;
+    let mut counts = [0; N];
+    for _ in 0..requests {
+        let answer = client.get("/").await;
+        let name = answer.text().lines().next().unwrap_or_default();
+        let place = names.iter().position(|other| *other == name);
+        counts[place.unwrap_or_else(|| panic!("{}: {name:?}", answer.status))] += 1;
+    }
+    counts
+}
+
+async fn status(proxy: &Proxy) -> serde_json::Value {
+    serde_json::from_str(&proxy.admin_page("/status").await).unwrap()
+}
+
+#[tokio::test]
+async fn a_share_is_as_its_weight_and_changes_with_it() {
+    let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
+    let written = Written::new(
+        "weights",
+        &config(&(weighted(&one, 30) + &weighted(&two, 10)), ""),
+    );
+    let proxy = written.serve(&[]);
+    let names = ["one", "two"];
+    assert_eq!(answers(&proxy, names, 40).await, [30, 10]);
+    let connections = (one.connections(), two.connections());
+
+    for (weights, expected) in [((1, 1), [20, 20]), ((2, 3), [16, 24]), ((0, 7), [0, 40])] {
+        let replicas = weighted(&one, weights.0) + &weighted(&two, weights.1);
+        written.become_text(&config(&replicas, ""));
+        reload(&proxy);
+        until(&format!("shares are as {weights:?}"), async || {
+            (answers(&proxy, names, 40).await == expected).then_some(())
+        })
+        .await;
+        let shown = status(&proxy).await;
+        assert_eq!(shown["replicas"][0]["weight"], weights.0);
+        assert_eq!(shown["replicas"][0]["available"], weights.0 > 0);
+    }
+    assert_eq!((one.connections(), two.connections()), connections, "kept");
+    let sent = proxy.sum("/requests/sent").await;
+    assert!(sent >= 160, "counts go on: {sent}");
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(
+        metrics.contains("slackwater_replica_weight{") && metrics.contains("} 7"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn without_a_weight_a_replica_finishes_what_it_has_and_gets_nothing_more() {
+    let go_on = Arc::new(Notify::new());
+    let one = Replica::slow(&go_on, "one").await;
+    let written = Written::new("weightless", &config(&weighted(&one, 1), ""));
+    let proxy = written.serve(&[]);
+    let mut runs = Client::connect(proxy.address).await;
+    runs.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("it is there", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    written.become_text(&config(&weighted(&one, 0), ""));
+    reload(&proxy);
+    // Not even when there is nobody else.
+    until("it gets nothing", async || {
+        let answer = get(proxy.address, "/").await;
+        (answer.field("x-slackwater-error") == Some("no_replica")).then_some(())
+    })
+    .await;
+    go_on.notify_one();
+    assert_eq!(runs.answer().await.text(), "one");
+    let connections = one.connections();
+    written.become_text(&config(&weighted(&one, 1), ""));
+    reload(&proxy);
+    until("it gets requests again", async || {
+        (get(proxy.address, "/").await.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(one.connections(), connections, "kept meanwhile");
+}
+
+#[tokio::test]
+async fn a_retry_goes_to_no_part_of_a_replica_that_it_was_at() {
+    let bad = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            let head = "HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n";
+            connection.send(head).await;
+        }
+    })
+    .await;
+    let well = Replica::echo("well").await;
+    let replicas = weighted(&bad, 9) + &weighted(&well, 1);
+    let written = Written::new("retry", &config(&replicas, "retries.attempts_max = 2"));
+    let proxy = written.serve(&[]);
+    assert_eq!(answers(&proxy, ["well"], 50).await, [50]);
+}
+
+/// A replica that passes its checks as long as it is told to, and answers everything else with its name.
+async fn checked(name: &'static str) -> (Replica, Arc<AtomicBool>) {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let now = Arc::clone(&is_well);
+    let replica = Replica::scripted(move |mut connection| {
+        let now = Arc::clone(&now);
+        async move {
+            while let Some(head) = connection.head().await {
+                if head.starts_with("GET /check ") && !now.load(Ordering::SeqCst) {
+                    let head = "HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n";
+                    connection.send(head).await;
+                } else {
+                    connection.answer(name).await;
+                }
+            }
+        }
+    })
+    .await;
+    (replica, is_well)
+}
+
+/// Waits until requests go to these alone, and the status says so.
+async fn served_by<const N: usize>(proxy: &Proxy, tier: Option<u8>, names: [&str; N]) {
+    until(&format!("requests go to {names:?}"), async || {
+        let shown = status(proxy).await;
+        if shown["services"][0]["tier"] != serde_json::to_value(tier).unwrap() {
+            return None;
+        }
+        let mut client = Client::connect(proxy.address).await;
+        let mut found = Vec::new();
+        for _ in 0..8 {
+            found.push(client.get("/").await.text().to_owned());
+        }
+        found.sort();
+        found.dedup();
+        (found == names).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn backups_serve_while_nobody_else_passes_its_checks() {
+    let (one, one_well) = checked("one").await;
+    let (two, two_well) = checked("two").await;
+    let (backup, backup_well) = checked("backup").await;
+    let replicas = of_tier(&backup, 1) + &of_tier(&one, 0) + &of_tier(&two, 0);
+    let checks = "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"20ms\"\n";
+    let written = Written::new("tiers", &config(&replicas, checks));
+    let proxy = written.serve(&[]);
+    served_by(&proxy, Some(0), ["one", "two"]).await;
+    one_well.store(false, Ordering::SeqCst);
+    served_by(&proxy, Some(0), ["two"]).await;
+    two_well.store(false, Ordering::SeqCst);
+    served_by(&proxy, Some(1), ["backup"]).await;
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(
+        metrics.contains("slackwater_tier{service=\"default\"} 1"),
+        "{metrics}"
+    );
+    backup_well.store(false, Ordering::SeqCst);
+    served_by(&proxy, None, ["backup", "one", "two"]).await;
+    one_well.store(true, Ordering::SeqCst);
+    served_by(&proxy, Some(0), ["one"]).await;
+
+    // The weight goes, and with it the last of the tier.
+    let address = one.address;
+    let replicas = of_tier(&backup, 1) + &format!("{{ address = \"{address}\", weight = 0 }},");
+    backup_well.store(true, Ordering::SeqCst);
+    written.become_text(&config(&replicas, checks));
+    reload(&proxy);
+    served_by(&proxy, Some(1), ["backup"]).await;
+}
+
+/// A replica that answers probes, and the same as in the file.
+async fn probed(name: &'static str, tier: u8) -> (Replica, Load, AbortOnDropHandle<()>, String) {
+    let replica = Replica::scripted(move |mut connection| async move {
+        while connection.head().await.is_some() {
+            connection.answer(name).await;
+        }
+    })
+    .await;
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let probe = socket.local_addr().unwrap();
+    let load = Load::new();
+    let answers = load.clone();
+    let task = tokio::spawn(async move {
+        let _ = respond_udp(socket, answers, None).await;
+    });
+    let address = replica.address;
+    let entry = format!("{{ address = \"{address}\", probe = \"{probe}\", tier = {tier} }},");
+    (replica, load, AbortOnDropHandle::new(task), entry)
+}
+
+#[tokio::test]
+async fn backups_serve_while_all_others_drain_or_are_silent() {
+    let (_one, one_load, one_probes, one) = probed("one", 0).await;
+    let (_two, two_load, two_probes, two) = probed("two", 0).await;
+    let (_backup, _, _probes, backup) = probed("backup", 1).await;
+    let toml = config(&(one + &two + &backup), "")
+        .replace("round_robin", "prequal")
+        .replace("probe.transport = \"none\"\n", "");
+    let written = Written::new("tiers-probes", &toml);
+    let proxy = written.serve(&[]);
+    served_by(&proxy, Some(0), ["one", "two"]).await;
+    one_load.set_draining(true);
+    two_load.set_draining(true);
+    served_by(&proxy, Some(1), ["backup"]).await;
+    one_load.set_draining(false);
+    served_by(&proxy, Some(0), ["one"]).await;
+    two_load.set_draining(false);
+    served_by(&proxy, Some(0), ["one", "two"]).await;
+    drop((one_probes, two_probes));
+    served_by(&proxy, Some(1), ["backup"]).await;
+}
+
+#[tokio::test]
+async fn who_never_answered_probes_is_not_away() {
+    let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
+    let (_backup, _, _probes, backup) = probed("backup", 1).await;
+    let toml = config(&(of_tier(&one, 0) + &of_tier(&two, 0) + &backup), "")
+        .replace("round_robin", "prequal")
+        .replace("probe.transport = \"none\"\n", "");
+    let proxy = Written::new("tiers-mute", &toml).serve(&[]);
+    until("they are silent", async || {
+        answers(&proxy, ["one", "two"], 10).await;
+        let shown = status(&proxy).await;
+        let silent = |place: usize| shown["replicas"][place]["silent"] == true;
+        (silent(0) && silent(1)).then_some(())
+    })
+    .await;
+    answers(&proxy, ["one", "two"], 50).await;
+    assert_eq!(status(&proxy).await["services"][0]["tier"], 0);
+}

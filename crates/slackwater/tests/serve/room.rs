@@ -1,0 +1,147 @@
+//! Room for connections at each replica: who finds none goes elsewhere, or waits for a while.
+
+use crate::clients::{self, empty, get};
+use crate::proxy::{Proxy, until};
+use crate::replicas::{self, Replica};
+use core::net::SocketAddr;
+use core::time::Duration;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use tokio::sync::{Notify, Semaphore};
+
+fn ask(address: SocketAddr, path: &'static str) -> tokio::task::JoinHandle<clients::Answer> {
+    tokio::spawn(async move { get(address, path).await })
+}
+
+async fn in_flight(proxy: &Proxy, count: u64) {
+    until(&format!("{count} are in flight"), async || {
+        (proxy.sum("/in_flight").await == count).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_finds_a_replica_full_takes_another_one() {
+    let go_on = Arc::new(Notify::new());
+    let (one, two) = (
+        Replica::slow(&go_on, "one").await,
+        Replica::slow(&go_on, "two").await,
+    );
+    let proxy = Proxy::start(
+        &[one.address, two.address],
+        "[replica]\nconnections_max = 1",
+    );
+    let first = ask(proxy.address, "/slow");
+    in_flight(&proxy, 1).await;
+    until("it has come", async || {
+        (one.connections() + two.connections() == 1).then_some(())
+    })
+    .await;
+    // By round robin the full one would get every other request.
+    let other = if one.connections() == 1 { "two" } else { "one" };
+    for _ in 0..6 {
+        assert_eq!(get(proxy.address, "/").await.text(), other);
+    }
+    assert!(proxy.sum("/requests/full").await > 0);
+    assert_eq!(proxy.sum("/requests/retries").await, 0, "it was no try");
+    go_on.notify_one();
+    assert_eq!(first.await.unwrap().status, 200);
+    assert_eq!(one.connections() + two.connections(), 2, "one each");
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn where_there_is_no_room_the_first_free_place_is_waited_for() {
+    let go = Arc::new(Semaphore::new(0));
+    let wait = Arc::clone(&go);
+    let replica = Replica::scripted(move |mut connection| {
+        let wait = Arc::clone(&wait);
+        async move {
+            while let Some(head) = connection.head().await {
+                wait.acquire().await.unwrap().forget();
+                connection.answer(head.split(' ').nth(1).unwrap()).await;
+            }
+        }
+    })
+    .await;
+    let toml = "[replica]\nconnections_max = 2\n[timeouts]\nconnect = \"20s\"";
+    let proxy = Proxy::start(&[replica.address], toml);
+    let (one, two) = (ask(proxy.address, "/1"), ask(proxy.address, "/2"));
+    in_flight(&proxy, 2).await;
+    let three = ask(proxy.address, "/3");
+    until("it has found no room", async || {
+        (proxy.sum("/requests/full").await > 0).then_some(())
+    })
+    .await;
+    go.add_permits(3);
+    for (asked, path) in [(one, "/1"), (two, "/2"), (three, "/3")] {
+        assert_eq!(asked.await.unwrap().text(), path);
+    }
+    assert_eq!(replica.connections(), 2);
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn a_wait_in_vain_is_a_503_that_says_so() {
+    let go_on = Arc::new(Notify::new());
+    let slow = Replica::slow(&go_on, "slow").await;
+    let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"50ms\"";
+    let proxy = Proxy::start(&[slow.address], toml);
+    let first = ask(proxy.address, "/slow");
+    in_flight(&proxy, 1).await;
+    let began = std::time::Instant::now();
+    let answer = get(proxy.address, "/").await;
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.field("x-slackwater-error"), Some("replicas_full"));
+    assert_eq!(answer.field("retry-after"), Some("1"));
+    let metrics = proxy.admin_page("/metrics").await;
+    let count = "slackwater_shed_total{service=\"default\",reason=\"replicas_full\"} 1";
+    assert!(metrics.contains(count), "{metrics}");
+    go_on.notify_one();
+    assert_eq!(first.await.unwrap().text(), "slow");
+    // The place is free again.
+    assert_eq!(get(proxy.address, "/").await.text(), "slow");
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_gives_its_place_back() {
+    let go_on = Arc::new(Notify::new());
+    let slow = Replica::slow(&go_on, "slow").await;
+    let toml = "[replica]\nconnections_max = 1\n[timeouts]\nconnect = \"20s\"";
+    let proxy = Proxy::start(&[slow.address], toml);
+    let leaves = ask(proxy.address, "/slow");
+    in_flight(&proxy, 1).await;
+    leaves.abort();
+    assert_eq!(get(proxy.address, "/").await.text(), "slow");
+}
+
+#[tokio::test]
+async fn over_http2_it_is_connections_that_are_counted() {
+    let go = Arc::new(Semaphore::new(0));
+    let wait = Arc::clone(&go);
+    let address = replicas::http2(move |_| {
+        let wait = Arc::clone(&wait);
+        async move {
+            wait.acquire().await.unwrap().forget();
+            Response::new(empty())
+        }
+    })
+    .await;
+    let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 8";
+    let proxy = Proxy::start(&[address], toml);
+    let asked: Vec<_> = (0..6).map(|_| ask(proxy.address, "/")).collect();
+    in_flight(&proxy, 6).await;
+    go.add_permits(6);
+    for answer in asked {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+    assert_eq!(proxy.sum("/requests/full").await, 0);
+    let mut client = clients::http2(proxy.address).await;
+    go.add_permits(1);
+    let request = Request::get("http://x/").body(empty()).unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert!(response.into_body().collect().await.is_ok());
+}

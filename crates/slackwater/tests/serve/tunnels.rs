@@ -1,0 +1,140 @@
+//! Protocols that take an HTTP/1.1 connection over.
+
+use crate::clients::Client;
+use crate::proxy::Proxy;
+use crate::replicas::Replica;
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+
+/// A replica that speaks WebSocket and sends each message back.
+async fn websocket() -> core::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+                while let Some(Ok(message)) = socket.next().await {
+                    if message.is_text() || message.is_binary() {
+                        socket.send(message).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn websockets_pass_and_count_as_long_as_they_are_open() {
+    let proxy = Proxy::start(&[websocket().await], "");
+    let url = format!("ws://{}/chat", proxy.address);
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    let (mut socket, response) = tokio_tungstenite::client_async(&url, stream).await.unwrap();
+    assert_eq!(response.status(), 101);
+    assert_eq!(proxy.sum("/in_flight").await, 1);
+    for length in [1, 100, 100_000] {
+        let message = Message::binary(vec![7; length]);
+        socket.send(message.clone()).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), message);
+    }
+    assert_eq!(proxy.sum("/in_flight").await, 1);
+    socket.close(None).await.unwrap();
+    while let Some(Ok(_)) = socket.next().await {}
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_what_came_with_its_heads_and_ends_with_either_side() {
+    let replica = Replica::scripted(|mut connection| async move {
+        let head = connection.head().await.unwrap();
+        assert!(head.contains("connection: upgrade\r\nupgrade: websocket\r\n"), "{head}");
+        connection
+            .send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: WebSocket\r\n\r\nhello")
+            .await;
+        assert_eq!(connection.body(5).await.unwrap(), b"early");
+        if connection.index == 0 {
+            connection.send("bye").await;
+        } else {
+            while connection.more().await > 0 {}
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    for round in 0..2 {
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send("GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\nearly")
+            .await;
+        let head = client.head().await;
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(
+            head.contains("connection: upgrade\r\nupgrade: websocket\r\n"),
+            "{head}"
+        );
+        assert_eq!(client.exactly(5).await, b"hello");
+        if round == 0 {
+            assert_eq!(client.rest().await, b"bye");
+        } else {
+            drop(client);
+        }
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn an_upgrade_that_the_replica_declines_is_a_request_like_others() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    for (protocol, is_asked) in [
+        ("websocket", true),
+        ("h2c", false),
+        ("h2c, websocket", true),
+    ] {
+        client
+            .send(&format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            answer.text().contains("upgrade: websocket"),
+            is_asked,
+            "{protocol}"
+        );
+        assert!(!answer.text().contains("h2c"));
+    }
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn only_the_protocols_that_are_configured_are_asked_for() {
+    let replica = Replica::echo("r").await;
+    for (configured, asked, told) in [
+        ("[]", "websocket", None),
+        ("[\"tak\"]", "websocket", None),
+        (
+            "[\"tak\", \"other/2\"]",
+            "websocket, Other/2",
+            Some("other/2"),
+        ),
+    ] {
+        let proxy = Proxy::start(
+            &[replica.address],
+            &format!("upgrade_protocols = {configured}"),
+        );
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!(
+                "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: {asked}\r\n\r\n"
+            ))
+            .await;
+        let answer = client.answer().await;
+        let line = (answer.text().lines()).find_map(|line| line.strip_prefix("upgrade: "));
+        assert_eq!(line, told, "{configured}");
+    }
+}
