@@ -6,9 +6,9 @@
 
 use super::deadline::Deadline;
 use super::hygiene;
-use super::multiplex::{self, Place};
 use super::pool::Pool;
 use super::replica_http1::{Connection, Download};
+use super::replica_http2;
 use super::session::Busy;
 use bytes::Bytes;
 use core::pin::Pin;
@@ -16,7 +16,6 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -64,8 +63,7 @@ pub(crate) struct ResponseBody<W: Watch> {
 #[derive(Debug)]
 pub(super) enum Source {
     Http1(Box<Download>, Rc<Pool>),
-    /// In a box, for it is larger than the others.
-    Http2(Box<(Incoming, multiplex::Sender, Place)>),
+    Http2(Box<replica_http2::Download>),
     Own(Option<Bytes>),
 }
 
@@ -85,9 +83,7 @@ impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self {
             Self::Http1(download, _) => download.poll_frame(cx),
-            Self::Http2(incoming) => Pin::new(&mut incoming.0)
-                .poll_frame(cx)
-                .map_err(io::Error::other),
+            Self::Http2(download) => download.poll_frame(cx),
             Self::Own(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
         }
     }
@@ -95,7 +91,7 @@ impl Source {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(download, _) => download.is_end_stream(),
-            Self::Http2(incoming) => incoming.0.is_end_stream(),
+            Self::Http2(download) => download.is_end_stream(),
             Self::Own(text) => text.is_none(),
         }
     }
@@ -164,8 +160,10 @@ impl<W: Watch> ResponseBody<W> {
 
     /// Goes on with the request while the client does not take the response. Ready when it had to be over.
     pub(super) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Source::Http1(download, _) = &mut self.source {
-            download.poll_upload(cx);
+        match &mut self.source {
+            Source::Http1(download, _) => download.poll_upload(cx),
+            Source::Http2(download) => download.poll_upload(cx),
+            Source::Own(_) => (),
         }
         match &self.open {
             // Otherwise the time for the replica runs, which is no longer.
@@ -307,7 +305,7 @@ impl<W: Watch> Body for ResponseBody<W> {
     fn size_hint(&self) -> SizeHint {
         let left = match &self.source {
             Source::Http1(download, _) => download.left(),
-            Source::Http2(incoming) => return incoming.0.size_hint(),
+            Source::Http2(download) => download.left(),
             Source::Own(_) => self.own_length(),
         };
         left.map_or_else(SizeHint::default, SizeHint::with_exact)

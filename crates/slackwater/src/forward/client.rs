@@ -3,41 +3,33 @@
 //! HTTP/1.1 clients that close their sending side are taken to have left. A request's future is dropped when its client
 //! leaves, and everything that it holds with it.
 
-use super::LocalExecutor;
 use super::body::{ResponseBody, Watch};
 use super::client_cert;
 use super::client_http1;
+use super::client_http2;
 use super::deadline::Deadlines;
 use super::inbound::Inbound;
 use super::origin::Origin;
-use super::request_body::{RequestBody, Wait};
-use super::session::{Busy, ClientIo, Session};
+use super::request_body::RequestBody;
+use super::session::Session;
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use crate::http1::HeadLimits;
 use crate::tls::{Handshakes, HttpVersion};
 use bytes::Bytes;
 use core::cell::Cell;
-use core::convert::Infallible;
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
+use h2::server::Builder;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use hyper::body::Incoming;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// For which a response's body, or a client's connection in the midst of a request, may show no sign of life.
 pub(super) const STALL_MAX: Duration = Duration::from_mins(5);
-
-/// What a client may send on one HTTP/2 stream, and on a connection, before a replica took it.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Decides what becomes of a request.
 pub(crate) trait Handler: 'static {
@@ -112,7 +104,7 @@ pub(crate) enum Phase {
 /// All clients of one worker.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    http2: http2::Builder<LocalExecutor>,
+    pub(super) http2: Builder,
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
     open: Cell<usize>,
@@ -128,14 +120,8 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
-        let mut http2 = http2::Builder::new(LocalExecutor);
-        http2
-            .max_concurrent_streams(settings.streams_max)
-            .max_header_list_size(settings.head_bytes_max)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         Rc::new(Self {
-            http2,
+            http2: client_http2::builder(settings.streams_max, settings.head_bytes_max),
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
             open: Cell::new(0),
@@ -227,53 +213,12 @@ impl Clients {
         let origin = Rc::new(origin);
         if speaks_http2 {
             // In a box, so that HTTP/1.1 connections do not carry its size around.
-            Box::pin(self.carry_http2(inbound, origin, handler)).await;
+            Box::pin(client_http2::serve(self, inbound, origin, handler)).await;
         } else {
             let serving = pin!(client_http1::serve(&inbound, &origin, &*handler));
             // It sees for itself when it is asked to end.
             session.carry(serving, |_| ()).await;
         }
-    }
-
-    async fn carry_http2<H: Handler>(
-        self: &Rc<Self>,
-        inbound: Rc<Inbound>,
-        origin: Rc<Origin>,
-        handler: Rc<H>,
-    ) {
-        let Some((session, stream, unread)) = Rc::into_inner(inbound).map(Inbound::into_parts)
-        else {
-            return;
-        };
-        session.begin_http2();
-        let answer = |mut request: Request<Incoming>| {
-            let busy = Busy::new(&session);
-            self.tell_certificate(request.headers_mut(), &origin);
-            let body = |body| RequestBody::http2(body, &self.deadlines);
-            let request = Box::new(request.map(body));
-            let progress = request.body().progress();
-            let (handler, origin) = (Rc::clone(&handler), Rc::clone(&origin));
-            let unanswered = session.resets.begin();
-            // In a box, because hyper moves it around several times on its way to a task of its own.
-            Box::pin(async move {
-                let mut response = handler.handle(request, &origin).await;
-                // What we say to a client that broke off its own request is no answer that it waited for.
-                if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
-                    unanswered.answered();
-                }
-                response.body_mut().busy = Some(busy);
-                Ok::<_, Infallible>(response)
-            })
-        };
-        let io = ClientIo {
-            stream: TokioIo::new(stream),
-            unread,
-            session: Rc::clone(&session),
-        };
-        let connection = pin!(self.http2.serve_connection(io, service_fn(answer)));
-        session
-            .carry(connection, http2::Connection::graceful_shutdown)
-            .await;
     }
 }
 

@@ -17,13 +17,13 @@ use super::patience::{Patience, Ticks};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending};
 use super::replica_http1::{Connection, Download, Sending};
+use super::replica_http2;
 use super::request_body::{Progress, RequestBody, Wait};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
 use crate::proxy_protocol::{Ends, Version};
 use core::future::poll_fn;
-use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -112,7 +112,7 @@ enum Connections {
 #[derive(Debug)]
 enum Held {
     Http1(Rc<Pool>, Connection),
-    Http2(multiplex::Sender, Place),
+    Http2(Place),
 }
 
 /// A response whose body has not been read yet.
@@ -313,10 +313,7 @@ impl Replica {
                 let connection = pool.take(self.client_of(request))?;
                 Some(Held::Http1(Rc::clone(pool), connection))
             }
-            Connections::Http2(multiplex) => {
-                let (sender, place) = multiplex.find()?;
-                Some(Held::Http2(sender, place))
-            }
+            Connections::Http2(multiplex) => Some(Held::Http2(multiplex.find()?)),
         }
     }
 
@@ -334,8 +331,8 @@ impl Replica {
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
-                let (sender, place) = multiplex.find_or_open(&self.target, &self.options).await?;
-                Ok(Held::Http2(sender, place))
+                let place = multiplex.find_or_open(&self.target, &self.options).await?;
+                Ok(Held::Http2(place))
             }
         }
     }
@@ -354,10 +351,7 @@ impl Replica {
                 self.send_http1(pool, connection, request, deadline, ticks)
                     .await
             }
-            Held::Http2(sender, place) => {
-                self.send_http2(sender, place, request, deadline, ticks)
-                    .await
-            }
+            Held::Http2(place) => self.send_http2(place, request, deadline, ticks).await,
         }
     }
 
@@ -409,7 +403,6 @@ impl Replica {
 
     async fn send_http2(
         &self,
-        mut sender: multiplex::Sender,
         place: Place,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
@@ -417,8 +410,10 @@ impl Replica {
     ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
-        let mut sending = pin!(sender.try_send_request(*request));
-        let sent = poll_fn(|cx| match sending.as_mut().poll(cx) {
+        let sent_at = self.deadlines.now();
+        let begun = replica_http2::Sending::begin(&place, request);
+        let mut sending = begun.map_err(Attempt::not_begun)?;
+        let sent = poll_fn(|cx| match sending.poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => self
                 .poll_late(cx, progress.as_deref(), deadline, ticks)
@@ -434,14 +429,16 @@ impl Replica {
                 })
             }
             Ok(Ok(response)) => {
-                let response =
-                    response.map(|incoming| Source::Http2(Box::new((incoming, sender, place))));
-                Ok((response, spare))
+                place.answered();
+                let (head, stream) = response.into_parts();
+                let download = sending.into_download(stream, &head.headers, place);
+                let source = Source::Http2(Box::new(download));
+                Ok((Response::from_parts(head, source), spare))
             }
-            Ok(Err(error)) => Err(Attempt::http2(error, progress.as_deref(), spare)),
+            Ok(Err(failed)) => Err(Attempt::http2(failed, progress.as_deref(), spare)),
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
-                    place.give_up_connection();
+                    place.unanswered(sent_at);
                 }
                 Err(Attempt {
                     cause,

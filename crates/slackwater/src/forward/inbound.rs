@@ -1,7 +1,7 @@
 //! A client's HTTP/1.1 connection as its task and the body of its request share it.
 //!
 //! There is one task for the connection, and the exchange with the replica runs within it. Usually the body is read by
-//! that same task; over HTTP/2 to a replica it is read by another one, which then wakes this one when the body is whole.
+//! that same task; whoever else reads it wakes this one when the body is whole.
 
 use super::buffers;
 use super::out::Out;

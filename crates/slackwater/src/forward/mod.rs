@@ -8,13 +8,14 @@
 //! | sockets that listen, and taking connections from them | `listen`, `accept` |
 //! | clients' connections: protocol, deadlines, graceful end | `client`, `session` |
 //! | clients' HTTP/1.1 | `client_http1`, `inbound`, `date`; `tunnel` after an upgrade |
+//! | clients' HTTP/2 | `client_http2` |
 //! | what may pass from head to head | `hygiene`, `target`, `forwarded`, `via`, `max_forwards`, `client_cert` |
 //! | where a connection comes from | `origin` |
 //! | clients that take back what they ask for | `resets` |
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
-//! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex` (HTTP/2) |
-//! | bodies, and what happens at their end | `request_body`, `body` |
+//! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex`, `replica_http2`, `liveness` |
+//! | bodies, and what happens at their end | `request_body`, `body`; `http2_body` on the wire |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
 //! | waits that end | `deadline`, `patience` |
@@ -27,6 +28,7 @@ mod buffers;
 mod client;
 mod client_cert;
 mod client_http1;
+mod client_http2;
 mod connect;
 mod counts;
 mod date;
@@ -34,9 +36,11 @@ mod deadline;
 mod exchange;
 mod failure;
 mod forwarded;
+mod http2_body;
 mod hygiene;
 mod inbound;
 mod listen;
+mod liveness;
 mod max_forwards;
 mod multiplex;
 mod origin;
@@ -45,6 +49,7 @@ mod patience;
 mod pool;
 mod repeat;
 mod replica_http1;
+mod replica_http2;
 mod request_body;
 mod resets;
 mod sender;

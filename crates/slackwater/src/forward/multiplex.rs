@@ -4,20 +4,23 @@
 //! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
 //! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
 
-use super::LocalExecutor;
 use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
-use super::request_body::RequestBody;
+use super::liveness::{Liveness, Next};
 use super::stream::Stream;
+use bytes::Bytes;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use hyper::client::conn::http2::{Builder, Connection, SendRequest};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::io;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{Ping, SendStream};
+use http::Request;
+use std::io::{self, IoSlice};
 use std::rc::Rc;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
@@ -31,12 +34,16 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) type Sender = SendRequest<RequestBody>;
+/// What may wait in a connection for a stream's window, before the request has to wait itself.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// Streams that we reset because of what the replica sent on them, at most; then the connection ends.
+const FAULTY_STREAMS_MAX: usize = 1024;
 
 /// The connections to one replica.
 #[derive(Debug)]
 pub(super) struct Multiplex {
-    open: RefCell<Vec<Shared>>,
+    open: RefCell<Vec<Rc<Link>>>,
     /// Held while a connection is opened.
     opening: Mutex<()>,
     /// How often no connection could be opened so far, and why not the last time.
@@ -46,12 +53,13 @@ pub(super) struct Multiplex {
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
-    builder: Builder<LocalExecutor>,
+    builder: Builder,
 }
 
+/// A connection as those see it who send requests on it. It ends when they all have let go of it.
 #[derive(Debug)]
-struct Shared {
-    sender: Sender,
+struct Link {
+    sender: RefCell<SendRequest<Bytes>>,
     load: Rc<Load>,
 }
 
@@ -61,6 +69,10 @@ struct Load {
     /// As many as the replica allows now.
     streams_max: Cell<usize>,
     idle_since: Cell<u64>,
+    /// When anything came from the replica, in ticks.
+    heard_at: Cell<u64>,
+    /// When the head of a response did.
+    answered_at: Cell<u64>,
     /// No more requests on it.
     is_given_up: Cell<bool>,
     deadlines: Rc<Deadlines>,
@@ -68,43 +80,81 @@ struct Load {
 
 /// A request's place on a connection, until dropped.
 #[derive(Debug)]
-pub(super) struct Place(Rc<Load>);
+pub(super) struct Place(Rc<Link>);
 
 impl Place {
-    fn take(load: &Rc<Load>) -> Self {
+    fn take(link: &Rc<Link>) -> Self {
+        let load = &link.load;
         load.streams.set(load.streams.get() + 1);
-        Self(Rc::clone(load))
+        Self(Rc::clone(link))
     }
 
-    /// No further request is sent on this connection: it may be dead. Those that are on it stay until they end.
-    pub(super) fn give_up_connection(&self) {
-        self.0.is_given_up.set(true);
+    /// The head of a response has come.
+    pub(super) fn answered(&self) {
+        let load = &self.0.load;
+        load.answered_at.set(load.deadlines.now());
+    }
+
+    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was since then, the connection
+    /// may be dead, and no further request is sent on it. Those that are on it stay until they end.
+    pub(super) fn unanswered(&self, sent_at: u64) {
+        let load = &self.0.load;
+        if load.answered_at.get() <= sent_at {
+            load.is_given_up.set(true);
+        }
+    }
+
+    /// Whether a request can be begun: the replica has not said that it takes no more, and the connection is there.
+    pub(super) fn check(&self) -> Result<(), h2::Error> {
+        self.0
+            .check()
+            .inspect_err(|_| self.0.load.is_given_up.set(true))
+    }
+
+    pub(super) fn send_request(
+        &self,
+        head: Request<()>,
+        is_end: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
+        self.0.sender.borrow_mut().send_request(head, is_end)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.streams.set(self.0.streams.get() - 1);
-        self.0.idle_since.set(self.0.deadlines.now());
+        let load = &self.0.load;
+        load.streams.set(load.streams.get() - 1);
+        load.idle_since.set(load.deadlines.now());
+    }
+}
+
+impl Link {
+    fn check(&self) -> Result<(), h2::Error> {
+        // It is only ever pending for a sender with a request that has to wait for its stream; `Load` counts those.
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.sender.borrow_mut().poll_ready(&mut cx) {
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
     }
 }
 
 impl Multiplex {
     pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
         let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
-        let mut builder = Builder::new(LocalExecutor);
+        let mut builder = Builder::new();
         builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(ALIVE_INTERVAL)
-            .keep_alive_timeout(ALIVE_TIMEOUT)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW_BYTES)
             // Slow clients must not be able to use up what all streams share.
             .initial_connection_window_size(
                 STREAM_WINDOW_BYTES
                     .saturating_mul(streams_max)
                     .min((1 << 31) - 1),
             )
-            .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX));
+            .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX))
+            .max_send_buffer_size(SEND_BUFFER_BYTES)
+            .max_local_error_reset_streams(Some(FAULTY_STREAMS_MAX));
         Self {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
@@ -123,7 +173,7 @@ impl Multiplex {
         &self,
         target: &Target,
         options: &ReplicaOptions,
-    ) -> io::Result<(Sender, Place)> {
+    ) -> io::Result<Place> {
         let failures_before = self.failures.get();
         let _opening = self.opening.lock().await;
         if let Some(found) = self.find() {
@@ -133,64 +183,155 @@ impl Multiplex {
             return Err(self.last_failure.get().into());
         }
         let opened = self.open(target, options).await;
-        let shared = opened.inspect_err(|error| {
+        let link = opened.inspect_err(|error| {
             self.failures.set(self.failures.get() + 1);
             self.last_failure.set(error.kind());
         })?;
-        let taken = (shared.sender.clone(), Place::take(&shared.load));
-        self.open.borrow_mut().push(shared);
-        Ok(taken)
+        let place = Place::take(&link);
+        self.open.borrow_mut().push(link);
+        Ok(place)
     }
 
     /// A place on the least loaded connection, unless it is full and there may be another one.
-    pub(super) fn find(&self) -> Option<(Sender, Place)> {
+    pub(super) fn find(&self) -> Option<Place> {
         let mut open = self.open.borrow_mut();
-        open.retain(|shared| !shared.sender.is_closed() && !shared.load.is_given_up.get());
-        let shared = open.iter().min_by_key(|shared| shared.load.streams.get())?;
-        let streams_max = shared.load.streams_max.get().min(self.streams_max);
-        let is_full = shared.load.streams.get() >= streams_max;
-        (!is_full || open.len() >= self.connections_max)
-            .then(|| (shared.sender.clone(), Place::take(&shared.load)))
+        open.retain(|link| !link.load.is_given_up.get());
+        let link = open.iter().min_by_key(|link| link.load.streams.get())?;
+        let streams_max = link.load.streams_max.get().min(self.streams_max);
+        let is_full = link.load.streams.get() >= streams_max;
+        (!is_full || open.len() >= self.connections_max).then(|| Place::take(link))
     }
 
     /// Closes what has been idle for too long.
     pub(super) fn sweep(&self) {
         let now = self.deadlines.now();
-        self.open.borrow_mut().retain(|shared| {
-            let idle = now.saturating_sub(shared.load.idle_since.get());
-            !shared.sender.is_closed()
-                && !shared.load.is_given_up.get()
-                && (shared.load.streams.get() > 0 || idle <= self.idle_ticks)
+        self.open.borrow_mut().retain(|link| {
+            let idle = now.saturating_sub(link.load.idle_since.get());
+            link.check().is_ok()
+                && !link.load.is_given_up.get()
+                && (link.load.streams.get() > 0 || idle <= self.idle_ticks)
         });
     }
 
-    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Shared> {
+    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Rc<Link>> {
         let stream = connect(target, None, options.connect).await?;
-        let handshake = self.builder.handshake(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        let now = self.deadlines.now();
         let load = Rc::new(Load {
             streams: Cell::new(0),
-            streams_max: Cell::new(connection.current_max_send_streams()),
-            idle_since: Cell::new(self.deadlines.now()),
+            streams_max: Cell::new(usize::MAX),
+            idle_since: Cell::new(now),
+            heard_at: Cell::new(now),
+            answered_at: Cell::new(now),
             is_given_up: Cell::new(false),
             deadlines: Rc::clone(&self.deadlines),
         });
+        let io = ReplicaIo {
+            stream,
+            load: Rc::clone(&load),
+        };
+        let (sender, connection) = (self.builder.handshake(io).await).map_err(io::Error::other)?;
+        load.streams_max
+            .set(connection.max_concurrent_send_streams());
         tokio::task::spawn_local(run(connection, Rc::clone(&load)));
-        Ok(Shared { sender, load })
+        Ok(Rc::new(Link {
+            sender: RefCell::new(sender),
+            load,
+        }))
     }
 }
 
-/// Carries a connection to its end, and notes how many streams the replica allows. Whoever waits for a response hears of
-/// an error; nobody else needs to.
-async fn run(connection: Connection<TokioIo<Stream>, RequestBody, LocalExecutor>, load: Rc<Load>) {
-    let mut connection = pin!(connection);
+/// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
+/// waits for a response hears of an error; nobody else needs to.
+async fn run(mut connection: Connection<ReplicaIo, Bytes>, load: Rc<Load>) {
+    let deadlines = &load.deadlines;
+    let mut pings = connection.ping_pong();
+    let mut liveness = Liveness::new(
+        deadlines.ticks(ALIVE_INTERVAL),
+        deadlines.ticks(ALIVE_TIMEOUT),
+    );
+    let deadline = deadlines.add();
+    deadline.arm(liveness.interval());
     let ended = poll_fn(|cx| {
-        let polled = connection.as_mut().poll(cx);
-        load.streams_max.set(connection.current_max_send_streams());
-        polled
+        let polled = Pin::new(&mut connection).poll(cx);
+        load.streams_max
+            .set(connection.max_concurrent_send_streams());
+        if let Poll::Ready(ended) = polled {
+            return Poll::Ready(ended.map_err(io::Error::other));
+        }
+        while deadline.poll_passed(cx).is_ready() {
+            let is_busy = load.streams.get() > 0;
+            let next = liveness.look(deadlines.now(), load.heard_at.get(), is_busy);
+            deadline.arm(match next {
+                Next::Wait(ticks) => ticks,
+                Next::Ask(ticks) => {
+                    if let Some(pings) = &mut pings {
+                        // The answer to the last one has to be taken before there can be another one.
+                        let _ = pings.poll_pong(cx);
+                        // It fails while the last one has no answer, or when the connection ends, which is seen above.
+                        let _ = pings.send_ping(Ping::opaque());
+                    }
+                    ticks
+                }
+                Next::Dead => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            });
+        }
+        Poll::Pending
     });
-    if let Err(error) = ended.await {
+    let ended = ended.await;
+    load.is_given_up.set(true);
+    if let Err(error) = ended {
         tracing::trace!(%error, "a connection to a replica ended");
+    }
+}
+
+/// A connection to a replica that notes when it is heard.
+#[derive(Debug)]
+struct ReplicaIo {
+    stream: Stream,
+    load: Rc<Load>,
+}
+
+impl AsyncRead for ReplicaIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.load.heard_at.set(self.load.deadlines.now());
+        }
+        read
+    }
+}
+
+impl AsyncWrite for ReplicaIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }
 

@@ -7,13 +7,12 @@
 
 use super::failure::{Cause, Failure};
 use super::replica_http1::{NoResponse, Sending};
+use super::replica_http2::{self, NotBegun};
 use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
-use core::error::Error;
 use core::time::Duration;
 use http::Request;
 use http_body::Body;
-use hyper::client::conn::TrySendError;
 
 /// A connection that closes later than this after a request was sent was not closing already. It covers the way there
 /// and back within a region, and leaves out nearly everything that an application has worked on.
@@ -83,27 +82,42 @@ impl Attempt {
         }
     }
 
-    /// What hyper's error means for the request.
+    /// What it means for the request that it could not even be begun over HTTP/2.
+    pub(super) fn not_begun(failed: NotBegun) -> Self {
+        let (error, unsent) = match failed {
+            NotBegun::Closed(error, request) => (error, Some(request)),
+            NotBegun::Unfit(error) => (error, None),
+        };
+        Self {
+            cause: Cause::Broken(Box::new(error)),
+            unsent,
+            spare: None,
+            ending: Ending::Other,
+        }
+    }
+
+    /// What it means for the request that there is no response over HTTP/2.
     pub(super) fn http2(
-        mut error: TrySendError<Request<RequestBody>>,
+        failed: replica_http2::NoResponse,
         progress: Option<&Progress>,
         spare: Option<Spare>,
     ) -> Self {
-        let unsent = error.take_message().map(Box::new);
-        let error = error.into_error();
         let of_client = match progress.map(Progress::state) {
             Some(Wait::Broken) => Some(Cause::ClientBroken),
             Some(Wait::TooLarge) => Some(Cause::TooLarge),
             _ => None,
         };
-        if let Some(cause) = of_client {
-            return Self {
-                cause,
-                unsent,
-                spare: None,
-                ending: Ending::Other,
-            };
-        }
+        let error = match failed {
+            replica_http2::NoResponse::Lost(error) if of_client.is_none() => error,
+            _ => {
+                return Self {
+                    cause: of_client.unwrap_or(Cause::ClientBroken),
+                    unsent: None,
+                    spare: None,
+                    ending: Ending::Other,
+                };
+            }
+        };
         let ending = if is_turned_away(&error) {
             Ending::TurnedAway
         } else {
@@ -111,7 +125,7 @@ impl Attempt {
         };
         Self {
             cause: Cause::Broken(Box::new(error)),
-            unsent,
+            unsent: None,
             spare,
             ending,
         }
@@ -153,14 +167,7 @@ impl Attempt {
 }
 
 /// Whether the replica says, by HTTP/2's own means, that it did not process the request.
-fn is_turned_away(error: &hyper::Error) -> bool {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            return error.is_remote() && (is_refused || error.is_go_away());
-        }
-        source = error.source();
-    }
-    false
+fn is_turned_away(error: &h2::Error) -> bool {
+    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (is_refused || error.is_go_away())
 }

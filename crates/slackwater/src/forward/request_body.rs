@@ -1,6 +1,7 @@
 //! A request's body on its way to a replica, from either protocol.
 
 use super::deadline::Deadlines;
+use super::http2_body::Incoming;
 use super::hygiene;
 use super::inbound::Upload;
 use super::tape::{Rewind, TapeReader};
@@ -10,7 +11,6 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -111,8 +111,7 @@ enum Source {
 #[derive(Debug)]
 enum ClientBody {
     Http1(Upload),
-    /// In a box, for it is larger than the other.
-    Http2(Box<Incoming>),
+    Http2(Incoming),
 }
 
 /// A claim to a request's body for another try.
@@ -151,7 +150,7 @@ impl RequestBody {
             return Self::default();
         }
         Self {
-            source: Source::Client(ClientBody::Http2(Box::new(incoming))),
+            source: Source::Client(ClientBody::Http2(incoming)),
             ahead: Bytes::new(),
             progress: Some(Progress::new(deadlines)),
             limit: Limit::default(),
@@ -319,9 +318,7 @@ impl Body for ClientBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match &mut *self {
             Self::Http1(upload) => upload.poll_frame(cx),
-            Self::Http2(incoming) => Pin::new(&mut **incoming)
-                .poll_frame(cx)
-                .map_err(io::Error::other),
+            Self::Http2(incoming) => incoming.poll_frame(cx),
         }
     }
 
@@ -333,12 +330,11 @@ impl Body for ClientBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http1(upload) => upload
-                .left()
-                .map_or_else(SizeHint::default, SizeHint::with_exact),
-            Self::Http2(incoming) => incoming.size_hint(),
-        }
+        let left = match self {
+            Self::Http1(upload) => upload.left(),
+            Self::Http2(incoming) => incoming.left(),
+        };
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

@@ -8,18 +8,14 @@ use super::client::{Clients, Phase};
 use super::deadline::Deadline;
 use super::origin::Origin;
 use super::resets::Resets;
-use super::stream::Stream;
 use crate::proxy_protocol;
 use crate::tls::{Handshakes, Secured};
-use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
-use core::task::{Context, Poll};
+use core::task::Poll;
 use core::time::Duration;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
 use tokio::net::TcpStream;
 
@@ -253,71 +249,5 @@ impl Drop for Busy {
         if requests == 0 {
             session.deadline.arm(session.clients.idle_ticks);
         }
-    }
-}
-
-/// A client's connection, for HTTP/2, that notes when bytes move.
-#[derive(Debug)]
-pub(super) struct ClientIo {
-    pub(super) stream: TokioIo<Stream>,
-    /// What was read to know the protocol.
-    pub(super) unread: Bytes,
-    pub(super) session: Rc<Session>,
-}
-
-impl Read for ClientIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.unread.is_empty() {
-            let length = buffer.remaining().min(self.unread.len());
-            buffer.put_slice(&self.unread.split_to(length));
-            return Poll::Ready(Ok(()));
-        }
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if read.is_ready() {
-            self.session.received();
-        }
-        read
-    }
-}
-
-impl Write for ClientIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if written.is_ready() {
-            self.session.moved();
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        if written.is_ready() {
-            self.session.moved();
-        }
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }

@@ -1,8 +1,14 @@
 //! Responses that come before their requests are complete: what becomes of the rest of an upload.
 
-use crate::clients::Client;
-use crate::proxy::{PATIENCE, Proxy};
-use crate::replicas::Replica;
+use crate::clients::{self, Client};
+use crate::proxy::{PATIENCE, Proxy, until};
+use crate::replicas::{self, Replica};
+use bytes::Bytes;
+use core::net::SocketAddr;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -83,4 +89,61 @@ async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
         .await
         .expect("the proxy reads on");
     assert_eq!(client.exactly(LENGTH).await.len(), LENGTH);
+}
+
+/// An HTTP/2 replica that answers at once, never reads a body and never resets a stream. Its response to POST ends at once
+/// if `ends` says so, and else never.
+async fn reads_nothing(ends: bool) -> SocketAddr {
+    let kept: Arc<Mutex<Vec<Incoming>>> = Arc::default();
+    replicas::http2(move |request: Request<Incoming>| {
+        let is_endless = *request.method() == Method::POST && !ends;
+        kept.lock().unwrap().push(request.into_body());
+        async move {
+            if !is_endless {
+                return Response::new(clients::empty());
+            }
+            let first = futures_util::stream::iter([Ok(Frame::data(Bytes::from("x")))]);
+            let frames = futures_util::StreamExt::chain(first, futures_util::stream::pending());
+            Response::new(StreamBody::new(frames).boxed_unsync())
+        }
+    })
+    .await
+}
+
+const H2C: &str = "[replica]\nprotocol = \"h2c\"\n[timeouts]\ndrain = \"100ms\"";
+
+#[tokio::test]
+async fn the_socket_of_a_client_that_was_answered_early_is_closed() {
+    let proxy = Proxy::start(&[reads_nothing(true).await], H2C);
+    let sockets = || {
+        let directory = format!("/proc/{}/fd", proxy.process_id());
+        std::fs::read_dir(directory).unwrap().count()
+    };
+    let mut first = Client::connect(proxy.address).await;
+    assert_eq!(first.get("/").await.status, 200);
+    let before = sockets();
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nhello")
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    drop(client);
+    until("the client's socket is closed", async || {
+        (sockets() <= before).then_some(())
+    })
+    .await;
+    proxy.settled().await;
+}
+
+#[tokio::test]
+async fn what_is_open_both_ways_is_cut_off_at_the_end_of_the_drain() {
+    let mut proxy = Proxy::start(&[reads_nothing(false).await], H2C);
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        .await;
+    assert!(client.head().await.starts_with("HTTP/1.1 200"));
+    proxy.signal("TERM");
+    assert!(client.rest().await.ends_with(b"1\r\nx\r\n"));
+    assert!(proxy.ended().await.success());
 }

@@ -5,6 +5,8 @@ use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica, nobody};
 use bytes::Bytes;
+use core::pin::pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
@@ -407,6 +409,47 @@ async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
 }
 
 #[tokio::test]
+async fn an_http2_connection_that_answers_others_is_kept() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let mut unanswered = Vec::new();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    if request.uri().path() == "/slow" {
+                        unanswered.push(respond);
+                    } else {
+                        respond.send_response(Response::new(()), true).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let proxy = Proxy::start(
+        &[address],
+        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
+    );
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 200);
+    let mut slow = pin!(get(proxy.address, "/slow"));
+    let status = loop {
+        tokio::select! {
+            answer = &mut slow => break answer.status,
+            answer = client.get("/") => assert_eq!(answer.status, 200),
+        }
+    };
+    assert_eq!(status, 504);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    assert_eq!(accepted.load(Ordering::SeqCst), 1);
+    proxy.settled().await;
+}
+
+#[tokio::test]
 async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
     let replica = Replica::echo("r").await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"300ms\"");
@@ -498,6 +541,51 @@ async fn an_http2_stream_that_is_reset_ends_on_both_sides() {
     }
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/client_gone").await, 3);
+}
+
+#[tokio::test]
+async fn a_reset_is_the_end_of_a_response_only_from_who_has_said_all() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Half of a response and a reset, or a whole one, with which the request is reset by `NO_ERROR`: nobody reads it.
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let is_whole = request.uri().path() == "/whole";
+            let mut head = Response::new(());
+            if is_whole {
+                let length = http::HeaderValue::from_static("4");
+                head.headers_mut().insert("content-length", length);
+            }
+            let mut body = respond.send_response(head, false).unwrap();
+            body.send_data(Bytes::from_static(b"said"), is_whole)
+                .unwrap();
+            if !is_whole {
+                // In its own time: a reset takes back what is not written yet.
+                tokio::spawn(async move {
+                    drop(request.into_body().data().await);
+                    body.send_reset(h2::Reason::CANCEL);
+                });
+            }
+        }
+    });
+    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /whole HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc")
+        .await;
+    assert_eq!(client.answer().await.text(), "said");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /half HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n")
+        .await;
+    client.head().await;
+    client.send("abc").await;
+    let rest = String::from_utf8(client.rest().await).unwrap();
+    assert!(!rest.contains("0\r\n\r\n"), "{rest:?}");
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/broken").await, 1);
 }
 
 #[tokio::test]

@@ -111,9 +111,10 @@ async fn a_route_bounds_the_time_of_its_requests() {
                 while connection.more().await > 0 {}
                 return;
             }
-            let length = match head.starts_with("GET /floods") {
-                true => 100_000_000,
-                false => 1_000_000,
+            let length = if head.starts_with("GET /floods") {
+                100_000_000
+            } else {
+                1_000_000
             };
             let head_of_it = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
             connection.send(&head_of_it).await;

@@ -1,0 +1,159 @@
+//! One exchange on an HTTP/2 connection to a replica.
+//!
+//! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
+//! stream, unless it has ended both ways.
+
+use super::http2_body::{Incoming, Outgoing, Unsent};
+use super::multiplex::Place;
+use super::request_body::RequestBody;
+use bytes::Bytes;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use h2::client::ResponseFuture;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http_body::{Body, Frame};
+use std::io;
+
+/// A request on its way, until the head of its response is there.
+#[derive(Debug)]
+pub(super) struct Sending {
+    response: ResponseFuture,
+    upload: Option<Upload>,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(super) enum NoResponse {
+    /// The stream or its connection failed.
+    Lost(h2::Error),
+    /// The client broke its request off.
+    Client,
+}
+
+/// Why a request was not even begun.
+#[derive(Debug)]
+pub(super) enum NotBegun {
+    /// The connection has ended; the request is whole.
+    Closed(h2::Error, Box<Request<RequestBody>>),
+    /// It cannot be sent over HTTP/2.
+    Unfit(h2::Error),
+}
+
+/// A request's body that is not sent to its end yet.
+#[derive(Debug)]
+struct Upload {
+    outgoing: Outgoing,
+    body: RequestBody,
+}
+
+impl Sending {
+    /// Puts the head of a request on its way.
+    pub(super) fn begin(
+        place: &Place,
+        request: Box<Request<RequestBody>>,
+    ) -> Result<Self, NotBegun> {
+        if let Err(error) = place.check() {
+            return Err(NotBegun::Closed(error, request));
+        }
+        let (mut head, body) = request.into_parts();
+        let is_end = body.is_end_stream();
+        tell_length(&mut head.headers, &head.method, &body);
+        let sent = place.send_request(Request::from_parts(head, ()), is_end);
+        let (response, stream) = sent.map_err(NotBegun::Unfit)?;
+        let upload = (!is_end).then(|| Upload {
+            outgoing: Outgoing::new(stream),
+            body,
+        });
+        Ok(Self { response, upload })
+    }
+
+    /// Sends, and waits for the head of the final response.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<RecvStream>, NoResponse>> {
+        if let Some(upload) = &mut self.upload {
+            match upload.outgoing.poll_send(cx, &mut upload.body) {
+                Poll::Pending => (),
+                Poll::Ready(Err(Unsent::Body)) => {
+                    upload.outgoing.reset(Reason::CANCEL);
+                    return Poll::Ready(Err(NoResponse::Client));
+                }
+                // If the replica wants no more of it, the response says why.
+                Poll::Ready(_) => self.upload = None,
+            }
+        }
+        Pin::new(&mut self.response)
+            .poll(cx)
+            .map_err(NoResponse::Lost)
+    }
+
+    /// The response's body, which goes on sending what is left of the request.
+    pub(super) fn into_download(
+        self,
+        stream: RecvStream,
+        headers: &HeaderMap,
+        place: Place,
+    ) -> Download {
+        Download {
+            incoming: Incoming::new(stream, headers),
+            upload: self.upload,
+            _place: place,
+        }
+    }
+}
+
+/// Tells a body's length where it is known, for who prefers to know it first. Methods that usually have a body say, too,
+/// when they have none. RFC 9110 §8.6
+fn tell_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
+    let Some(length) = body.size_hint().exact() else {
+        return;
+    };
+    let is_usual = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    if (length > 0 || is_usual) && !headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+}
+
+/// A response's body on its way in, and what is left of its request on its way out.
+#[derive(Debug)]
+pub(super) struct Download {
+    incoming: Incoming,
+    upload: Option<Upload>,
+    /// Given back when this is dropped.
+    _place: Place,
+}
+
+impl Download {
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// Octets to come, if that is known.
+    pub(super) const fn left(&self) -> Option<u64> {
+        self.incoming.left()
+    }
+
+    /// Goes on sending the request. That it can't be sent to its end leaves the response as it is, unless the client broke
+    /// it off.
+    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
+        let Some(upload) = &mut self.upload else {
+            return;
+        };
+        if let Poll::Ready(sent) = upload.outgoing.poll_send(cx, &mut upload.body) {
+            if let Err(Unsent::Body) = sent {
+                upload.outgoing.reset(Reason::CANCEL);
+            }
+            self.upload = None;
+        }
+    }
+
+    pub(super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.poll_upload(cx);
+        self.incoming.poll_frame(cx)
+    }
+}
