@@ -16,6 +16,11 @@ const AGENT: &str = "agent --listen 127.0.0.1:0 --to 127.0.0.1:9";
 
 /// The log of `slackwater` with these words from its start until it serves; `prelude` runs in the shell before it.
 fn log_of_start(prelude: &str, words: &str) -> String {
+    at_start(prelude, words, |_| ()).0
+}
+
+/// The same, and what `look` sees of the process, of which it is told the number, when it serves.
+fn at_start<T>(prelude: &str, words: &str, look: impl FnOnce(u32) -> T) -> (String, T) {
     let script = format!("{prelude}; exec \"$0\" {words}");
     let mut child = Command::new("sh")
         .args(["-c", &script, SLACKWATER])
@@ -31,10 +36,27 @@ fn log_of_start(prelude: &str, words: &str) -> String {
             break;
         }
     }
+    let seen = look(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(log.contains(" serving "), "{log}");
-    log
+    (log, seen)
+}
+
+/// Of huge pages most is memory that nobody uses.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_huge_pages_are_asked_for() {
+    let maps = |process| std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap();
+    for words in [SERVE, AGENT] {
+        let (_, maps) = at_start("true", words, maps);
+        let mut flags = maps.lines().filter(|line| line.starts_with("VmFlags:"));
+        assert!(flags.clone().count() > 10, "{maps}");
+        assert!(
+            flags.all(|line| line.split(' ').all(|flag| flag != "hg")),
+            "{maps}"
+        );
+    }
 }
 
 #[test]

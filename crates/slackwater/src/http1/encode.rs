@@ -144,7 +144,6 @@ fn fields(out: &mut BytesMut, headers: &HeaderMap, framing: Framing) {
 
 fn field(out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
     let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
-    out.reserve(name.len() + value.len() + 4);
     out.put_slice(name);
     out.put_slice(b": ");
     out.put_slice(value);
