@@ -302,10 +302,8 @@ async fn nobody_gets_a_request_whose_time_is_over() {
         well.address
     );
     let proxy = Proxy::of_file(&toml);
-    let mut found = Vec::new();
-    for _ in 0..2 {
-        found.push(get(proxy.address, "/").await.status);
-    }
+    let get = async || get(proxy.address, "/").await.status;
+    let mut found = [get().await, get().await];
     found.sort_unstable();
     assert_eq!(found, [200, 502]);
     assert_eq!(proxy.sum("/requests/connect_failures").await, 1);
