@@ -187,7 +187,7 @@ impl<H: Handler> Served<H> {
             unanswered.answered();
         }
         response.body_mut().busy = Some(busy);
-        Some(*response)
+        Some(response)
     }
 }
 

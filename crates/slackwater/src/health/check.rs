@@ -25,7 +25,7 @@ pub(super) const fn scheme(has_tls: bool) -> &'static str {
 }
 
 /// What a connection for this check is to speak: gRPC is HTTP/2, whatever requests speak.
-pub(super) const fn spoken(check: &HealthCheck, requests: ReplicaProtocol) -> ReplicaProtocol {
+pub(super) const fn spoken(check: HealthCheck, requests: ReplicaProtocol) -> ReplicaProtocol {
     match check {
         HealthCheck::Grpc => ReplicaProtocol::H2c,
         HealthCheck::None | HealthCheck::Tcp | HealthCheck::Http => requests,

@@ -113,7 +113,7 @@ impl Checker {
             Connector::new(
                 client,
                 replica.server_name.clone(),
-                spoken(&self.settings.check, self.protocol).alpn(),
+                spoken(self.settings.check, self.protocol).alpn(),
             )
         });
         // What answers at a port of its own is not what requests go to.
