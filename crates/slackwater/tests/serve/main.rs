@@ -27,6 +27,7 @@ mod queue;
 mod reload;
 mod replicas;
 mod requests;
+mod resets;
 mod retries;
 mod room;
 mod route_bounds;

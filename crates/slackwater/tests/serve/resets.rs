@@ -1,0 +1,51 @@
+//! What a replica's reset of an HTTP/2 stream means to the client.
+
+use crate::clients::Client;
+use crate::proxy::Proxy;
+use bytes::Bytes;
+use http::Response;
+
+#[tokio::test]
+async fn a_reset_is_the_end_of_a_response_only_from_who_has_said_all() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Half of a response and a reset, or a whole one, with which the request is reset by `NO_ERROR`: nobody reads it.
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let is_whole = request.uri().path() == "/whole";
+            let mut head = Response::new(());
+            if is_whole {
+                let length = http::HeaderValue::from_static("4");
+                head.headers_mut().insert("content-length", length);
+            }
+            let mut body = respond.send_response(head, false).unwrap();
+            body.send_data(Bytes::from_static(b"said"), is_whole)
+                .unwrap();
+            if !is_whole {
+                // In its own time: a reset takes back what is not written yet.
+                tokio::spawn(async move {
+                    drop(request.into_body().data().await);
+                    body.send_reset(h2::Reason::CANCEL);
+                });
+            }
+        }
+    });
+    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /whole HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc")
+        .await;
+    assert_eq!(client.answer().await.text(), "said");
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("POST /half HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n")
+        .await;
+    client.head().await;
+    client.send("abc").await;
+    let rest = String::from_utf8(client.rest().await).unwrap();
+    assert!(!rest.contains("0\r\n\r\n"), "{rest:?}");
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/broken").await, 1);
+}
