@@ -166,13 +166,9 @@ impl Attempt {
     }
 }
 
-/// Whether the replica says, by HTTP/2's own means, that it did not process the request: RFC 9113 §6.8, §8.7.
-///
-/// A GOAWAY that tells of an error ends requests before its last stream, too, and with the same error as those behind it: which
-/// of them it was cannot be told from here.
+/// Whether the replica says, by HTTP/2's own means, that it did not process the request: RFC 9113 §6.8, §8.7. Requests that a
+/// GOAWAY names as seen end with another error, that of a connection that is lost.
 fn is_turned_away(error: &h2::Error) -> bool {
-    let reason = error.reason();
-    let is_refused = error.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM);
-    let is_leaving = error.is_go_away() && reason == Some(h2::Reason::NO_ERROR);
-    error.is_remote() && (is_refused || is_leaving)
+    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (is_refused || error.is_go_away())
 }
