@@ -165,7 +165,8 @@ class Peer:
         r = subprocess.run(shlex.split(self.fill(self.d["version"])), capture_output=True, text=True)
         out = [l.strip() for l in (r.stdout + r.stderr).splitlines() if l.strip()]
         mod = [l for l in out if l.startswith("mod\t") or l.startswith("Version:")]
-        return (mod or out or [""])[0]
+        # Some say where they are installed before they say what they are.
+        return " ".join(w for w in (mod or out or [""])[0].split() if not w.startswith("/"))
 
     def start(self):
         for port in {PORT, self.h2_port, GRPC_PORT, TLS_PORT}:

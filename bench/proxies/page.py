@@ -29,13 +29,16 @@ ROWS = [  # (what, test, key, digits, divided by)
 TARGETS = [  # (what, test, key, of, to (None: absolute), limit)
     ("HTTP/1.1, CPU for each request, of nginx's", "sat", "cpu_us", "slackwater", "nginx", 1.05),
     ("HTTP/1.1, user time, µs", "sat", "user_us", "slackwater", None, 3.5),
+    ("the same, of minimal hyper's (3.5 µs in a quiet hour of such a machine)", "sat", "user_us", "slackwater", "hyper-tpc", 1.0),
     ("HTTP/1.1, system calls a request", "syscalls", "closed.total", "slackwater", None, 4.1),
     ("h2c, CPU for each request, of nginx's", "h2", "cpu_us", "slackwater", "nginx", 0.75),
     ("gRPC-like, CPU for each request, of nginx's", "grpc", "cpu_us", "slackwater", "nginx", 0.35),
     ("64 KiB bodies, CPU, of nginx's with large buffers (28 where it takes 25)", "sat64k", "cpu_us", "slackwater", "nginx-buf", 1.12),
-    ("price of Prequal, 3 UDP probes a query: CPU, of round robin's", "sat", "cpu_us", "slackwater-prequal-every", "slackwater", 1.25),
+    ("price of Prequal, 3 UDP probes a query, at 2,000 requests/s: CPU, of round robin's", "rate2k", "cpu_us", "slackwater-prequal-every", "slackwater", 1.25),
+    ("the same in a closed loop, where most are skipped (see below)", "sat", "cpu_us", "slackwater-prequal-every", "slackwater", 1.25),
     ("price of Prequal as it ships (a replica is probed once a millisecond at most): CPU, of round robin's", "sat", "cpu_us", "slackwater-prequal", "slackwater", 1.05),
-    ("price of Prequal, a probe for two queries: CPU, of round robin's", "sat", "cpu_us", "slackwater-prequal-half", "slackwater", 1.05),
+    ("price of Prequal, a probe for two queries, at 2,000 requests/s: CPU, of round robin's", "rate2k", "cpu_us", "slackwater-prequal-half", "slackwater", 1.05),
+    ("the same in a closed loop", "sat", "cpu_us", "slackwater-prequal-half", "slackwater", 1.05),
     ("latency at 2,000 requests/s, p50, of nginx's", "rate2k", "lat_us.p50", "slackwater", "nginx", 1.1),
     ("latency at 2,000 requests/s, p99, of nginx's", "rate2k", "lat_us.p99", "slackwater", "nginx", 1.1),
     ("memory, idle, MiB", "rss", "idle_rss_kib", "slackwater", None, 15),
@@ -112,7 +115,7 @@ def page(data):
             if peer != BASE:
                 cells.append(f"{found[0]:.2f} ({found[1]:.2f}–{found[2]:.2f})" if found else "–")
         if any(c != "–" for c in cells):
-            out.append(f"| {what.rsplit(',', 1)[0]} | " + " | ".join(cells) + " |")
+            out.append(f"| {what} | " + " | ".join(cells) + " |")
     return "\n".join(out)
 
 

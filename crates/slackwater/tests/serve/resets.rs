@@ -59,9 +59,12 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
         for fails in [true, false] {
             let (stream, _) = listener.accept().await.unwrap();
             let mut connection = h2::server::handshake(stream).await.unwrap();
+            let mut unanswered = Vec::new();
             while let Some(Ok((_, mut respond))) = connection.accept().await {
                 if fails {
                     connection.abrupt_shutdown(h2::Reason::INTERNAL_ERROR);
+                    // Dropped, it would be reset.
+                    unanswered.push(respond);
                 } else {
                     drop(respond.send_response(Response::new(()), true).unwrap());
                 }
