@@ -435,7 +435,11 @@ impl Replica {
                 let source = Source::Http2(Box::new(download));
                 Ok((Response::from_parts(head, source), spare))
             }
-            Ok(Err(failed)) => Err(Attempt::http2(failed, progress.as_deref(), spare)),
+            Ok(Err(failed)) => {
+                // One that the replica is about to leave is no place for another try.
+                let _ = place.check();
+                Err(Attempt::http2(failed, progress.as_deref(), spare))
+            }
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
                     place.unanswered(sent_at);
