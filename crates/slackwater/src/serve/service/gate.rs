@@ -7,14 +7,12 @@
 
 use super::WorkerPlace;
 use super::counts::ServiceCounts;
+use super::line::Line;
 use crate::config::QueueSettings;
 use crate::forward::{ResponseBody, Watch, shed};
-use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::cell::Cell;
 use core::time::Duration;
 use http::Response;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -45,17 +43,8 @@ pub(super) struct Gate {
     waiting_max: usize,
     wait_max: Duration,
     inside: Cell<u32>,
-    /// First come first.
-    line: RefCell<VecDeque<Rc<Waiter>>>,
+    line: Line<Permit>,
     counts: Arc<ServiceCounts>,
-}
-
-/// One who stands in line.
-#[derive(Debug, Default)]
-struct Waiter {
-    /// A place has been taken for it.
-    is_called: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
 }
 
 /// A place inside, until dropped.
@@ -67,12 +56,6 @@ impl Drop for Permit {
         self.0.inside.set(self.0.inside.get() - 1);
         self.0.call_next();
     }
-}
-
-/// Stands in line, until dropped.
-struct InLine<'g> {
-    gate: &'g Rc<Gate>,
-    waiter: Rc<Waiter>,
 }
 
 /// The share of `total` that worker number `index` of `workers` has: all shares are alike but for one, each is at least 1,
@@ -101,17 +84,17 @@ impl Gate {
             waiting_max: waiting_max as usize,
             wait_max: settings.wait_max,
             inside: Cell::new(0),
-            line: RefCell::default(),
+            line: Line::default(),
             counts: Arc::clone(counts),
         }))
     }
 
     /// A place inside, now or after a wait in line that is over at `ends` at the latest: by then the request is.
     pub(super) async fn enter(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
-        if self.line.borrow().is_empty() && self.has_room() {
+        if self.line.is_empty() && self.has_room() {
             return Ok(self.take());
         }
-        if self.line.borrow().len() >= self.waiting_max || self.wait_max.is_zero() {
+        if self.line.len() >= self.waiting_max || self.wait_max.is_zero() {
             self.counts.shed_queue_full.add_one();
             return Err(Shed::QueueFull);
         }
@@ -121,11 +104,10 @@ impl Gate {
 
     async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
-        let in_line = InLine::new(self);
-        let called = poll_fn(|cx| in_line.poll_called(cx));
+        let in_line = self.line.join();
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
-        let permit = tokio::time::timeout(wait, called).await;
+        let permit = tokio::time::timeout(wait, in_line.called()).await;
         // Whoever is called at the last moment has no use for the place.
         let permit = permit
             .ok()
@@ -146,56 +128,19 @@ impl Gate {
     }
 
     /// Gives free places to those who came first.
-    fn call_next(&self) {
-        while self.has_room() {
-            let Some(first) = self.line.borrow_mut().pop_front() else {
-                return;
-            };
-            // Taken now, so that nobody who comes before it wakes up can have it.
-            self.inside.set(self.inside.get() + 1);
-            first.is_called.set(true);
-            // Not under the borrow: a waker may run anything.
-            let waker = first.waker.borrow_mut().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
-    }
-}
-
-impl<'g> InLine<'g> {
-    fn new(gate: &'g Rc<Gate>) -> Self {
-        let waiter = Rc::<Waiter>::default();
-        gate.line.borrow_mut().push_back(Rc::clone(&waiter));
-        Self { gate, waiter }
-    }
-
-    fn poll_called(&self, cx: &Context<'_>) -> Poll<Permit> {
-        if self.waiter.is_called.take() {
-            return Poll::Ready(Permit(Rc::clone(self.gate)));
-        }
-        *self.waiter.waker.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        if self.waiter.is_called.take() {
-            // It left after it was called: its place goes to the next one.
-            drop(Permit(Rc::clone(self.gate)));
-        } else {
-            let mut line = self.gate.line.borrow_mut();
-            line.retain(|other| !Rc::ptr_eq(other, &self.waiter));
-        }
+    fn call_next(self: &Rc<Self>) {
+        while self
+            .line
+            .call_first(|| self.has_room().then(|| self.take()))
+        {}
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::line::testing::{in_paused_time, now};
     use super::*;
-    use core::pin::{Pin, pin};
-    use futures_util::FutureExt;
+    use core::pin::pin;
 
     const ALONE: WorkerPlace = WorkerPlace {
         index: 0,
@@ -209,20 +154,6 @@ mod tests {
             wait_max: Duration::from_secs(1),
         };
         Gate::new(&settings, ALONE, &Arc::default()).expect("there is a limit")
-    }
-
-    fn in_paused_time(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        runtime.block_on(test);
-    }
-
-    /// What a future has to say by now.
-    fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
-        future.now_or_never()
     }
 
     #[test]
@@ -298,7 +229,7 @@ mod tests {
             assert_eq!(gate.enter(None).await.err(), Some(Shed::WaitOver));
             assert_eq!(began.elapsed(), Duration::from_secs(1));
             assert_eq!(gate.counts.shed_wait_over.read(), 1);
-            assert!(gate.line.borrow().is_empty());
+            assert!(gate.line.is_empty());
             drop(inside);
             assert_eq!(gate.inside.get(), 0);
         });

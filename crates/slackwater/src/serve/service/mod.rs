@@ -10,6 +10,7 @@ mod counts;
 mod fleet;
 mod flight;
 mod gate;
+mod line;
 mod prober;
 mod retries;
 mod room;

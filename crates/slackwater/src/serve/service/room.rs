@@ -4,12 +4,10 @@
 //! that becomes free, first come, first served, for as long as a connection may take. Each worker has its share of the room.
 
 use super::counts::ServiceCounts;
-use core::cell::{Cell, RefCell};
-use core::future::poll_fn;
+use super::line::Line;
+use core::cell::Cell;
 use core::net::SocketAddr;
-use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -23,8 +21,7 @@ pub(super) struct Rooms {
     /// Requests at each replica.
     requests_max: u32,
     wait_max: Duration,
-    /// First come first.
-    line: RefCell<VecDeque<Rc<Waiter>>>,
+    line: Line<Spot>,
     counts: Arc<ServiceCounts>,
 }
 
@@ -44,19 +41,6 @@ pub(super) struct Spot {
     is_quiet: bool,
 }
 
-#[derive(Debug, Default)]
-struct Waiter {
-    /// Taken for it.
-    spot: RefCell<Option<Spot>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-/// Stands in line, until dropped.
-struct InLine<'r> {
-    rooms: &'r Rooms,
-    waiter: Rc<Waiter>,
-}
-
 impl Rooms {
     pub(super) fn new(
         requests_max: u32,
@@ -66,7 +50,7 @@ impl Rooms {
         Rc::new(Self {
             requests_max,
             wait_max,
-            line: RefCell::default(),
+            line: Line::default(),
             counts: Arc::clone(counts),
         })
     }
@@ -87,10 +71,11 @@ impl Rooms {
 
     /// Waits for a place at any replica. `None`, which is counted: there was none in time, or too many wait already.
     pub(super) async fn wait(&self, deadline: Instant) -> Option<Spot> {
-        let waited = if self.line.borrow().len() < WAITING_MAX {
-            let in_line = InLine::new(self);
-            let called = poll_fn(|cx| in_line.poll_called(cx));
-            tokio::time::timeout_at(deadline, called).await.ok()
+        let waited = if self.line.len() < WAITING_MAX {
+            let in_line = self.line.join();
+            tokio::time::timeout_at(deadline, in_line.called())
+                .await
+                .ok()
         } else {
             None
         };
@@ -120,19 +105,7 @@ impl Room {
 
     /// Gives a free place to whoever came first.
     fn call_next(self: &Rc<Self>) {
-        let Some(first) = self.rooms.line.borrow_mut().pop_front() else {
-            return;
-        };
-        let Some(spot) = self.enter() else {
-            self.rooms.line.borrow_mut().push_front(first);
-            return;
-        };
-        first.spot.replace(Some(spot));
-        // Not under the borrow: a waker may run anything.
-        let waker = first.waker.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.rooms.line.call_first(|| self.enter());
     }
 }
 
@@ -157,37 +130,11 @@ impl Drop for Spot {
     }
 }
 
-impl<'r> InLine<'r> {
-    fn new(rooms: &'r Rooms) -> Self {
-        let waiter = Rc::<Waiter>::default();
-        rooms.line.borrow_mut().push_back(Rc::clone(&waiter));
-        Self { rooms, waiter }
-    }
-
-    fn poll_called(&self, cx: &Context<'_>) -> Poll<Spot> {
-        if let Some(spot) = self.waiter.spot.take() {
-            return Poll::Ready(spot);
-        }
-        *self.waiter.waker.borrow_mut() = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        let mut line = self.rooms.line.borrow_mut();
-        line.retain(|other| !Rc::ptr_eq(other, &self.waiter));
-        drop(line);
-        // If it was called and has left since, its place goes to the next one.
-        drop(self.waiter.spot.take());
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::line::testing::{in_paused_time, now};
     use super::*;
-    use core::pin::{Pin, pin};
-    use futures_util::FutureExt;
+    use core::pin::pin;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -197,20 +144,6 @@ mod tests {
 
     fn address(port: u16) -> SocketAddr {
         ([10, 0, 0, 1], port).into()
-    }
-
-    fn in_paused_time(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        runtime.block_on(test);
-    }
-
-    /// What a future has to say by now.
-    fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
-        future.now_or_never()
     }
 
     #[test]
@@ -246,7 +179,7 @@ mod tests {
             assert!(rooms.wait(rooms.deadline()).await.is_none());
             assert_eq!(began.elapsed(), SECOND);
             assert_eq!(rooms.counts.shed_replicas_full.read(), 1);
-            assert!(rooms.line.borrow().is_empty());
+            assert!(rooms.line.is_empty());
             drop(inside);
             assert_eq!(room.inside.get(), 0);
         });
