@@ -8,23 +8,21 @@ use super::client::{Clients, Handler};
 use super::date;
 use super::http2_body::{Incoming, Outgoing, Unsent};
 use super::inbound::Inbound;
+use super::noted_stream::{NotedStream, Notes};
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, Session};
-use super::stream::Stream;
 use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
-use core::pin::{Pin, pin};
-use core::task::{Context, Poll};
+use core::pin::pin;
+use core::task::Poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Body;
-use std::io::{self, IoSlice};
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What a client may send on one stream, and on a connection, before a replica took it.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
@@ -60,10 +58,10 @@ pub(super) async fn serve<H: Handler>(
         return;
     };
     session.begin_http2();
-    let io = ClientIo {
+    let io = NotedStream {
         stream,
         unread,
-        session: Rc::clone(&session),
+        notes: Rc::clone(&session),
     };
     let handshake = pin!(clients.http2.handshake(io));
     let Some(Ok(mut connection)) = session.carry(handshake, |_| ()).await else {
@@ -191,68 +189,12 @@ impl<H: Handler> Served<H> {
     }
 }
 
-/// A client's connection that notes when bytes move.
-#[derive(Debug)]
-struct ClientIo {
-    stream: Stream,
-    /// What was read to know the protocol.
-    unread: Bytes,
-    session: Rc<Session>,
-}
-
-impl AsyncRead for ClientIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.unread.is_empty() {
-            let length = buffer.remaining().min(self.unread.len());
-            buffer.put_slice(&self.unread.split_to(length));
-            return Poll::Ready(Ok(()));
-        }
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if read.is_ready() {
-            self.session.received();
-        }
-        read
-    }
-}
-
-impl AsyncWrite for ClientIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if written.is_ready() {
-            self.session.moved();
-        }
-        written
+impl Notes for Rc<Session> {
+    fn received(&self) {
+        Session::received(self);
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        if written.is_ready() {
-            self.session.moved();
-        }
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    fn written(&self) {
+        self.moved();
     }
 }

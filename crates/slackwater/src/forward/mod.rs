@@ -43,6 +43,7 @@ mod listen;
 mod liveness;
 mod max_forwards;
 mod multiplex;
+mod noted_stream;
 mod origin;
 mod out;
 mod patience;

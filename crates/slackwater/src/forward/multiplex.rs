@@ -8,7 +8,7 @@ use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use super::liveness::{Liveness, Next};
-use super::stream::Stream;
+use super::noted_stream::{NotedStream, Notes};
 use bytes::Bytes;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -18,9 +18,8 @@ use core::time::Duration;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, SendStream};
 use http::Request;
-use std::io::{self, IoSlice};
+use std::io;
 use std::rc::Rc;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
@@ -225,9 +224,10 @@ impl Multiplex {
             is_given_up: Cell::new(false),
             deadlines: Rc::clone(&self.deadlines),
         });
-        let io = ReplicaIo {
+        let io = NotedStream {
             stream,
-            load: Rc::clone(&load),
+            unread: Bytes::new(),
+            notes: Rc::clone(&load),
         };
         let (sender, connection) = (self.builder.handshake(io).await).map_err(io::Error::other)?;
         load.streams_max
@@ -242,7 +242,7 @@ impl Multiplex {
 
 /// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
 /// waits for a response hears of an error; nobody else needs to.
-async fn run(mut connection: Connection<ReplicaIo, Bytes>, load: Rc<Load>) {
+async fn run(mut connection: Connection<NotedStream<Rc<Load>>, Bytes>, load: Rc<Load>) {
     let deadlines = &load.deadlines;
     let mut pings = connection.ping_pong();
     let mut liveness = Liveness::new(
@@ -284,54 +284,9 @@ async fn run(mut connection: Connection<ReplicaIo, Bytes>, load: Rc<Load>) {
     }
 }
 
-/// A connection to a replica that notes when it is heard.
-#[derive(Debug)]
-struct ReplicaIo {
-    stream: Stream,
-    load: Rc<Load>,
-}
-
-impl AsyncRead for ReplicaIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if read.is_ready() {
-            self.load.heard_at.set(self.load.deadlines.now());
-        }
-        read
-    }
-}
-
-impl AsyncWrite for ReplicaIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+impl Notes for Rc<Load> {
+    fn received(&self) {
+        self.heard_at.set(self.deadlines.now());
     }
 }
 
