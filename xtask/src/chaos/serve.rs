@@ -2,8 +2,8 @@
 
 use super::certificates::Certificates;
 use super::secure::Secure;
-use crate::peers::http;
 use crate::peers::processes::{Process, Processes, wait_for};
+use crate::peers::{http, serve};
 use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,7 +11,6 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// From a signal until it has had its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(40);
@@ -67,15 +66,8 @@ impl Serve {
     /// Starts the first generation.
     pub(super) fn start(&mut self, processes: &Processes, slackwater: &Path) -> Result<(), String> {
         self.write_configuration()?;
-        let mut command = Command::new(slackwater);
-        command.arg("serve").arg("--config").arg(&self.file);
-        let mut process = processes.start("serve", &mut command)?;
-        let admin = self.admin;
-        wait_for("serve to be ready", EFFECT_MAX, || {
-            process.check_running()?;
-            let ready = http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
-            Ok(ready.then_some(()))
-        })?;
+        let ready = (self.admin, EFFECT_MAX);
+        let process = serve::start(processes, slackwater, &self.file, ready)?;
         self.generations.push(process.pid());
         self.first = Some(process);
         Ok(())

@@ -1,9 +1,9 @@
 //! Replicas of other makes that want a PROXY header: nginx and `HAProxy` tell whom they take for the client.
 
 use super::site::Site;
-use crate::peers::http;
 use crate::peers::ports::FreePorts;
-use crate::peers::processes::{Process, wait_for};
+use crate::peers::processes::wait_for;
+use crate::peers::serve;
 use crate::report::{Outcome, Report};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -56,18 +56,9 @@ fn ask(site: &Site<'_>, version: &str, replica: &'static str) -> Result<String, 
         "listen = \"{listen}\"\nworkers = 1\npolicy = \"random\"\nreplicas = [\"{at}\"]\n\
          replica.proxy_protocol = \"{version}\"\nprobe.transport = \"none\"\nadmin.listen = \"{admin}\"\n"
     );
-    let mut serve = Command::new(site.slackwater);
-    serve
-        .arg("serve")
-        .arg("--config")
-        .arg(write("serve.toml", toml)?);
-    let mut serve: Process = site.processes.start("serve", &mut serve)?;
-    wait_for("serve to be ready", START_MAX, || {
-        serve.check_running()?;
-        Ok(http::get(admin, "/readyz")
-            .ok()
-            .filter(|it| it.status == 200))
-    })?;
+    let file = write("serve.toml", toml)?;
+    // It ends with this function.
+    let _serve = serve::start(site.processes, site.slackwater, &file, (admin, START_MAX))?;
     for _ in 0..2 {
         // From an address that is nobody's otherwise.
         let mut curl = Command::new(&site.tools.curl);

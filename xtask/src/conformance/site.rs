@@ -2,9 +2,9 @@
 
 use super::replica;
 use super::tools::Tools;
-use crate::peers::http;
 use crate::peers::ports::FreePorts;
-use crate::peers::processes::{Process, Processes, wait_for};
+use crate::peers::processes::{Process, Processes};
+use crate::peers::serve;
 use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -105,15 +105,7 @@ impl<'a> Site<'a> {
             let process = processes.start("testserver", &mut command)?;
             site.running.push(process);
         }
-        let mut command = Command::new(slackwater);
-        command.arg("serve").arg("--config").arg(&file);
-        let mut serve = processes.start("serve", &mut command)?;
-        wait_for("serve to be ready", START_MAX, || {
-            serve.check_running()?;
-            Ok(http::get(admin, "/readyz")
-                .ok()
-                .filter(|it| it.status == 200))
-        })?;
+        let serve = serve::start(processes, slackwater, &file, (admin, START_MAX))?;
         site.running.push(serve);
         Ok(site)
     }

@@ -7,6 +7,7 @@ pub(crate) mod http;
 mod options;
 pub(crate) mod ports;
 pub(crate) mod processes;
+pub(crate) mod serve;
 mod site;
 mod steps;
 mod tools;
