@@ -5,6 +5,8 @@
 """
 import json, math, statistics, sys
 
+from bench import get
+
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 BASE = "nginx"
 ROWS = [  # (what, test, key, digits, divided by)
@@ -48,18 +50,9 @@ TARGETS = [  # (what, test, key, of, to (None: absolute), limit)
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 11: 2.20, 12: 2.18, 14: 2.14, 19: 2.09}
 
 
-def value(run, test, key):
-    v = run["tests"].get(test)
-    if key == "user_us":
-        return v["cpu_us"] * v["user_share"] if isinstance(v, dict) and v.get("cpu_us") and v.get("user_share") is not None else None
-    for k in key.split("."):
-        v = v.get(k) if isinstance(v, dict) else None
-    return v
-
-
 def samples(runs, peer, test, key):
     """{repetition: value}"""
-    found = {r["rep"]: value(r, test, key) for r in runs if r["peer"] == peer}
+    found = {r["rep"]: get(r, test, key) for r in runs if r["peer"] == peer}
     return {rep: v for rep, v in found.items() if v is not None}
 
 

@@ -166,7 +166,7 @@ fn fleet_cells(workload: &Workload, replicas: usize, clients: usize, effort: &Ef
 }
 
 /// The testbed's replicas, few of them, in a neighbourhood as large as the testbed's whose full machines change every 20 s.
-fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
+pub(super) fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
     let mut scenario = sized(replicas, clients, testbed());
     scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
         full_for: Duration::from_secs(20),

@@ -7,11 +7,11 @@
 mod findings;
 
 use super::cells::{default_settings, rate, whole};
+use super::small_fleets::small_testbed;
 use super::{Cell, Effort, Figure, Findings, Played};
 use crate::PolicyChoice;
-use crate::presets::{at_load, hobbled, sized, testbed, web};
-use crate::scenario::{Antagonists, Scenario, Siblings};
-use core::time::Duration;
+use crate::presets::{hobbled, web};
+use crate::scenario::{Scenario, Siblings};
 use slackwater_core::policy::prequal::PrequalSettings;
 use std::sync::Arc;
 
@@ -102,16 +102,6 @@ const FLEETS: [Fleet; 17] = [
     Fleet::testbed("tb1.74", 1.74, 10, true),
     Fleet::testbed("tb1.74", 1.74, 100, true),
 ];
-
-/// The testbed's replicas, few of them, whose full neighbours change every 20 s.
-fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
-    let mut scenario = sized(replicas, clients, testbed());
-    scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
-        full_for: Duration::from_secs(20),
-        ..neighbours
-    });
-    at_load(load, scenario)
-}
 
 const PREQUAL: &str = "prequal";
 const OTHERS: [&str; 5] = [

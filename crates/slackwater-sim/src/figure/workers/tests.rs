@@ -4,6 +4,7 @@ use super::*;
 use crate::Measured;
 use crate::figure::Verdict::{self, NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
+use core::time::Duration;
 
 /// The fleet in which something is upset.
 const ONE: &str = "web0.85 10";
