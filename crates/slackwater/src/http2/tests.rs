@@ -1,0 +1,1 @@
+//! A connection by what goes in and what comes out.
