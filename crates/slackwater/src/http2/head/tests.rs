@@ -1,3 +1,5 @@
+//! Heads that are read, and those that are refused.
+
 mod limits;
 mod writes;
 

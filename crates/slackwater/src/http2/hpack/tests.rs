@@ -1,3 +1,5 @@
+//! Blocks of whole connections, those of the RFC and those of chance.
+
 mod reads;
 mod writes;
 
@@ -91,6 +93,8 @@ fn any_field() -> impl Strategy<Value = (HeaderName, HeaderValue)> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn what_is_written_is_read(
         pool in prop::collection::vec(any_field(), 1..30),
