@@ -198,32 +198,24 @@ impl Gathered {
         }
         match field {
             Field::Header(name, value) => self.header(name, value, limits.fields_max),
-            Field::Method(method) => Self::pseudo(&mut self.method, method, self.count)
-                .unwrap_or_else(|fault| self.note(fault)),
-            Field::Scheme(scheme) => Self::pseudo(&mut self.scheme, scheme, self.count)
-                .unwrap_or_else(|fault| self.note(fault)),
-            Field::Authority(authority) => {
-                Self::pseudo(&mut self.authority, authority, self.count)
-                    .unwrap_or_else(|fault| self.note(fault));
-            }
-            Field::Path(path) => Self::pseudo(&mut self.path, path, self.count)
-                .unwrap_or_else(|fault| self.note(fault)),
-            Field::Status(status) => Self::pseudo(&mut self.status, status, self.count)
-                .unwrap_or_else(|fault| self.note(fault)),
+            Field::Method(method) => self.pseudo(|head| &mut head.method, method),
+            Field::Scheme(scheme) => self.pseudo(|head| &mut head.scheme, scheme),
+            Field::Authority(host) => self.pseudo(|head| &mut head.authority, host),
+            Field::Path(path) => self.pseudo(|head| &mut head.path, path),
+            Field::Status(status) => self.pseudo(|head| &mut head.status, status),
             Field::Bad(fault) => self.note(fault),
         }
         Ok(())
     }
 
-    fn pseudo<T>(place: &mut Option<T>, part: T, headers: usize) -> Result<(), Fault> {
-        if headers > 0 {
-            return Err(Fault::Malformed(
+    fn pseudo<T>(&mut self, place: impl Fn(&mut Self) -> &mut Option<T>, part: T) {
+        if self.count > 0 {
+            self.note(Fault::Malformed(
                 "a pseudo-header field stands behind another field",
             ));
         }
-        match place.replace(part) {
-            None => Ok(()),
-            Some(_) => Err(Fault::Malformed("a pseudo-header field comes twice")),
+        if place(self).replace(part).is_some() {
+            self.note(Fault::Malformed("a pseudo-header field comes twice"));
         }
     }
 
@@ -245,10 +237,10 @@ impl Gathered {
     }
 
     fn note(&mut self, fault: Fault) {
-        let is_worse = match (self.fault, fault) {
-            (None, _) | (Some(Fault::TooLong), _) => true,
-            (Some(Fault::Malformed(_)), Fault::Octets(_)) => true,
-            _ => false,
+        let is_worse = match self.fault {
+            None | Some(Fault::TooLong) => true,
+            Some(Fault::Malformed(_)) => matches!(fault, Fault::Octets(_)),
+            Some(Fault::Octets(_)) => false,
         };
         if is_worse {
             self.fault = Some(fault);
@@ -324,3 +316,6 @@ pub(crate) fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailer
         block.header(name, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,7 +191,10 @@ impl Connection {
             return Known::Here(key);
         }
         let is_ours = (id % 2 == 1) == (self.config.role == Role::Client);
-        let is_closed = if is_ours {
+        let is_closed = if id == 0 {
+            // The connection is no stream.
+            false
+        } else if is_ours {
             id < self.next_ours
         } else {
             // Those that come when we have said which is the last one may be any. RFC 9113 §6.8

@@ -37,6 +37,11 @@ impl Decoder {
         }
     }
 
+    #[cfg(test)]
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Hands on the fields of a whole block, each with what it counts, until one is not taken.
     pub(in crate::http2) fn decode<E: From<Broken>>(
         &mut self,

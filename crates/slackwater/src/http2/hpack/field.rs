@@ -91,6 +91,8 @@ impl Name {
                 Field::Method,
             ),
             Self::Path => path(octets),
+            // The type takes it, for what is not there.
+            Self::Scheme if octets.is_empty() => malformed("the scheme is empty"),
             Self::Scheme => {
                 Scheme::try_from(octets).map_or(malformed("the scheme is not valid"), Field::Scheme)
             }

@@ -32,7 +32,7 @@ const LENGTHS: [u8; SYMBOLS] = [
 
 const SYMBOLS: usize = 257;
 const END: u16 = 256;
-const LENGTH_MAX: usize = 30;
+const LENGTH_MAX: u32 = 30;
 
 /// Codes up to this length are found in one look.
 const LOOK_BITS: u32 = 10;
@@ -50,7 +50,7 @@ struct Group {
 static SORTED: [u16; SYMBOLS] = sorted();
 
 /// By length.
-static GROUPS: [Group; LENGTH_MAX + 1] = groups();
+static GROUPS: [Group; LENGTH_MAX as usize + 1] = groups();
 
 /// By the first bits of what is left: symbol, and length in the upper octet; 0 if the code is longer.
 static LOOK: [u16; 1 << LOOK_BITS] = look();
@@ -62,7 +62,7 @@ const fn sorted() -> [u16; SYMBOLS] {
     while length <= LENGTH_MAX {
         let mut symbol = 0;
         while symbol < SYMBOLS {
-            if LENGTHS[symbol] as usize == length {
+            if LENGTHS[symbol] as u32 == length {
                 sorted[place] = symbol as u16;
                 place += 1;
             }
@@ -73,27 +73,28 @@ const fn sorted() -> [u16; SYMBOLS] {
     sorted
 }
 
-const fn groups() -> [Group; LENGTH_MAX + 1] {
+const fn groups() -> [Group; LENGTH_MAX as usize + 1] {
     let mut groups = [Group {
         end: 0,
         to_place: 0,
-    }; LENGTH_MAX + 1];
+    }; LENGTH_MAX as usize + 1];
     let (mut code, mut place, mut length) = (0_u32, 0_u32, 1);
     while length <= LENGTH_MAX {
         code <<= 1;
-        groups[length].to_place = place.wrapping_sub(code);
+        groups[length as usize].to_place = place.wrapping_sub(code);
         let mut symbol = 0;
         while symbol < SYMBOLS {
-            if LENGTHS[symbol] as usize == length {
+            if LENGTHS[symbol] as u32 == length {
                 code += 1;
                 place += 1;
             }
             symbol += 1;
         }
         // The codes of 30 bits end where 32 bits end.
-        groups[length].end = match (code as u64) << (32 - length) {
-            end if end > u32::MAX as u64 => u32::MAX,
-            end => end as u32,
+        groups[length as usize].end = if length == LENGTH_MAX {
+            u32::MAX
+        } else {
+            code << (32 - length)
         };
         length += 1;
     }
@@ -110,8 +111,8 @@ const fn look() -> [u16; 1 << LOOK_BITS] {
     while bits < look.len() {
         let left = (bits as u32) << (32 - LOOK_BITS);
         let mut length = 1;
-        while length <= LOOK_BITS as usize {
-            if left < GROUPS[length].end {
+        while length <= LOOK_BITS {
+            if left < GROUPS[length as usize].end {
                 look[bits] = symbol_at(left, length) | (length as u16) << 8;
                 break;
             }
@@ -123,10 +124,9 @@ const fn look() -> [u16; 1 << LOOK_BITS] {
 }
 
 /// The symbol whose code, of a length that is known, stands at the left.
-#[expect(clippy::cast_possible_truncation, reason = "lengths are at most 30")]
-const fn symbol_at(left: u32, length: usize) -> u16 {
-    let code = left >> (32 - length as u32);
-    SORTED[code.wrapping_add(GROUPS[length].to_place) as usize]
+const fn symbol_at(left: u32, length: u32) -> u16 {
+    let code = left >> (32 - length);
+    SORTED[code.wrapping_add(GROUPS[length as usize].to_place) as usize]
 }
 
 /// Appends what `coded` means.
@@ -156,10 +156,10 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         if count < 8 && bits == !(u64::MAX >> count) {
             return Ok(());
         }
-        let length = (LOOK_BITS as usize..=LENGTH_MAX)
-            .find(|length| left < GROUPS[*length].end)
+        let length = (LOOK_BITS..LENGTH_MAX)
+            .find(|length| left < GROUPS[*length as usize].end)
             .unwrap_or(LENGTH_MAX);
-        if length > count as usize {
+        if length > count {
             return Err(Broken("a Huffman code is cut off"));
         }
         let symbol = symbol_at(left, length);
@@ -168,6 +168,78 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         }
         out.push(symbol.to_le_bytes()[0]);
         bits <<= length;
-        count -= length as u32;
+        count -= length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The slowest way to write a code: bit by bit, by counting.
+    fn coded(text: &[u8]) -> Vec<u8> {
+        let mut bits = Vec::new();
+        for octet in text {
+            let length = LENGTHS[usize::from(*octet)];
+            let shorter = |symbol: &usize| {
+                LENGTHS[*symbol] < length
+                    || (LENGTHS[*symbol] == length && *symbol < usize::from(*octet))
+            };
+            let code: u64 = ((0..SYMBOLS).filter(shorter))
+                .map(|symbol| 1 << (length - LENGTHS[symbol]))
+                .sum();
+            bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
+        }
+        while !bits.len().is_multiple_of(8) {
+            bits.push(true);
+        }
+        (bits.chunks(8))
+            .map(|octet| octet.iter().fold(0, |sum, bit| sum << 1 | u8::from(*bit)))
+            .collect()
+    }
+
+    fn decoded(coded: &[u8]) -> Result<Vec<u8>, Broken> {
+        let mut text = Vec::new();
+        decode(coded, &mut text).map(|()| text)
+    }
+
+    // The first and the last of some lengths. RFC 7541 appendix B
+    #[test]
+    fn codes_are_those_of_the_rfc() {
+        assert_eq!(coded(b"0"), [0b0000_0111]);
+        assert_eq!(coded(b"t"), [0b0100_1111]);
+        assert_eq!(coded(b" "), [0b0101_0011]);
+        assert_eq!(coded(b"z"), [0b1111_0111]);
+        assert_eq!(coded(b"&"), [0b1111_1000]);
+        assert_eq!(coded(b"\\"), [0b1111_1111, 0b1111_1110, 0b0001_1111]);
+        assert_eq!(coded(&[0]), [0xff, 0b1100_0111]);
+        assert_eq!(coded(&[22]), [0xff, 0xff, 0xff, 0b1111_1011]);
+        assert_eq!(coded(&[249]), [0xff, 0xff, 0xff, 0b1110_1111]);
+    }
+
+    #[test]
+    fn each_symbol_is_found_after_each_number_of_bits() {
+        for symbol in 0..=255 {
+            for before in 0..8 {
+                // `0` has five bits, which pass through all eight remainders.
+                let text = [&vec![b'0'; before][..], &[symbol], b"a"].concat();
+                assert_eq!(decoded(&coded(&text)), Ok(text));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_of_any_kind_is_found(text in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(decoded(&coded(&text)), Ok(text));
+        }
+
+        #[test]
+        fn a_text_has_one_code_only(octets in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Ok(text) = decoded(&octets) {
+                prop_assert_eq!(coded(&text), octets);
+            }
+        }
     }
 }

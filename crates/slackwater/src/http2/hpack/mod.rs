@@ -20,6 +20,8 @@ mod field;
 mod huffman;
 mod integer;
 mod static_table;
+#[cfg(test)]
+mod tests;
 mod told;
 
 pub(crate) use decoder::Decoder;

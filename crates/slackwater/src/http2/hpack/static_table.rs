@@ -110,7 +110,7 @@ static LENGTHS: [(u8, u8); LENGTH] = [
     (4, 0), (3, 0), (16, 0),
 ];
 
-/// The index of a field's name; 0 if it is not in the table.
+/// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but hardly ever sent.
 pub(super) fn index_of(name: &HeaderName) -> usize {
     match *name {
         header::ACCEPT_CHARSET => 15,
