@@ -134,13 +134,12 @@ impl<N: Notes> Wire<N> {
         let mut connection = self.connection.borrow_mut();
         while !connection.out().is_empty() {
             let stream = Pin::new(&mut self.stream);
-            let written = match connection.out().one_part() {
-                Some(text) => ready!(stream.poll_write(cx, text))?,
-                None => {
-                    let mut parts = [IoSlice::new(&[]); PARTS_MAX];
-                    let count = connection.out().slices(&mut parts);
-                    ready!(stream.poll_write_vectored(cx, &parts[..count]))?
-                }
+            let written = if let Some(text) = connection.out().one_part() {
+                ready!(stream.poll_write(cx, text))?
+            } else {
+                let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+                let count = connection.out().slices(&mut parts);
+                ready!(stream.poll_write_vectored(cx, &parts[..count]))?
             };
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));

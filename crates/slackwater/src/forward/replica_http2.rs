@@ -21,7 +21,7 @@ pub(super) struct Sending {
 }
 
 /// Why there is no response.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum NoResponse {
     /// The stream or its connection failed.
     Lost(Lost),
@@ -61,10 +61,7 @@ impl Sending {
     }
 
     /// Sends, and waits for the head of the final response.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<ResponseHead, NoResponse>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, NoResponse>> {
         if let Some(upload) = &mut self.upload {
             match upload.outgoing.poll_send(cx, &mut upload.body) {
                 Poll::Pending => (),

@@ -220,7 +220,10 @@ impl Connection {
 
 /// What a response's head says of its body. RFC 9110 §6.4.1, §8.6
 fn length_of_body(head: &ResponseHead, to_head: bool) -> Option<u64> {
-    let is_bare = matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let is_bare = matches!(
+        head.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
     if to_head || is_bare {
         None
     } else {

@@ -103,7 +103,10 @@ mod tests {
     fn whole(out: &Out) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
         let count = out.slices(&mut slices);
-        slices[..count].concat()
+        slices[..count]
+            .iter()
+            .flat_map(|part| part.to_vec())
+            .collect()
     }
 
     fn head(length: usize) -> FrameHead {
@@ -135,7 +138,7 @@ mod tests {
             assert_eq!(whole(&out), expected, "{step}");
         }
         out.advance(expected.len());
-        assert!(out.is_empty() && out.len() == 0 && out.text.capacity() == 0);
+        assert!(out.is_empty() && out.segments_length == 0 && out.text.capacity() == 0);
     }
 
     #[test]

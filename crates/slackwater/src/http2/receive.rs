@@ -153,9 +153,7 @@ impl Connection {
 
     /// What may come now. RFC 9113 §3.4, §6.10
     fn check_order(&mut self, head: FrameHead) -> Result<(), Reason> {
-        if self.reading.awaits_settings
-            && (head.kind != kind::SETTINGS || head.has(flag::ACK))
-        {
+        if self.reading.awaits_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
             return Err(Reason::PROTOCOL_ERROR);
         }
         let continued = self.reading.block.as_ref().map(|block| block.stream);
@@ -200,7 +198,11 @@ impl Connection {
             // Those that come when we have said which is the last one may be any. RFC 9113 §6.8
             id <= self.last_theirs || (self.state == State::Left && id % 2 == 1)
         };
-        if is_closed { Known::Closed } else { Known::Idle }
+        if is_closed {
+            Known::Closed
+        } else {
+            Known::Idle
+        }
     }
 
     /// What came on a stream is a mistake; the others may go on.
@@ -215,11 +217,7 @@ impl Connection {
 
     /// The head of a DATA frame has come, and what follows it at once. How many octets are done with it; `None` if there are
     /// too few. RFC 9113 §6.1
-    fn begin_data(
-        &mut self,
-        head: FrameHead,
-        next: Option<u8>,
-    ) -> Result<Option<usize>, Reason> {
+    fn begin_data(&mut self, head: FrameHead, next: Option<u8>) -> Result<Option<usize>, Reason> {
         let (padding, overhead) = if head.has(flag::PADDED) {
             if head.length == 0 {
                 return Err(Reason::FRAME_SIZE_ERROR);

@@ -410,7 +410,10 @@ impl Connection {
 
     /// An answer to a request that is not looked at, and has no owner.
     pub(super) fn refuse_with(&mut self, id: u32, status: StatusCode) {
-        debug_assert!(self.config.role == Role::Server, "only requests are answered");
+        debug_assert!(
+            self.config.role == Role::Server,
+            "only requests are answered"
+        );
         self.write_block(id, true, |encoder, text| {
             encode_response(encoder, text, status, &HeaderMap::new());
         });

@@ -35,7 +35,9 @@ pub(super) enum Owner {
 pub(super) enum Answer {
     /// Nobody asked.
     None,
-    Awaited { to_head: bool },
+    Awaited {
+        to_head: bool,
+    },
     Here(Box<ResponseHead>),
     Taken,
 }

@@ -55,6 +55,12 @@ impl ReceiveWindow {
         }
     }
 
+    /// What the other side would have to take, were all of it given back.
+    #[cfg(test)]
+    pub(super) const fn missing(&self) -> u32 {
+        self.size - self.left - self.taken
+    }
+
     /// So many have come; `false` if there was no room for them.
     pub(super) fn receive(&mut self, octets: usize) -> bool {
         let left = u32::try_from(octets).ok();
