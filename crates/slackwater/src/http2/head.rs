@@ -3,7 +3,7 @@
 //! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request is for is not judged
 //! (see `forward/target`), but only whether there is such a place at all.
 
-use super::hpack::{Broken, Decoder, Encoder, Fault, Field};
+use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
@@ -304,7 +304,7 @@ pub(crate) fn encode_request(
     uri: &Uri,
     headers: &HeaderMap,
 ) {
-    encoder.encode(out, |block| {
+    encoder.encode(Kind::Head, out, |block| {
         block.method(method);
         if *method != Method::CONNECT {
             block.scheme(uri.scheme().unwrap_or(&Scheme::HTTP));
@@ -331,7 +331,7 @@ pub(crate) fn encode_response(
     status: StatusCode,
     headers: &HeaderMap,
 ) {
-    encoder.encode(out, |block| {
+    encoder.encode(Kind::Head, out, |block| {
         block.status(status);
         block.headers(headers);
     });
@@ -339,7 +339,7 @@ pub(crate) fn encode_response(
 
 /// What follows a body, behind what is in `out`.
 pub(crate) fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
-    encoder.encode(out, |block| block.headers(trailers));
+    encoder.encode(Kind::Trailers, out, |block| block.headers(trailers));
 }
 
 #[cfg(test)]

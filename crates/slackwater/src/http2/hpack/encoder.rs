@@ -3,7 +3,7 @@
 //! Text is never Huffman-coded: see `huffman`.
 
 use super::integer::put_integer;
-use super::told::{Finding, Given, Table};
+use super::told::{Finding, Given, Kind, Table};
 use super::{TABLE_BYTES, static_table};
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -57,10 +57,12 @@ impl Encoder {
     /// Writes a block behind what is in `out`.
     pub(in crate::http2) fn encode(
         &mut self,
+        kind: Kind,
         out: &mut BytesMut,
         write: impl FnOnce(&mut Block<'_>),
     ) {
         let table = (self.table).get_or_insert_with(|| Box::new(Table::new(TABLE_BYTES)));
+        table.begin(kind);
         self.text.clear();
         let mut block = Block {
             table,

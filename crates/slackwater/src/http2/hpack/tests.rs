@@ -6,6 +6,7 @@ mod writes;
 use super::decoder::Decoder;
 use super::encoder::Encoder;
 use super::field::Field;
+use super::told::Kind;
 use super::{Broken, TABLE_BYTES, static_table};
 use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};
@@ -109,7 +110,7 @@ proptest! {
             }
             let sent: Vec<_> = chosen.iter().map(|at| pool[at % pool.len()].clone()).collect();
             let mut out = BytesMut::new();
-            encoder.encode(&mut out, |block| {
+            encoder.encode(Kind::Head, &mut out, |block| {
                 for (name, value) in &sent {
                     block.header(name, value);
                 }

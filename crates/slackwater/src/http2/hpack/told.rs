@@ -32,14 +32,24 @@ pub(super) struct Table {
     /// Of all places that were taken so far; it may wrap.
     taken: usize,
     places: [[Place; WAYS]; SETS],
+    /// The field that was found last, and the one that is expected next, as numbers; 0 for none.
+    last: u32,
+    expected: u32,
+    /// The one that was found first in the block of the same kind before.
+    first: [u32; 2],
+    kind: Kind,
 }
 
 #[derive(Debug)]
 struct Entry {
     /// Of the name in the static table, or 0.
     name_index: usize,
+    /// The number of the field that came behind it the last time; 0 for none.
+    next: u32,
     /// What it counts.
     size: usize,
+    /// Octets of the name, if it has no index.
+    name_length: usize,
     /// The name, unless it has an index, and the value behind it.
     octets: Box<[u8]>,
 }
@@ -61,6 +71,13 @@ struct Place {
     number: u32,
 }
 
+/// What a block is, because each kind has its own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Head,
+    Trailers,
+}
+
 /// How to write a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -75,7 +92,9 @@ pub(super) enum Finding {
 impl Entry {
     fn is(&self, field: Given<'_>) -> bool {
         let name = field.unknown_name();
+        // All three: the same octets may be cut elsewhere.
         self.name_index == field.name_index
+            && self.name_length == name.len()
             && (self.octets.split_at_checked(name.len()))
                 .is_some_and(|(ours, rest)| ours == name && rest == field.value)
     }
@@ -105,16 +124,44 @@ impl Table {
             told: 0,
             taken: 0,
             places: [[Place { hash: 0, number: 0 }; WAYS]; SETS],
+            last: 0,
+            expected: 0,
+            first: [0; 2],
+            kind: Kind::Head,
         }
     }
 
+    /// A block begins.
+    pub(super) const fn begin(&mut self, kind: Kind) {
+        self.last = 0;
+        self.expected = self.first[kind as usize];
+        self.kind = kind;
+    }
+
     /// Finds a field, and remembers it if that is worth it.
+    #[inline]
     pub(super) fn find(&mut self, field: Given<'_>) -> Finding {
+        // Heads name the same fields in the same order, mostly: then no hash is needed.
+        if let Some((age, entry)) = self.at(self.expected)
+            && entry.is(field)
+        {
+            let next = entry.next;
+            self.last = self.expected;
+            self.expected = next;
+            return Finding::Indexed(static_table::LENGTH + 1 + age);
+        }
+        self.search(field)
+    }
+
+    fn search(&mut self, field: Given<'_>) -> Finding {
         let hash = field.hash();
         let set = (hash >> 27) as usize % SETS;
         if let Some(way) = (self.places[set].iter()).position(|place| place.hash == hash) {
-            return match self.age(self.places[set][way]) {
+            let number = self.places[set][way].number;
+            return match self.at(number) {
                 Some((age, entry)) if entry.is(field) => {
+                    let next = entry.next;
+                    self.follow(number, next);
                     Finding::Indexed(static_table::LENGTH + 1 + age)
                 }
                 // Another field with the same hash.
@@ -125,19 +172,32 @@ impl Table {
         self.taken = self.taken.wrapping_add(1);
         let free = (0..WAYS)
             .map(|way| (self.taken + way) % WAYS)
-            .find(|way| self.age(self.places[set][*way]).is_none());
+            .find(|way| self.at(self.places[set][*way].number).is_none());
         if let Some(way) = free {
             self.places[set][way] = Place { hash, number: 0 };
         }
         Finding::Passing
     }
 
-    /// How many fields were told after this one, if it is still in the table.
-    fn age(&self, place: Place) -> Option<(usize, &Entry)> {
-        if place.number == 0 {
+    /// The field that came behind the last one, with the one that came behind it the last time.
+    fn follow(&mut self, number: u32, next: u32) {
+        let age = self.told.wrapping_sub(self.last) as usize;
+        if self.last == 0 {
+            self.first[self.kind as usize] = number;
+        } else if let Some(last) = self.entries.get_mut(age) {
+            last.next = number;
+        }
+        self.last = number;
+        self.expected = next;
+    }
+
+    /// A field by its number, if it is still in the table, and how many were told after it.
+    #[inline]
+    fn at(&self, number: u32) -> Option<(usize, &Entry)> {
+        if number == 0 {
             return None;
         }
-        let age = self.told.wrapping_sub(place.number) as usize;
+        let age = self.told.wrapping_sub(number) as usize;
         Some((age, self.entries.get(age)?))
     }
 
@@ -149,7 +209,9 @@ impl Table {
         self.shrink(self.bytes_max - size);
         self.entries.push_front(Entry {
             name_index: field.name_index,
+            next: 0,
             size,
+            name_length: field.unknown_name().len(),
             octets: [field.unknown_name(), field.value]
                 .concat()
                 .into_boxed_slice(),
@@ -157,6 +219,7 @@ impl Table {
         self.bytes += size;
         self.told = self.told.wrapping_add(1);
         self.places[set][way].number = self.told;
+        self.follow(self.told, 0);
         Finding::Remembered
     }
 
