@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::ListenerTls;
+use super::connect::Connect;
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) forwarded: ForwardedSettings,
     /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0 to 16, default `websocket`.
     pub(crate) upgrade_protocols: Vec<HeaderValue>,
+    /// What becomes of CONNECT; default refused. Routes have it already.
+    pub(crate) connect: Connect,
     /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to 10 minutes, default 0.
     pub(crate) drain_delay: Duration,
     /// How long anything may take that is no service's own.

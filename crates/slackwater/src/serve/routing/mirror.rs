@@ -5,6 +5,7 @@
 
 use super::Table;
 use crate::access_log::Trace;
+use crate::config::Connect;
 use crate::forward::{BodyCopy, Origin, Patience, RequestBody, prepare_request};
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::Service;
@@ -70,7 +71,7 @@ impl Mirrors {
             return;
         };
         // A copy cannot talk to the client.
-        if request.headers().contains_key(header::UPGRADE) {
+        if request.headers().contains_key(header::UPGRADE) || *request.method() == Method::CONNECT {
             return;
         }
         let bytes_max = mirror.body_bytes_max as usize;
@@ -116,7 +117,7 @@ async fn carry(
     *request.headers_mut() = copy.headers;
     *request.version_mut() = copy.version;
     // What is wrong with the request is the client's to hear, of the request itself.
-    if prepare_request(&mut request, service.protocol(), origin).is_err() {
+    if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
         return;
     }
     if rewrite.host.is_some() {
