@@ -106,12 +106,12 @@ async fn carry(
     origin: &Origin,
     (rewrite, headers): &(Rewrite, HeaderChanges),
 ) {
-    let Ok(pieces) = copy.body.await else {
+    let Ok(body) = copy.body.await else {
         service.counts().mirror_skipped.add_one();
         return;
     };
-    let length: usize = pieces.iter().map(Bytes::len).sum();
-    let mut request = Box::new(Request::new(RequestBody::own(pieces)));
+    let length = body.len();
+    let mut request = Box::new(Request::new(RequestBody::own(body)));
     *request.method_mut() = copy.method;
     *request.uri_mut() = copy.uri;
     *request.headers_mut() = copy.headers;
