@@ -33,7 +33,7 @@ mod tests;
 mod tls;
 mod upgrade_protocols;
 
-pub(crate) use address::unreachable;
+pub(crate) use address::{OwnAddresses, unreachable};
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 pub(crate) use connect::Connect;
 pub(crate) use discovery::{DiscoverySettings, FleetSource};

@@ -3,7 +3,6 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
-use super::ListenerTls;
 use super::connect::Connect;
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
@@ -14,6 +13,7 @@ use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::{ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
 use crate::routes::Route;
@@ -161,6 +161,14 @@ pub(crate) struct ReplicaSettings {
     /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.
     /// HTTP/1.1 only. A connection carries one client's requests then.
     pub(crate) proxy_protocol: Option<Version>,
+}
+
+impl Config {
+    /// Where it listens, for clients and for whoever looks at it.
+    pub(crate) fn own_addresses(&self) -> OwnAddresses {
+        let listeners = self.listeners.iter().map(|listener| listener.address);
+        OwnAddresses::new(listeners.chain(self.admin.listen))
+    }
 }
 
 /// What replicas speak.
