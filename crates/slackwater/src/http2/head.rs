@@ -3,11 +3,12 @@
 //! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request is for is not judged
 //! (see `forward/target`), but only whether there is such a place at all.
 
-use super::hpack::{Broken, Decoder, Encoder, Fault, Field};
+use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
 use bytes::BytesMut;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode, Uri};
+use std::borrow::Cow;
 
 /// How many times as much as is allowed a head may say before it is called an attack.
 const ABUSE_FACTOR: usize = 4;
@@ -70,7 +71,8 @@ pub(crate) fn decode_request(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<RequestHead, BadHead> {
-    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
     if gathered.status.is_some() {
         return Err(BadHead::Malformed("a request has no :status"));
     }
@@ -106,7 +108,8 @@ pub(crate) fn decode_response(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<ResponseHead, BadHead> {
-    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
     if gathered.has_request_part() {
         return Err(BadHead::Malformed("a response has a part of a request"));
     }
@@ -125,7 +128,8 @@ pub(crate) fn decode_trailers(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<HeaderMap, BadHead> {
-    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
     if gathered.status.is_some() || gathered.has_request_part() {
         return Err(BadHead::Malformed("trailers have a pseudo-header field"));
     }
@@ -171,39 +175,60 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn from_block(
+    fn new(headers: HeaderMap) -> Self {
+        Self {
+            headers,
+            ..Self::default()
+        }
+    }
+
+    fn hear_block(
+        &mut self,
         decoder: &mut Decoder,
         block: &[u8],
         limits: HeadLimits,
-        headers: HeaderMap,
-    ) -> Result<Self, BadHead> {
-        let mut gathered = Self {
-            headers,
-            ..Self::default()
-        };
-        decoder.decode(block, |field, size| gathered.take(field, size, limits))?;
-        match gathered.fault {
-            None => Ok(gathered),
+    ) -> Result<(), BadHead> {
+        decoder.decode(block, |field, size| self.take(field, size, limits))?;
+        match self.fault {
+            None => Ok(()),
             Some(Fault::Octets(reason)) => Err(BadHead::Octets(reason)),
             Some(Fault::Malformed(reason)) => Err(BadHead::Malformed(reason)),
             Some(Fault::TooLong) => Err(BadHead::TooLarge),
         }
     }
 
-    fn take(&mut self, field: Field, size: usize, limits: HeadLimits) -> Result<(), BadHead> {
+    fn take(
+        &mut self,
+        field: Cow<'_, Field>,
+        size: usize,
+        limits: HeadLimits,
+    ) -> Result<(), BadHead> {
         self.size += size;
         if self.size > limits.bytes_max {
             check_abuse(self.size, limits)?;
             self.note(Fault::TooLong);
         }
+        // What the table has is not copied as a whole only to be taken apart.
         match field {
-            Field::Header(name, value) => self.header(name, value, limits.fields_max),
-            Field::Method(method) => self.pseudo(|head| &mut head.method, method),
-            Field::Scheme(scheme) => self.pseudo(|head| &mut head.scheme, scheme),
-            Field::Authority(host) => self.pseudo(|head| &mut head.authority, host),
-            Field::Path(path) => self.pseudo(|head| &mut head.path, path),
-            Field::Status(status) => self.pseudo(|head| &mut head.status, status),
-            Field::Bad(fault) => self.note(fault),
+            Cow::Borrowed(Field::Header(name, value)) => {
+                if self.admits(name, value, limits.fields_max) {
+                    self.append(name, value.clone());
+                }
+            }
+            Cow::Owned(Field::Header(name, value)) => {
+                if self.admits(&name, &value, limits.fields_max) {
+                    self.append(name, value);
+                }
+            }
+            part => match part.into_owned() {
+                Field::Method(method) => self.pseudo(|head| &mut head.method, method),
+                Field::Scheme(scheme) => self.pseudo(|head| &mut head.scheme, scheme),
+                Field::Authority(host) => self.pseudo(|head| &mut head.authority, host),
+                Field::Path(path) => self.pseudo(|head| &mut head.path, path),
+                Field::Status(status) => self.pseudo(|head| &mut head.status, status),
+                Field::Bad(fault) => self.note(fault),
+                Field::Header(..) => (),
+            },
         }
         Ok(())
     }
@@ -219,9 +244,10 @@ impl Gathered {
         }
     }
 
-    fn header(&mut self, name: HeaderName, value: HeaderValue, fields_max: usize) {
+    /// Hears a field, and whether it goes into the head.
+    fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
         self.count += 1;
-        if name == header::CONTENT_LENGTH {
+        if *name == header::CONTENT_LENGTH {
             match decimal(value.as_bytes()) {
                 Some(length) if self.length.is_none() => self.length = Some(length),
                 Some(_) => self.note(Fault::Malformed("more than one content-length")),
@@ -231,7 +257,11 @@ impl Gathered {
         if self.count > fields_max {
             self.note(Fault::TooLong);
         }
-        if self.fault.is_none() && self.headers.try_append(name, value).is_err() {
+        self.fault.is_none()
+    }
+
+    fn append(&mut self, name: impl IntoHeaderName, value: HeaderValue) {
+        if self.headers.try_append(name, value).is_err() {
             self.note(Fault::TooLong);
         }
     }
@@ -274,25 +304,24 @@ pub(crate) fn encode_request(
     uri: &Uri,
     headers: &HeaderMap,
 ) {
-    let mut block = encoder.begin(out);
-    block.method(method);
-    if *method != Method::CONNECT {
-        block.scheme(uri.scheme().unwrap_or(&Scheme::HTTP));
-    }
-    if let Some(authority) = uri.authority() {
-        block.authority(authority.as_str());
-    }
-    if *method != Method::CONNECT {
-        match uri.path_and_query().map_or("", PathAndQuery::as_str) {
-            "" if *method == Method::OPTIONS => block.path("*"),
-            "" => block.path("/"),
-            query if query.starts_with('?') => block.path(&format!("/{query}")),
-            path => block.path(path),
+    encoder.encode(Kind::Head, out, |block| {
+        block.method(method);
+        if *method != Method::CONNECT {
+            block.scheme(uri.scheme().unwrap_or(&Scheme::HTTP));
         }
-    }
-    for (name, value) in headers {
-        block.header(name, value);
-    }
+        if let Some(authority) = uri.authority() {
+            block.authority(authority.as_str());
+        }
+        if *method != Method::CONNECT {
+            match uri.path_and_query().map_or("", PathAndQuery::as_str) {
+                "" if *method == Method::OPTIONS => block.path("*"),
+                "" => block.path("/"),
+                query if query.starts_with('?') => block.path(&format!("/{query}")),
+                path => block.path(path),
+            }
+        }
+        block.headers(headers);
+    });
 }
 
 /// The head of a response, final or not, behind what is in `out`.
@@ -302,19 +331,15 @@ pub(crate) fn encode_response(
     status: StatusCode,
     headers: &HeaderMap,
 ) {
-    let mut block = encoder.begin(out);
-    block.status(status);
-    for (name, value) in headers {
-        block.header(name, value);
-    }
+    encoder.encode(Kind::Head, out, |block| {
+        block.status(status);
+        block.headers(headers);
+    });
 }
 
 /// What follows a body, behind what is in `out`.
 pub(crate) fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
-    let mut block = encoder.begin(out);
-    for (name, value) in trailers {
-        block.header(name, value);
-    }
+    encoder.encode(Kind::Trailers, out, |block| block.headers(trailers));
 }
 
 #[cfg(test)]

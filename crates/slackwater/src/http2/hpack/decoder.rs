@@ -3,6 +3,7 @@
 use super::field::{Field, Name};
 use super::integer::Unread;
 use super::{Broken, TABLE_BYTES, field_size, huffman, static_table};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// Reads the blocks of one connection, in their order.
@@ -42,11 +43,12 @@ impl Decoder {
         self.bytes
     }
 
-    /// Hands on the fields of a whole block, each with what it counts, until one is not taken.
+    /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A field is lent if the
+    /// table has it.
     pub(in crate::http2) fn decode<E: From<Broken>>(
         &mut self,
         block: &[u8],
-        mut take: impl FnMut(Field, usize) -> Result<(), E>,
+        mut take: impl FnMut(Cow<'_, Field>, usize) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut unread = Unread(block);
         let mut may_resize = true;
@@ -54,10 +56,10 @@ impl Decoder {
             if first & 0x80 != 0 {
                 let index = unread.integer(first, 7)?;
                 let (field, _, size) = self.at(index)?;
-                take(field.clone(), size)?;
+                take(Cow::Borrowed(field), size)?;
             } else if first & 0xc0 == 0x40 {
                 let told = self.literal(&mut unread, first, 6, false)?;
-                take(told.field.clone(), told.size)?;
+                take(Cow::Borrowed(&told.field), told.size)?;
                 self.remember(told);
             } else if first & 0xe0 == 0x20 {
                 if !may_resize {
@@ -67,7 +69,7 @@ impl Decoder {
                 continue;
             } else {
                 let told = self.literal(&mut unread, first, 4, first & 0x10 != 0)?;
-                take(told.field, told.size)?;
+                take(Cow::Owned(told.field), told.size)?;
             }
             may_resize = false;
         }
@@ -77,9 +79,8 @@ impl Decoder {
     /// A field by its index, with the length of its name and what it counts.
     fn at(&self, index: u32) -> Result<(&Field, usize, usize), Broken> {
         let index = index as usize;
-        if let Some(field) = static_table::field(index) {
-            let (name, value) = static_table::lengths(index);
-            return Ok((field, name, field_size(name, value)));
+        if let Some(known) = static_table::known_at(index) {
+            return Ok((&known.field, known.name_length, known.size));
         }
         let told = (index.checked_sub(static_table::LENGTH + 1))
             .and_then(|place| self.told.get(place))

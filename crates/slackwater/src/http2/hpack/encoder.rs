@@ -3,12 +3,15 @@
 //! Text is never Huffman-coded: see `huffman`.
 
 use super::integer::put_integer;
-use super::told::{Finding, Table};
+use super::told::{Finding, Given, Kind, Table};
 use super::{TABLE_BYTES, static_table};
-use bytes::{BufMut, BytesMut};
-use http::header::{self, HeaderName, HeaderValue};
+use bytes::BytesMut;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Method, StatusCode};
+
+/// Room for a larger block is not kept.
+const KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Writes the blocks of one connection, in their order.
 #[derive(Debug)]
@@ -19,13 +22,15 @@ pub(crate) struct Encoder {
     bytes_max: usize,
     /// The smallest `bytes_max` that was not told to the peer yet.
     untold: Option<usize>,
+    /// The block that is being written, or room for the next one.
+    text: Vec<u8>,
 }
 
 /// A block that is being written.
 #[derive(Debug)]
 pub(in crate::http2) struct Block<'e> {
     table: &'e mut Table,
-    out: &'e mut BytesMut,
+    out: &'e mut Vec<u8>,
 }
 
 impl Encoder {
@@ -35,6 +40,7 @@ impl Encoder {
             table: None,
             bytes_max: TABLE_BYTES,
             untold: None,
+            text: Vec::new(),
         }
     }
 
@@ -48,37 +54,54 @@ impl Encoder {
         }
     }
 
-    /// Begins a block behind what is in `out`.
-    pub(in crate::http2) fn begin<'e>(&'e mut self, out: &'e mut BytesMut) -> Block<'e> {
+    /// Writes a block behind what is in `out`.
+    pub(in crate::http2) fn encode(
+        &mut self,
+        kind: Kind,
+        out: &mut BytesMut,
+        write: impl FnOnce(&mut Block<'_>),
+    ) {
         let table = (self.table).get_or_insert_with(|| Box::new(Table::new(TABLE_BYTES)));
+        table.begin(kind);
+        self.text.clear();
+        let mut block = Block {
+            table,
+            out: &mut self.text,
+        };
         if let Some(smallest) = self.untold.take() {
             // If the limit went down and up again, the peer has to know both. RFC 7541 §4.2
-            for bytes in [smallest, self.bytes_max] {
-                put_integer(out, 0x20, 5, bytes);
-                table.resize(bytes);
-                if smallest == self.bytes_max {
-                    break;
-                }
+            block.resize(smallest);
+            if self.bytes_max != smallest {
+                block.resize(self.bytes_max);
             }
         }
-        Block { table, out }
+        write(&mut block);
+        out.extend_from_slice(&self.text);
+        if self.text.capacity() > KEPT_BYTES_MAX {
+            self.text = Vec::new();
+        }
     }
 }
 
 impl Block<'_> {
+    fn resize(&mut self, bytes: usize) {
+        put_integer(self.out, 0x20, 5, bytes);
+        self.table.resize(bytes);
+    }
+
     pub(in crate::http2) fn method(&mut self, method: &Method) {
         match *method {
-            Method::GET => self.out.put_u8(0x80 | 2),
-            Method::POST => self.out.put_u8(0x80 | 3),
+            Method::GET => self.out.push(0x80 | 2),
+            Method::POST => self.out.push(0x80 | 3),
             _ => self.field(2, b":method", method.as_str().as_bytes()),
         }
     }
 
     pub(in crate::http2) fn scheme(&mut self, scheme: &Scheme) {
         if *scheme == Scheme::HTTP {
-            self.out.put_u8(0x80 | 6);
+            self.out.push(0x80 | 6);
         } else if *scheme == Scheme::HTTPS {
-            self.out.put_u8(0x80 | 7);
+            self.out.push(0x80 | 7);
         } else {
             self.field(6, b":scheme", scheme.as_str().as_bytes());
         }
@@ -90,7 +113,7 @@ impl Block<'_> {
 
     pub(in crate::http2) fn path(&mut self, path: &str) {
         if path == "/" {
-            self.out.put_u8(0x80 | 4);
+            self.out.push(0x80 | 4);
         } else {
             self.field(4, b":path", path.as_bytes());
         }
@@ -107,7 +130,13 @@ impl Block<'_> {
             StatusCode::INTERNAL_SERVER_ERROR => 14,
             _ => return self.field(8, b":status", status.as_str().as_bytes()),
         };
-        self.out.put_u8(0x80 | index);
+        self.out.push(0x80 | index);
+    }
+
+    pub(in crate::http2) fn headers(&mut self, headers: &HeaderMap) {
+        for (name, value) in headers {
+            self.header(name, value);
+        }
     }
 
     /// Any other field, unless it is about one connection of HTTP/1.1: such a field is left out.
@@ -137,7 +166,12 @@ impl Block<'_> {
 
     /// A field whose name has this index, or 0, in the static table.
     fn field(&mut self, index: usize, name: &[u8], value: &[u8]) {
-        match self.table.find(name, value) {
+        let field = Given {
+            name_index: index,
+            name,
+            value,
+        };
+        match self.table.find(field) {
             Finding::Indexed(index) => put_integer(self.out, 0x80, 7, index),
             Finding::Remembered => self.literal(0x40, 6, index, name, value),
             Finding::Passing => self.literal(0, 4, index, name, value),
@@ -161,6 +195,6 @@ impl Block<'_> {
 
     fn string(&mut self, octets: &[u8]) {
         put_integer(self.out, 0, 7, octets.len());
-        self.out.put_slice(octets);
+        self.out.extend_from_slice(octets);
     }
 }

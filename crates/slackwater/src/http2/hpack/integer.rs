@@ -1,7 +1,6 @@
 //! Integers, and octets to read. RFC 7541 §5.1
 
 use super::Broken;
-use bytes::{BufMut, BytesMut};
 
 /// Octets after the first, at most: five of seven bits hold 32.
 const MORE_OCTETS_MAX: u32 = 5;
@@ -54,19 +53,19 @@ impl<'b> Unread<'b> {
 
 /// Writes an integer behind the bits of `first` that are no part of it.
 #[inline]
-pub(super) fn put_integer(out: &mut BytesMut, first: u8, bits: u32, integer: usize) {
+pub(super) fn put_integer(out: &mut Vec<u8>, first: u8, bits: u32, integer: usize) {
     let full = u8::MAX >> (8 - bits);
     if let Ok(short) = u8::try_from(integer)
         && short < full
     {
-        out.put_u8(first | short);
+        out.push(first | short);
         return;
     }
-    out.put_u8(first | full);
+    out.push(first | full);
     let mut rest = integer - usize::from(full);
     while rest >= 0x80 {
-        out.put_u8(rest.to_le_bytes()[0] | 0x80);
+        out.push(rest.to_le_bytes()[0] | 0x80);
         rest >>= 7;
     }
-    out.put_u8(rest.to_le_bytes()[0]);
+    out.push(rest.to_le_bytes()[0]);
 }

@@ -27,6 +27,7 @@ mod told;
 pub(crate) use decoder::Decoder;
 pub(crate) use encoder::Encoder;
 pub(super) use field::{Fault, Field};
+pub(super) use told::Kind;
 
 /// Octets of a table that both ends may use without a word about it. RFC 9113 §6.5.2
 const TABLE_BYTES: usize = 4096;

@@ -1,6 +1,7 @@
 //! The table that everybody has. RFC 7541 appendix A
 
 use super::field::{Fault, Field};
+use super::field_size;
 use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, StatusCode};
@@ -8,107 +9,118 @@ use http::{Method, StatusCode};
 /// Entries; indices begin with 1.
 pub(super) const LENGTH: usize = 61;
 
-/// A field that is in the table for its name.
-const fn named(name: HeaderName) -> Field {
-    Field::Header(name, HeaderValue::from_static(""))
+/// An entry.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) field: Field,
+    pub(super) name_length: usize,
+    /// What it counts.
+    pub(super) size: usize,
 }
 
-static FIELDS: [Field; LENGTH] = [
+const fn known(name_length: usize, value_length: usize, field: Field) -> Known {
+    Known {
+        field,
+        name_length,
+        size: field_size(name_length, value_length),
+    }
+}
+
+/// A field that is in the table for its name.
+const fn named(name_length: usize, name: HeaderName) -> Known {
+    let field = Field::Header(name, HeaderValue::from_static(""));
+    known(name_length, 0, field)
+}
+
+/// In the order of their indices; in front of each, the length of its name, and of its value if it has one.
+static ENTRIES: [Known; LENGTH] = [
     // A host is never empty.
-    Field::Bad(Fault::Malformed("the authority is empty")),
-    Field::Method(Method::GET),
-    Field::Method(Method::POST),
-    Field::Path(PathAndQuery::from_static("/")),
-    Field::Path(PathAndQuery::from_static("/index.html")),
-    Field::Scheme(Scheme::HTTP),
-    Field::Scheme(Scheme::HTTPS),
-    Field::Status(StatusCode::OK),
-    Field::Status(StatusCode::NO_CONTENT),
-    Field::Status(StatusCode::PARTIAL_CONTENT),
-    Field::Status(StatusCode::NOT_MODIFIED),
-    Field::Status(StatusCode::BAD_REQUEST),
-    Field::Status(StatusCode::NOT_FOUND),
-    Field::Status(StatusCode::INTERNAL_SERVER_ERROR),
-    named(header::ACCEPT_CHARSET),
-    Field::Header(
-        header::ACCEPT_ENCODING,
-        HeaderValue::from_static("gzip, deflate"),
+    known(
+        10,
+        0,
+        Field::Bad(Fault::Malformed("the authority is empty")),
     ),
-    named(header::ACCEPT_LANGUAGE),
-    named(header::ACCEPT_RANGES),
-    named(header::ACCEPT),
-    named(header::ACCESS_CONTROL_ALLOW_ORIGIN),
-    named(header::AGE),
-    named(header::ALLOW),
-    named(header::AUTHORIZATION),
-    named(header::CACHE_CONTROL),
-    named(header::CONTENT_DISPOSITION),
-    named(header::CONTENT_ENCODING),
-    named(header::CONTENT_LANGUAGE),
-    named(header::CONTENT_LENGTH),
-    named(header::CONTENT_LOCATION),
-    named(header::CONTENT_RANGE),
-    named(header::CONTENT_TYPE),
-    named(header::COOKIE),
-    named(header::DATE),
-    named(header::ETAG),
-    named(header::EXPECT),
-    named(header::EXPIRES),
-    named(HeaderName::from_static("from")),
-    named(header::HOST),
-    named(header::IF_MATCH),
-    named(header::IF_MODIFIED_SINCE),
-    named(header::IF_NONE_MATCH),
-    named(header::IF_RANGE),
-    named(header::IF_UNMODIFIED_SINCE),
-    named(header::LAST_MODIFIED),
-    named(header::LINK),
-    named(header::LOCATION),
-    named(header::MAX_FORWARDS),
-    named(header::PROXY_AUTHENTICATE),
-    named(header::PROXY_AUTHORIZATION),
-    named(header::RANGE),
-    named(header::REFERER),
-    named(header::REFRESH),
-    named(header::RETRY_AFTER),
-    named(header::SERVER),
-    named(header::SET_COOKIE),
-    named(header::STRICT_TRANSPORT_SECURITY),
+    known(7, 3, Field::Method(Method::GET)),
+    known(7, 4, Field::Method(Method::POST)),
+    known(5, 1, Field::Path(PathAndQuery::from_static("/"))),
+    known(5, 11, Field::Path(PathAndQuery::from_static("/index.html"))),
+    known(7, 4, Field::Scheme(Scheme::HTTP)),
+    known(7, 5, Field::Scheme(Scheme::HTTPS)),
+    known(7, 3, Field::Status(StatusCode::OK)),
+    known(7, 3, Field::Status(StatusCode::NO_CONTENT)),
+    known(7, 3, Field::Status(StatusCode::PARTIAL_CONTENT)),
+    known(7, 3, Field::Status(StatusCode::NOT_MODIFIED)),
+    known(7, 3, Field::Status(StatusCode::BAD_REQUEST)),
+    known(7, 3, Field::Status(StatusCode::NOT_FOUND)),
+    known(7, 3, Field::Status(StatusCode::INTERNAL_SERVER_ERROR)),
+    named(14, header::ACCEPT_CHARSET),
+    known(
+        15,
+        13,
+        Field::Header(
+            header::ACCEPT_ENCODING,
+            HeaderValue::from_static("gzip, deflate"),
+        ),
+    ),
+    named(15, header::ACCEPT_LANGUAGE),
+    named(13, header::ACCEPT_RANGES),
+    named(6, header::ACCEPT),
+    named(27, header::ACCESS_CONTROL_ALLOW_ORIGIN),
+    named(3, header::AGE),
+    named(5, header::ALLOW),
+    named(13, header::AUTHORIZATION),
+    named(13, header::CACHE_CONTROL),
+    named(19, header::CONTENT_DISPOSITION),
+    named(16, header::CONTENT_ENCODING),
+    named(16, header::CONTENT_LANGUAGE),
+    named(14, header::CONTENT_LENGTH),
+    named(16, header::CONTENT_LOCATION),
+    named(13, header::CONTENT_RANGE),
+    named(12, header::CONTENT_TYPE),
+    named(6, header::COOKIE),
+    named(4, header::DATE),
+    named(4, header::ETAG),
+    named(6, header::EXPECT),
+    named(7, header::EXPIRES),
+    named(4, HeaderName::from_static("from")),
+    named(4, header::HOST),
+    named(8, header::IF_MATCH),
+    named(17, header::IF_MODIFIED_SINCE),
+    named(13, header::IF_NONE_MATCH),
+    named(8, header::IF_RANGE),
+    named(19, header::IF_UNMODIFIED_SINCE),
+    named(13, header::LAST_MODIFIED),
+    named(4, header::LINK),
+    named(8, header::LOCATION),
+    named(12, header::MAX_FORWARDS),
+    named(18, header::PROXY_AUTHENTICATE),
+    named(19, header::PROXY_AUTHORIZATION),
+    named(5, header::RANGE),
+    named(7, header::REFERER),
+    named(7, header::REFRESH),
+    named(11, header::RETRY_AFTER),
+    named(6, header::SERVER),
+    named(10, header::SET_COOKIE),
+    named(25, header::STRICT_TRANSPORT_SECURITY),
     // Concerns one connection, so it has no place in HTTP/2.
-    Field::Bad(Fault::Malformed("a field of HTTP/1.1's connections")),
-    named(header::USER_AGENT),
-    named(header::VARY),
-    named(header::VIA),
-    named(header::WWW_AUTHENTICATE),
+    known(
+        17,
+        0,
+        Field::Bad(Fault::Malformed("a field of HTTP/1.1's connections")),
+    ),
+    named(10, header::USER_AGENT),
+    named(4, header::VARY),
+    named(3, header::VIA),
+    named(16, header::WWW_AUTHENTICATE),
 ];
 
-/// The field at an index.
-pub(super) fn field(index: usize) -> Option<&'static Field> {
-    FIELDS.get(index.wrapping_sub(1))
+/// The entry at an index.
+pub(super) fn known_at(index: usize) -> Option<&'static Known> {
+    ENTRIES.get(index.wrapping_sub(1))
 }
 
 /// The index of `:authority`, whose value there is none that a message could have.
 pub(super) const AUTHORITY: usize = 1;
-
-/// Octets of the name and of the value at an index, which has a field.
-pub(super) fn lengths(index: usize) -> (usize, usize) {
-    LENGTHS
-        .get(index.wrapping_sub(1))
-        .map_or((0, 0), |(name, value)| {
-            (usize::from(*name), usize::from(*value))
-        })
-}
-
-#[rustfmt::skip]
-static LENGTHS: [(u8, u8); LENGTH] = [
-    (10, 0), (7, 3), (7, 4), (5, 1), (5, 11), (7, 4), (7, 5),
-    (7, 3), (7, 3), (7, 3), (7, 3), (7, 3), (7, 3), (7, 3),
-    (14, 0), (15, 13), (15, 0), (13, 0), (6, 0), (27, 0), (3, 0), (5, 0), (13, 0), (13, 0), (19, 0),
-    (16, 0), (16, 0), (14, 0), (16, 0), (13, 0), (12, 0), (6, 0), (4, 0), (4, 0), (6, 0), (7, 0),
-    (4, 0), (4, 0), (8, 0), (17, 0), (13, 0), (8, 0), (19, 0), (13, 0), (4, 0), (8, 0), (12, 0),
-    (18, 0), (19, 0), (5, 0), (7, 0), (7, 0), (11, 0), (6, 0), (10, 0), (25, 0), (17, 0), (10, 0),
-    (4, 0), (3, 0), (16, 0),
-];
 
 /// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but hardly ever sent.
 pub(super) fn index_of(name: &HeaderName) -> usize {

@@ -27,7 +27,7 @@ fn a_target_that_lacks_a_part_is_written_whole() {
         let mut written = Vec::new();
         Decoder::new()
             .decode(&out, |field, _| {
-                written.push(match field {
+                written.push(match field.into_owned() {
                     Field::Method(method) => method.to_string(),
                     Field::Scheme(scheme) => scheme.to_string(),
                     Field::Authority(authority) => authority.to_string(),

@@ -2,6 +2,7 @@
 
 use super::super::decoder::Decoder;
 use super::super::encoder::Encoder;
+use super::super::told::Kind;
 use super::{octets, texts};
 use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};
@@ -9,11 +10,12 @@ use http::{Method, StatusCode};
 
 fn block(encoder: &mut Encoder, fields: &[(&'static str, &str)]) -> Vec<u8> {
     let mut out = BytesMut::new();
-    let mut block = encoder.begin(&mut out);
-    for (name, value) in fields {
-        let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
-        block.header(&HeaderName::from_static(name), &value);
-    }
+    encoder.encode(Kind::Head, &mut out, |block| {
+        for (name, value) in fields {
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+            block.header(&HeaderName::from_static(name), &value);
+        }
+    });
     out.to_vec()
 }
 
@@ -59,6 +61,29 @@ fn what_changes_each_time_drives_nothing_out() {
 }
 
 #[test]
+fn a_field_is_its_name_and_its_value() {
+    let alike = [
+        ("x-ab", "c"),
+        ("x-a", "bc"),
+        ("x-abc", ""),
+        ("age", "x-ab"),
+        ("etag", "x-ab"),
+        ("x-ab", "d"),
+    ];
+    let mut encoder = Encoder::new();
+    let mut decoder = Decoder::new();
+    // Each again and again, and each behind each.
+    for first in alike {
+        for second in alike {
+            for field in [first, first, second, second, first] {
+                let read = texts(&mut decoder, &block(&mut encoder, &[field]));
+                assert_eq!(read, [format!("{}: {}", field.0, field.1)]);
+            }
+        }
+    }
+}
+
+#[test]
 fn secrets_get_no_index_and_say_so() {
     for name in [
         "authorization",
@@ -78,7 +103,9 @@ fn secrets_get_no_index_and_say_so() {
     value.set_sensitive(true);
     for _ in 0..3 {
         let mut out = BytesMut::new();
-        (encoder.begin(&mut out)).header(&HeaderName::from_static("a"), &value);
+        encoder.encode(Kind::Head, &mut out, |block| {
+            block.header(&HeaderName::from_static("a"), &value);
+        });
         assert_eq!(out[..], octets("10 01 61 01 62"));
     }
 }
@@ -155,35 +182,36 @@ fn pseudo_header_fields_have_their_indices() {
     for _ in 0..3 {
         for method in [Method::GET, Method::POST, Method::PUT, Method::CONNECT] {
             let mut out = BytesMut::new();
-            encoder.begin(&mut out).method(&method);
+            encoder.encode(Kind::Head, &mut out, |block| block.method(&method));
             assert_eq!(texts(&mut decoder, &out), [format!(":method: {method}")]);
         }
         for scheme in ["http", "https", "ftp"] {
             let mut out = BytesMut::new();
-            encoder
-                .begin(&mut out)
-                .scheme(&scheme.parse().expect("a scheme"));
+            encoder.encode(Kind::Head, &mut out, |block| {
+                block.scheme(&scheme.parse().expect("a scheme"));
+            });
             assert_eq!(texts(&mut decoder, &out), [format!(":scheme: {scheme}")]);
         }
         for path in ["/", "/index.html", "/a?b", "*"] {
             let mut out = BytesMut::new();
-            encoder.begin(&mut out).path(path);
+            encoder.encode(Kind::Head, &mut out, |block| block.path(path));
             assert_eq!(texts(&mut decoder, &out), [format!(":path: {path}")]);
         }
         for status in (100..=999).filter(|status| *status != 101) {
             let mut out = BytesMut::new();
             let code = StatusCode::from_u16(status).expect("a status");
-            encoder.begin(&mut out).status(code);
+            encoder.encode(Kind::Head, &mut out, |block| block.status(code));
             assert_eq!(texts(&mut decoder, &out), [format!(":status: {status}")]);
         }
     }
     let mut out = BytesMut::new();
-    let mut block = encoder.begin(&mut out);
-    block.method(&Method::GET);
-    block.method(&Method::POST);
-    block.path("/");
-    for status in [200, 204, 206, 304, 400, 404, 500] {
-        block.status(StatusCode::from_u16(status).expect("a status"));
-    }
+    encoder.encode(Kind::Head, &mut out, |block| {
+        block.method(&Method::GET);
+        block.method(&Method::POST);
+        block.path("/");
+        for status in [200, 204, 206, 304, 400, 404, 500] {
+            block.status(StatusCode::from_u16(status).expect("a status"));
+        }
+    });
     assert_eq!(out[..], octets("82 83 84 88 89 8a 8b 8c 8d 8e"));
 }
