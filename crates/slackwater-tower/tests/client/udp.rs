@@ -226,7 +226,7 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
 
     let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await else {
         // A machine without IPv6: the default prober does without it, which is all there is to see.
-        UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough");
+        default_prober();
         return;
     };
     let replica = socket.local_addr().expect("bound");
@@ -242,6 +242,34 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
     balancer.insert(replica).expect("new");
     until("an answer", || balancer.counters().probes_answered > 0).await;
     responder.abort();
+}
+
+#[tokio::test]
+async fn a_fleet_of_both_families_is_probed_whole() {
+    let mut sockets = Vec::new();
+    for _ in 0..2 {
+        sockets.push(UdpSocket::bind(addr(0)).await.expect("a socket"));
+        // Without IPv6 there is one family less to see.
+        sockets.extend(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await.ok());
+    }
+    let balancer = Balancer::with_seed(prequal(), default_prober(), 1);
+    let _drive = balancer.spawn_drive();
+    let mut responders = tokio::task::JoinSet::new();
+    for socket in sockets {
+        let replica = socket.local_addr().expect("bound");
+        balancer.insert(replica).expect("new");
+        responders.spawn(respond_udp(socket, Load::new(), None));
+    }
+    until("each has answered", || {
+        balancer.snapshot().pool.len() == responders.len()
+    })
+    .await;
+    let counters = balancer.probe_counters();
+    assert_eq!(counters.foreign + counters.replayed + counters.malformed, 0);
+}
+
+fn default_prober() -> UdpProber {
+    UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough")
 }
 
 #[tokio::test]
