@@ -361,11 +361,7 @@ impl Balancer {
     }
 
     /// As [`Balancer::report`] for each, with one look at the clock and one lock.
-    pub(super) fn report_all<'a>(
-        &self,
-        now: Instant,
-        answers: impl Iterator<Item = &'a (ProbeToken, LoadReport)>,
-    ) {
+    pub(super) fn report_all(&self, now: Instant, answers: &[(ProbeToken, LoadReport)]) {
         let mut driver = self.lock();
         let mut waiting = Vec::new();
         for (token, report) in answers {

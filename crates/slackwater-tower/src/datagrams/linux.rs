@@ -2,7 +2,7 @@
 //!
 //! Headers for receiving are kept for each thread and family: they are allocated once, and cannot move between threads.
 
-use super::{BATCH, Datagrams, Incoming, Outgoing};
+use super::{BATCH, Datagrams, Incoming, Outgoing, Received};
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg};
@@ -73,16 +73,28 @@ fn receive_by<A: SockaddrLike + Copy + Into<SocketAddr>>(
     into: &mut Incoming,
     most: usize,
 ) -> io::Result<usize> {
-    let mut places = (into.buffers.each_mut()).map(|buffer| [IoSliceMut::new(buffer)]);
-    let flags = MsgFlags::MSG_DONTWAIT;
+    let heads = &mut into.heads[..];
+    match into.buffers.first_chunk_mut::<FEW>() {
+        Some(few) if most <= FEW => receive_into(headers, socket, few, heads, most),
+        _ => receive_into(headers, socket, &mut into.buffers, heads, most),
+    }
+}
+
+fn receive_into<const PLACES: usize, A: SockaddrLike + Copy + Into<SocketAddr>>(
+    headers: &mut MultiHeaders<A>,
+    socket: BorrowedFd<'_>,
+    buffers: &mut [Received; PLACES],
+    heads: &mut [(usize, SocketAddr)],
+    most: usize,
+) -> io::Result<usize> {
+    let mut places = buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
     let places = places.iter_mut().take(most);
+    let flags = MsgFlags::MSG_DONTWAIT;
     let received = recvmmsg(socket.as_raw_fd(), headers, places, flags, None)?;
     let mut got = 0;
-    for (datagram, head) in received.zip(&mut into.heads) {
-        *head = (
-            datagram.bytes,
-            datagram.address.map_or(super::NOWHERE, Into::into),
-        );
+    for (datagram, head) in received.zip(heads) {
+        let from = datagram.address.map_or(super::NOWHERE, Into::into);
+        *head = (datagram.bytes, from);
         got += 1;
     }
     Ok(got)

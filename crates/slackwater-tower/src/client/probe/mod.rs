@@ -191,18 +191,14 @@ impl Reports {
         }
     }
 
-    /// Probes have been answered, at `now`: many at once for the price of one.
-    pub(super) fn report_all<'a>(
-        &self,
-        now: Instant,
-        answers: impl Iterator<Item = &'a (ProbeToken, LoadReport)>,
-    ) {
-        let mut answers = answers.peekable();
-        if answers.peek().is_some()
+    /// Probes have been answered, at `now`: many at once for the price of one. Empties `answers`.
+    pub(super) fn report_all(&self, now: Instant, answers: &mut Vec<(ProbeToken, LoadReport)>) {
+        if !answers.is_empty()
             && let Some(balancer) = self.balancer()
         {
             balancer.report_all(now, answers);
         }
+        answers.clear();
     }
 
     /// A probe will not be answered.

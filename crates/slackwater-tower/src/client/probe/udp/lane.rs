@@ -74,6 +74,22 @@ pub(super) struct State {
     listens: bool,
 }
 
+/// The batch in hand. Its memory is used again for the next one.
+#[derive(Debug)]
+struct Inbox {
+    datagrams: Incoming,
+    answers: Vec<(ProbeToken, LoadReport)>,
+}
+
+impl Inbox {
+    fn new(at: SocketAddr) -> Self {
+        Self {
+            datagrams: Incoming::new(at),
+            answers: Vec::with_capacity(BATCH),
+        }
+    }
+}
+
 /// A socket with its probes.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -83,7 +99,7 @@ pub(super) struct Lane {
     /// There from the start of the prober on.
     reports: OnceLock<Reports>,
     state: Mutex<State>,
-    incoming: Mutex<Incoming>,
+    inbox: Mutex<Inbox>,
     waker: AtomicWaker,
 }
 
@@ -108,7 +124,7 @@ impl Lane {
                 collect_after: COLLECT_AFTER_MAX,
                 listens: false,
             }),
-            incoming: Mutex::new(Incoming::new(at)),
+            inbox: Mutex::new(Inbox::new(at)),
             waker: AtomicWaker::new(),
         })
     }
@@ -120,9 +136,9 @@ impl Lane {
     /// Counts, with all that has come until now.
     pub(super) fn counters(&self) -> ProbeCounters {
         if let Some(reports) = self.reports.get()
-            && let Some(incoming) = self.try_incoming()
+            && let Some(inbox) = self.try_inbox()
         {
-            self.receive(incoming, BATCH, None, reports);
+            self.receive(inbox, BATCH, None, reports);
         }
         self.lock().counters
     }
@@ -179,8 +195,8 @@ impl Lane {
             state.collected_at = Some(now);
             awaited
         };
-        if let Some(incoming) = self.try_incoming() {
-            self.receive(incoming, awaited, Some(now), reports);
+        if let Some(inbox) = self.try_inbox() {
+            self.receive(inbox, awaited, Some(now), reports);
         }
     }
 
@@ -203,8 +219,8 @@ impl Lane {
                     return Poll::<()>::Pending;
                 }
                 ear.is_tired = false;
-                let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
-                self.receive(incoming, BATCH, None, reports);
+                let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                self.receive(inbox, BATCH, None, reports);
             }
         })
         .await;
@@ -257,9 +273,9 @@ impl Lane {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Turn::Failing,
             }
-            let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             let turn = ear.try_io(Interest::READABLE, || {
-                match self.receive(incoming, BATCH, None, reports) {
+                match self.receive(inbox, BATCH, None, reports) {
                     Turn::Drained => Err(io::ErrorKind::WouldBlock.into()),
                     turn => Ok(turn),
                 }
@@ -278,19 +294,19 @@ impl Lane {
     /// Takes in what the socket holds, at first `expected` replies at a time, as having come at `now` or, without that, now.
     fn receive(
         &self,
-        mut incoming: MutexGuard<'_, Incoming>,
+        mut inbox: MutexGuard<'_, Inbox>,
         expected: usize,
         now: Option<Instant>,
         reports: &Reports,
     ) -> Turn {
         let socket = |into: &mut Incoming, most| self.socket.receive_batch(into, most);
-        self.receive_turn(socket, &mut incoming, expected, now, reports)
+        self.receive_turn(socket, &mut inbox, expected, now, reports)
     }
 
     fn receive_turn(
         &self,
         mut receive: impl FnMut(&mut Incoming, usize) -> io::Result<usize>,
-        incoming: &mut Incoming,
+        inbox: &mut Inbox,
         expected: usize,
         now: Option<Instant>,
         reports: &Reports,
@@ -298,10 +314,10 @@ impl Lane {
         let mut turn = Turn::Failing;
         let (mut left, mut most) = (REPLIES_AT_ONCE, expected.min(BATCH));
         while left > 0 {
-            match receive(incoming, most) {
+            match receive(&mut inbox.datagrams, most) {
                 Ok(got) => {
                     turn = Turn::More;
-                    let awaited = self.take_in(incoming, got, now, reports);
+                    let awaited = self.take_in(inbox, got, now, reports);
                     left = left.saturating_sub(got);
                     if is_drained(got, most) || (expected < BATCH && awaited == 0) {
                         return Turn::Drained;
@@ -319,32 +335,25 @@ impl Lane {
     /// Takes in the first `got` replies of a batch; how many answers are awaited now.
     fn take_in(
         &self,
-        incoming: &Incoming,
+        inbox: &mut Inbox,
         got: usize,
         now: Option<Instant>,
         reports: &Reports,
     ) -> usize {
-        let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
-        let mut replies = [const { None }; BATCH];
-        for (reply, (datagram, from)) in replies.iter_mut().zip(incoming.first(got)) {
+        let Inbox { datagrams, answers } = inbox;
+        for (datagram, from) in datagrams.first(got) {
             // What proves the sender is made of hashes: not under the lock.
-            *reply = Some((decode_reply(datagram, self.key.as_ref()), from));
+            let reply = decode_reply(datagram, self.key.as_ref());
+            answers.extend(self.lock().claim(reply, from));
         }
-        let mut answers: [Option<(ProbeToken, LoadReport)>; BATCH] = [const { None }; BATCH];
-        let awaited = {
-            let mut state = self.lock();
-            for (answer, (reply, from)) in answers.iter_mut().zip(replies.into_iter().flatten()) {
-                *answer = state.claim(reply, from);
-            }
-            state.nonces.awaited(now)
-        };
-        reports.report_all(now, answers.iter().flatten());
-        awaited
+        let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
+        reports.report_all(now, answers);
+        self.lock().nonces.awaited(now)
     }
 
-    fn try_incoming(&self) -> Option<MutexGuard<'_, Incoming>> {
-        match self.incoming.try_lock() {
-            Ok(incoming) => Some(incoming),
+    fn try_inbox(&self) -> Option<MutexGuard<'_, Inbox>> {
+        match self.inbox.try_lock() {
+            Ok(inbox) => Some(inbox),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             // Somebody else takes the answers in, or this thread does, further up.
             Err(TryLockError::WouldBlock) => None,

@@ -51,7 +51,7 @@ impl Awaited {
             if self.until <= now {
                 self.older = core::mem::take(&mut self.newer);
                 self.generation = self.generation.wrapping_add(1);
-                self.until = self.until + self.span;
+                self.until += self.span;
             }
         }
         if self.until <= now {

@@ -97,9 +97,9 @@ impl Sending {
         let (mut first, mut errors_before) = (0, 0);
         while let Some(probe) = self.batch.get(first) {
             match send(first, &self.datagrams) {
-                Ok(sent) => {
-                    lane.lock().counters.sent += sent as u64;
-                    first += sent;
+                Ok(count) => {
+                    lane.lock().counters.sent += count as u64;
+                    first += count;
                     errors_before = 0;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -150,8 +150,9 @@ mod tests {
     use super::super::nonces::tests::token;
     use super::*;
     use crate::client::ProbeToSend;
+    use core::net::Ipv4Addr;
     use slackwater_core::ReplicaIds;
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::UdpSocket;
 
     const SOON: Instant = Instant::from_nanos(50_000_000);
 

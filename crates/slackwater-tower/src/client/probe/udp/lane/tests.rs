@@ -98,16 +98,16 @@ fn a_queue_that_nobody_works_off_is_bounded() {
 fn a_socket_that_only_fails_ends_the_turn() {
     let lane = lane(2);
     let reports = Reports::new(std::sync::Weak::new());
-    let mut incoming = Incoming::new(LOCALHOST);
+    let mut inbox = Inbox::new(LOCALHOST);
     let mut calls = 0;
     let failing = |_: &mut Incoming, _| {
         calls += 1;
         Err(io::ErrorKind::NetworkDown.into())
     };
-    let turn = lane.receive_turn(failing, &mut incoming, BATCH, None, &reports);
+    let turn = lane.receive_turn(failing, &mut inbox, BATCH, None, &reports);
     assert_eq!((turn, calls), (Turn::Failing, REPLIES_AT_ONCE));
     let drained = |_: &mut Incoming, _| Err(io::ErrorKind::WouldBlock.into());
-    let turn = lane.receive_turn(drained, &mut incoming, BATCH, None, &reports);
+    let turn = lane.receive_turn(drained, &mut inbox, BATCH, None, &reports);
     assert_eq!(turn, Turn::Drained);
 }
 
@@ -133,7 +133,7 @@ async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let mut sending = Sending::new();
-    let mut late = 0;
+    let mut told = 0;
     for count in [1, 2, 5, BATCH, BATCH + 1, 3 * BATCH + 7] {
         let lane = lane(64);
         lane.reports.set(reports.clone()).expect("none yet");
@@ -153,8 +153,8 @@ async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
         assert_eq!(answered(&lane), count as u64);
         assert_eq!(lane.lock().nonces.awaited(due(2)), 0);
         // A balancer that never asked is told all the same.
-        late += count as u64;
-        assert_eq!(balancer.counters().reports_late, late);
+        told += count as u64;
+        assert_eq!(balancer.counters().reports_late, told);
     }
 }
 
