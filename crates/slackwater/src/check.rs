@@ -110,9 +110,10 @@ fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
     let LoadedFile::Serve(loaded) = loaded else {
         return Ok(Vec::new());
     };
+    let own = loaded.config.own_addresses();
     let read = |service: &ServiceConfig| match &service.discovery.source {
         FleetSource::File(file) => {
-            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref())
+            read_fleet_file(file, service.probe.port, service.replica.tls.as_ref(), &own)
                 .map(|it| Some(it.len()))
         }
         FleetSource::List | FleetSource::Dns(_) => Ok(None),

@@ -1,50 +1,72 @@
-//! Certificates of the TLS listener: an authority of the run's own, and what it issues one after the other into the same
-//! two files.
+//! Certificates: an authority of the run's own, and what it issues for a name, one after the other into the same two files.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-/// The name in every certificate.
-pub(super) const HOST: &str = "chaos.test";
-
-/// The authority, and where its certificates are put.
-pub(super) struct Certificates {
-    authority: CertifiedIssuer<'static, KeyPair>,
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+/// Who issues certificates.
+pub(super) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    /// Its own certificate.
+    pub(super) file: PathBuf,
 }
 
-impl core::fmt::Debug for Certificates {
+impl core::fmt::Debug for Authority {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Certificates")
-            .field("certificate", &self.certificate)
+        f.debug_struct("Authority")
+            .field("file", &self.file)
             .finish_non_exhaustive()
     }
 }
 
-impl Certificates {
-    /// Makes the authority. Nothing is issued yet.
+impl Authority {
     pub(super) fn new(folder: &Path) -> Result<Self, String> {
-        let authority = || -> Result<_, rcgen::Error> {
+        let issuer = || -> Result<_, rcgen::Error> {
             let mut params = CertificateParams::new(Vec::new())?;
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             CertifiedIssuer::self_signed(params, KeyPair::generate()?)
         };
-        Ok(Self {
-            authority: authority().map_err(|error| format!("an authority: {error}"))?,
-            certificate: folder.join("site.pem"),
-            key: folder.join("site.key"),
-        })
+        let issuer = issuer().map_err(|error| format!("an authority: {error}"))?;
+        let file = folder.join("authority.pem");
+        put(&file, &issuer.pem())?;
+        Ok(Self { issuer, file })
     }
 
-    /// What clients have to trust.
+    /// For those who are to trust it.
     pub(super) fn roots(&self) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
-        (roots.add(self.authority.der().clone())).map_err(|error| format!("roots: {error}"))?;
+        (roots.add(self.issuer.der().clone())).map_err(|error| format!("roots: {error}"))?;
         Ok(roots)
+    }
+}
+
+/// The certificates for one name, and where they are put.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    authority: Rc<Authority>,
+    pub(super) host: &'static str,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Certificates {
+    /// With a first one.
+    pub(super) fn new(
+        authority: &Rc<Authority>,
+        folder: &Path,
+        host: &'static str,
+    ) -> Result<Self, String> {
+        let certificates = Self {
+            authority: Rc::clone(authority),
+            host,
+            certificate: folder.join(format!("{host}.pem")),
+            key: folder.join(format!("{host}.key")),
+        };
+        certificates.replace()?;
+        Ok(certificates)
     }
 
     /// Puts a new certificate and a new key in place of the old ones, each file by a rename as tools do that renew them;
@@ -52,8 +74,8 @@ impl Certificates {
     pub(super) fn replace(&self) -> Result<CertificateDer<'static>, String> {
         let issue = || -> Result<_, rcgen::Error> {
             let key = KeyPair::generate()?;
-            let params = CertificateParams::new(vec![HOST.to_owned()])?;
-            Ok((params.signed_by(&key, &self.authority)?, key))
+            let params = CertificateParams::new(vec![self.host.to_owned()])?;
+            Ok((params.signed_by(&key, &self.authority.issuer)?, key))
         };
         let (certificate, key) = issue().map_err(|error| format!("a certificate: {error}"))?;
         put(&self.key, &key.serialize_pem())?;
@@ -77,7 +99,8 @@ mod tests {
     #[test]
     fn each_pair_is_another_one_in_the_same_files() {
         let folder = Folder::new("certificates", false).unwrap();
-        let certificates = Certificates::new(&folder.path).unwrap();
+        let authority = Rc::new(Authority::new(&folder.path).unwrap());
+        let certificates = Certificates::new(&authority, &folder.path, "a.test").unwrap();
         let files =
             || [&certificates.certificate, &certificates.key].map(|file| fs::read(file).unwrap());
         let first = (certificates.replace().unwrap(), files());

@@ -1,8 +1,9 @@
-//! What runs: replicas, an agent before each, `serve` before them all, and two streams of load.
+//! What runs: replicas, an agent before each, `serve` before them all, and streams of load. `serve` speaks TLS to the agents.
 
+use super::certificates::{Authority, Certificates};
 use super::lines::Line;
 use super::replica::{ROOM, SERVICE_MS};
-use super::serve::Serve;
+use super::serve::{Agents, Serve};
 use crate::peers::http;
 use crate::peers::ports::FreePorts;
 use crate::peers::processes::{Process, Processes, wait_for};
@@ -11,6 +12,7 @@ use core::time::Duration;
 use rustix::process::{Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 
 /// Replicas, and agents.
 pub(super) const REPLICAS: usize = 4;
@@ -26,6 +28,8 @@ const START_MAX: Duration = Duration::from_secs(20);
 pub(super) struct Pair {
     pub(super) replica: SocketAddr,
     pub(super) agent: SocketAddr,
+    /// Where the agent tells how it does.
+    agent_admin: SocketAddr,
     /// `None` while it is dead.
     replica_process: Option<Process>,
     agent_process: Option<Process>,
@@ -38,6 +42,7 @@ pub(super) struct Fleet<'a> {
     pub(super) slackwater: &'a Path,
     pub(super) folder: PathBuf,
     pub(super) pairs: Vec<Pair>,
+    agents_certificates: Certificates,
     pub(super) serve: Serve,
 }
 
@@ -54,27 +59,58 @@ impl<'a> Fleet<'a> {
             pairs.push(Pair {
                 replica: ports.take()?,
                 agent: ports.take()?,
+                agent_admin: ports.take()?,
                 replica_process: None,
                 agent_process: None,
             });
         }
         let addresses = [ports.take()?, ports.take()?, ports.take()?];
         drop(ports);
-        let agents: Vec<_> = pairs.iter().map(|pair| pair.agent).collect();
+        let authority = Rc::new(Authority::new(folder)?);
+        let certificates = Certificates::new(&authority, folder, "agent.test")?;
+        let agents = Agents {
+            addresses: pairs.iter().map(|pair| pair.agent).collect(),
+            host: certificates.host,
+            authority,
+        };
         let serve = Serve::new(folder, addresses, agents)?;
         let mut fleet = Self {
             processes,
             slackwater,
             folder: folder.to_owned(),
             pairs,
+            agents_certificates: certificates,
             serve,
         };
+        fleet.write_agents_configuration()?;
         for index in 0..REPLICAS {
             fleet.start_replica(index)?;
             fleet.start_agent(index)?;
         }
         fleet.serve.start(processes, slackwater)?;
         Ok(fleet)
+    }
+
+    /// What all agents have in common.
+    fn write_agents_configuration(&self) -> Result<(), String> {
+        let file = |path: &Path| path.display().to_string();
+        let text = format!(
+            "drain_delay = \"500ms\"\n[tls]\ncertificates = [{{ certificate = {:?}, key = {:?} }}]\n",
+            file(&self.agents_certificates.certificate),
+            file(&self.agents_certificates.key)
+        );
+        let path = self.agents_configuration();
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn agents_configuration(&self) -> PathBuf {
+        self.folder.join("agent.toml")
+    }
+
+    /// Replaces the certificates of `serve` and of the agents. Connections that were open before go on.
+    pub(super) fn replace_certificates(&self) -> Result<(), String> {
+        self.agents_certificates.replace()?;
+        self.serve.replace_certificate()
     }
 
     /// Starts a replica and waits until it listens.
@@ -92,19 +128,18 @@ impl<'a> Fleet<'a> {
 
     /// Starts an agent and waits until it takes requests.
     pub(super) fn start_agent(&mut self, index: usize) -> Result<(), String> {
+        let configuration = self.agents_configuration();
         let pair = &mut self.pairs[index];
         let mut command = Command::new(self.slackwater);
-        command.args(["agent", "--listen", &pair.agent.to_string()]);
-        command.args(["--to", &pair.replica.to_string(), "--drain-delay", "500ms"]);
+        command.arg("agent").arg("--config").arg(configuration);
+        command.args(["--listen", &pair.agent.to_string()]);
+        command.args(["--to", &pair.replica.to_string()]);
+        command.args(["--admin", &pair.agent_admin.to_string()]);
         let process = self
             .processes
             .start(&format!("agent-{index}"), &mut command)?;
-        let address = pair.agent;
-        await_answer(
-            pair.agent_process.insert(process),
-            address,
-            "/prequal/probe",
-        )
+        let address = pair.agent_admin;
+        await_answer(pair.agent_process.insert(process), address, "/healthz")
     }
 
     /// Kills a replica.
@@ -142,7 +177,7 @@ impl<'a> Fleet<'a> {
     /// A stream of load for so long.
     pub(super) fn load(
         &self,
-        name: &str,
+        (name, path): (&str, &str),
         rate: u64,
         length: Duration,
         more: &[&str],
@@ -152,7 +187,7 @@ impl<'a> Fleet<'a> {
         command
             .args([
                 "load",
-                &format!("http://{}/", self.serve.address),
+                &format!("http://{}{path}", self.serve.address),
                 "--quiet",
             ])
             // Longer than all tries of a request may take together.
@@ -168,11 +203,9 @@ impl<'a> Fleet<'a> {
     /// Requests in flight that any agent reports.
     pub(super) fn rif(&self) -> Result<u64, String> {
         let rifs = self.pairs.iter().map(|pair| {
-            let answer = http::get(pair.agent, "/prequal/probe")?;
-            let rif = answer
-                .header("x-prequal-rif")
-                .and_then(|rif| rif.parse::<u64>().ok());
-            rif.ok_or_else(|| format!("{}: a probe's answer without x-prequal-rif", pair.agent))
+            let status = http::get_json(pair.agent_admin, "/status")?;
+            let rif = status["own_load"]["rif"].as_u64();
+            rif.ok_or_else(|| format!("{}: a status without own_load.rif", pair.agent_admin))
         });
         rifs.sum()
     }

@@ -3,6 +3,7 @@
 
 use super::fleet::{Fleet, Load, REPLICAS, Seen};
 use super::options::Options;
+use super::serve::OVER_HTTP2;
 use crate::run::say;
 use core::time::Duration;
 use rustix::process::Signal;
@@ -159,10 +160,17 @@ pub(super) fn play(
     let posts = (options.rate / 10).max(1);
     // And a tenth come over TLS.
     let over_tls = posts;
-    let loads = [
-        fleet.load("gets", options.rate - posts - over_tls, length, &[])?,
-        fleet.load("posts", posts, length, &["--body-bytes", "1000"])?,
-    ];
+    // The others over HTTP/1.1 and HTTP/2, to agents over HTTP/1.1 and HTTP/2, in each of four ways.
+    let rest = options.rate - posts - over_tls;
+    let mut loads = vec![fleet.load(("posts", "/"), posts, length, &["--body-bytes", "1000"])?];
+    for (name, path, version) in [
+        ("1-to-1", "/", "1"),
+        ("1-to-2", OVER_HTTP2, "1"),
+        ("2-to-1", "/", "2"),
+        ("2-to-2", OVER_HTTP2, "2"),
+    ] {
+        loads.push(fleet.load((name, path), rest / 4, length, &["--http", version])?);
+    }
     let secure = fleet.serve.secure.clone().load(over_tls, length)?;
     let began = Instant::now();
     let mut played = Played {
@@ -241,7 +249,7 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
             played.reloads += 1;
         }
         Step::Certificate => {
-            fleet.serve.replace_certificate()?;
+            fleet.replace_certificates()?;
             played.certificates += 1;
         }
     }

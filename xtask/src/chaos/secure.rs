@@ -1,7 +1,6 @@
 //! Clients over TLS: a stream of load that keeps its connections for a while, and single connections whose certificate is
 //! looked at. A request is sent once; whatever comes of it counts.
 
-use super::certificates::HOST;
 use super::fleet::Seen;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -30,12 +29,17 @@ const REQUESTS_EACH: u32 = 20;
 #[derive(Clone, Debug)]
 pub(super) struct Secure {
     address: SocketAddr,
+    host: &'static str,
     /// Without resumption: each handshake shows a certificate.
     config: Arc<ClientConfig>,
 }
 
 impl Secure {
-    pub(super) fn new(address: SocketAddr, roots: RootCertStore) -> Result<Self, String> {
+    pub(super) fn new(
+        address: SocketAddr,
+        host: &'static str,
+        roots: RootCertStore,
+    ) -> Result<Self, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -45,6 +49,7 @@ impl Secure {
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self {
             address,
+            host,
             config: Arc::new(config),
         })
     }
@@ -52,11 +57,12 @@ impl Secure {
     async fn connect(&self) -> io::Result<Connection> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        let name = ServerName::try_from(HOST).map_err(io::Error::other)?;
+        let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
         let stream = connector.connect(name, stream).await?;
         Ok(Connection {
             stream: BufReader::new(stream),
+            host: self.host,
             requests: 0,
         })
     }
@@ -197,6 +203,7 @@ impl Tally {
 #[derive(Debug)]
 struct Connection {
     stream: BufReader<TlsStream<TcpStream>>,
+    host: &'static str,
     requests: u32,
 }
 
@@ -209,7 +216,7 @@ struct Answer {
 
 impl Connection {
     async fn get(&mut self, path: &str) -> io::Result<Answer> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {HOST}\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host);
         self.stream.write_all(request.as_bytes()).await?;
         self.stream.flush().await?;
         self.requests += 1;

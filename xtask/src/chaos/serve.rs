@@ -1,6 +1,6 @@
 //! `serve` under test: its configuration, its reloads, and its successors, which are not our children.
 
-use super::certificates::Certificates;
+use super::certificates::{Authority, Certificates};
 use super::secure::Secure;
 use crate::peers::processes::{Process, Processes, wait_for};
 use crate::peers::{http, serve};
@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// From a signal until it has had its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(40);
@@ -20,6 +21,9 @@ const FIRST_BYTE: &str = "15s";
 
 /// A path that `serve` answers itself, so that what is asked there says nothing of replicas.
 const ANSWERED_HERE: &str = "/answered-here";
+
+/// What asks for paths below this goes to the agents over HTTP/2, all else over HTTP/1.1.
+pub(super) const OVER_HTTP2: &str = "/over-http2";
 
 /// `serve` in all its generations.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub(super) struct Serve {
     file: PathBuf,
     tls_address: SocketAddr,
     certificates: Certificates,
-    agents: Vec<SocketAddr>,
+    agents: Agents,
     /// The first generation, which is our child.
     first: Option<Process>,
     /// Of each generation, and whose memory is looked at.
@@ -40,17 +44,26 @@ pub(super) struct Serve {
     reloads: u64,
 }
 
+/// Where requests go, over TLS.
+#[derive(Debug)]
+pub(super) struct Agents {
+    pub(super) addresses: Vec<SocketAddr>,
+    /// The name in their certificates.
+    pub(super) host: &'static str,
+    pub(super) authority: Rc<Authority>,
+}
+
 impl Serve {
     pub(super) fn new(
         folder: &Path,
         [address, tls_address, admin]: [SocketAddr; 3],
-        agents: Vec<SocketAddr>,
+        agents: Agents,
     ) -> Result<Self, String> {
-        let certificates = Certificates::new(folder)?;
-        certificates.replace()?;
+        let certificates = Certificates::new(&agents.authority, folder, "chaos.test")?;
+        let roots = agents.authority.roots()?;
         Ok(Self {
             address,
-            secure: Secure::new(tls_address, certificates.roots()?)?,
+            secure: Secure::new(tls_address, certificates.host, roots)?,
             admin,
             tls_address,
             certificates,
@@ -74,12 +87,11 @@ impl Serve {
     }
 
     fn write_configuration(&self) -> Result<(), String> {
-        let agents: Vec<_> = self.agents.iter().map(ToString::to_string).collect();
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "workers = 2\nreplicas = {agents:?}\n[[listeners]]\naddress = \"{}\"\n[[listeners]]\naddress = \"{}\"",
+            "workers = 2\n[[listeners]]\naddress = \"{}\"\n[[listeners]]\naddress = \"{}\"",
             self.address, self.tls_address
         );
         let file = |path: &Path| path.display().to_string();
@@ -92,8 +104,21 @@ impl Serve {
         let _ = writeln!(
             text,
             "[[routes]]\npath = \"{ANSWERED_HERE}\"\nrespond = {{ status = 200, body = \"here\" }}\n\
-             [[routes]]\nservice = \"default\""
+             [[routes]]\npath_prefix = \"{OVER_HTTP2}\"\nservice = \"http2\"\n\
+             [[routes]]\nservice = \"http1\""
         );
+        let agents: Vec<_> = (self.agents.addresses.iter())
+            .map(ToString::to_string)
+            .collect();
+        for (service, protocol) in [("http1", "http1"), ("http2", "h2")] {
+            let _ = writeln!(
+                text,
+                "[services.{service}]\nreplicas = {agents:?}\nreplica.protocol = \"{protocol}\"\n\
+                 replica.tls = {{ ca = {:?}, server_name = \"{}\" }}",
+                file(&self.agents.authority.file),
+                self.agents.host
+            );
+        }
         let _ = writeln!(
             text,
             "[timeouts]\nconnect = \"250ms\"\nfirst_byte = \"{FIRST_BYTE}\""
@@ -187,8 +212,7 @@ impl Serve {
     }
 
     pub(super) fn status(&self) -> Result<Value, String> {
-        let answer = http::get(self.admin, "/status")?;
-        serde_json::from_str(&answer.body).map_err(|error| format!("/status: {error}"))
+        http::get_json(self.admin, "/status")
     }
 
     /// Waits until all generations but the current one have ended.

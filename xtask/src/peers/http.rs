@@ -3,6 +3,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -39,6 +40,12 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Answer, String> {
         head: head.to_owned(),
         body: body.to_owned(),
     })
+}
+
+/// Asks for `path`, whose answer is JSON.
+pub(crate) fn get_json(address: SocketAddr, path: &str) -> Result<Value, String> {
+    let answer = get(address, path)?;
+    serde_json::from_str(&answer.body).map_err(|error| format!("GET {address}{path}: {error}"))
 }
 
 fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {

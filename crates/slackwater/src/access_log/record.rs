@@ -294,7 +294,7 @@ impl Drop for Record {
         let with_query = recorder.with_query;
         let request = RequestFacts {
             method: self.method.as_str(),
-            path: self.uri.path(),
+            path: path(&self.uri),
             query: self.uri.query().filter(|_| with_query),
             protocol: protocol(self.version),
             host: bytes(self.host.as_ref()),
@@ -322,6 +322,14 @@ impl Drop for Record {
             error: bytes(self.error.as_ref()),
         };
         recorder.write(&facts);
+    }
+}
+
+/// What the request is for at its host; of CONNECT, which has no path, the host and port themselves.
+fn path(uri: &Uri) -> &str {
+    match uri.path() {
+        "" => uri.authority().map_or("", Authority::as_str),
+        path => path,
     }
 }
 

@@ -5,6 +5,7 @@
 //! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
 
 use super::presence::Presence;
+use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
     ResponseBody, Watch, answer, prepare_request, refuse,
@@ -28,6 +29,8 @@ pub(super) struct Door {
     /// Signs HTTP probes and their answers; `None`: anybody may ask.
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
+    /// What becomes of CONNECT.
+    pub(super) connect: Connect,
     /// Which responses say how loaded the server is.
     pub(super) orca: Written,
 }
@@ -46,7 +49,8 @@ impl Handler for Door {
             self.presence.count_refused();
             return answer(Some(&Cause::Withdrawn));
         }
-        if let Err(refusal) = prepare_request(&mut request, self.server.protocol(), origin) {
+        let protocol = self.server.protocol();
+        if let Err(refusal) = prepare_request(&mut request, protocol, self.connect, origin) {
             return refuse(refusal);
         }
         self.pass_on(request).await

@@ -76,6 +76,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
         counts: parts.counts,
+        connect: config.connect,
         orca: config.orca,
     });
     let settings = ClientSettings {

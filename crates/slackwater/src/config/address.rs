@@ -7,6 +7,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustls::pki_types::ServerName;
 use std::net::ToSocketAddrs;
+use std::sync::Arc;
 
 /// A host and a port, the host not yet resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +148,25 @@ pub(super) fn loops_back(listen: SocketAddr, replica: SocketAddr) -> bool {
     listen.port() == replica.port()
         && (listen.ip() == replica.ip()
             || listen.ip().is_unspecified() && replica.ip().is_loopback())
+}
+
+/// Where this process itself listens, which is no place for a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OwnAddresses(Arc<[SocketAddr]>);
+
+impl OwnAddresses {
+    pub(crate) fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self(addresses.into_iter().collect())
+    }
+
+    /// Why requests cannot be sent to a replica there, if this is it.
+    pub(crate) fn why_not(&self, replica: SocketAddr) -> Option<String> {
+        let mut own = self.0.iter();
+        let own = own.find(|own| loops_back(**own, replica))?;
+        Some(format!(
+            "is this process itself, which listens at {own}; requests would go round in circles"
+        ))
+    }
 }
 
 /// Why requests cannot be sent to an address, if they cannot.

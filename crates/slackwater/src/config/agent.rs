@@ -6,6 +6,7 @@
 
 use super::address::{Address, loops_back, unreachable};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
+use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::log::{LogSettings, read_log};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
@@ -82,6 +83,8 @@ pub(crate) struct AgentConfig {
     pub(crate) drain_delay: Duration,
     /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
     pub(crate) upgrade_protocols: Vec<HeaderValue>,
+    /// What becomes of CONNECT; default refused.
+    pub(crate) connect: Connect,
     /// How long anything may take.
     pub(crate) timeouts: Timeouts,
     /// How much of anything there may be.
@@ -247,6 +250,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
     let upgrade_protocols = read_upgrade_protocols(reader_ref);
+    let connect = Connect::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
@@ -279,6 +283,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 orca: orca.value,
                 drain_delay,
                 upgrade_protocols,
+                connect,
                 timeouts,
                 limits,
                 admin: AdminSettings {

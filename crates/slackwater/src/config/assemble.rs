@@ -1,5 +1,6 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
+use super::connect::Connect;
 use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
@@ -33,6 +34,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let workers = read_workers(reader_ref);
     let forwarded = ForwardedSettings::read(reader_ref);
     let upgrade_protocols = read_upgrade_protocols(reader_ref);
+    let connect = Connect::read(reader_ref);
     let delay = Duration::ZERO..=Duration::from_mins(10);
     let drain_delay = timeout(reader_ref, "drain_delay", Duration::ZERO, &delay);
     let timeouts = read_timeouts(reader_ref);
@@ -49,6 +51,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let named = Named {
         listeners: &listeners,
         services: &services,
+        connect,
     };
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
@@ -69,6 +72,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         dns,
         forwarded,
         upgrade_protocols,
+        connect,
         drain_delay,
         timeouts,
         limits,

@@ -1,7 +1,7 @@
 //! Who listens and who is balanced over: the keys `listen`, `admin.listen` and `replicas`, and everything that two
 //! addresses can have against each other.
 
-use super::address::{Address, loops_back, normal, overlap, unreachable};
+use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::ReplicaConfig;
 use super::tls::parse_server_name;
@@ -335,13 +335,19 @@ pub(super) fn note_loops(
     admin: Option<&Listener>,
     replicas: &[(ReplicaConfig, Said)],
 ) {
+    let own = listeners.iter().chain(admin).map(|(address, _)| *address);
+    note_own(reader, &OwnAddresses::new(own), replicas);
+}
+
+/// The same, where it is known already which addresses those are.
+pub(super) fn note_own(
+    reader: &mut Reader<'_>,
+    own: &OwnAddresses,
+    replicas: &[(ReplicaConfig, Said)],
+) {
     for (replica, said) in replicas {
-        let own = listeners.iter().chain(admin);
-        for (address, _) in own.filter(|(address, _)| loops_back(*address, replica.address)) {
-            reader.add_mistake(said.mistake(format!(
-                "{} is this process itself, which listens at {address}; requests would go round in circles",
-                replica.name
-            )));
+        if let Some(why) = own.why_not(replica.address) {
+            reader.add_mistake(said.mistake(format!("{} {why}", replica.name)));
         }
     }
 }

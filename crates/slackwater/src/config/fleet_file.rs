@@ -3,7 +3,8 @@
 //! What a replica is written as is what `replicas` takes in the configuration. The file is judged as a whole: one mistake,
 //! and none of it is used.
 
-use super::fleet::read_replicas;
+use super::OwnAddresses;
+use super::fleet::{note_own, read_replicas};
 use super::model::ReplicaConfig;
 use crate::tls::ClientTls;
 use crate::toml_reader::{Format, Mistake, Mistakes, Place, Reader, Source};
@@ -13,7 +14,7 @@ use std::path::Path;
 /// The largest file that is read, in MiB: [`REPLICAS_MAX`](crate::discovery::REPLICAS_MAX) replicas and to spare.
 const FILE_MIB_MAX: u32 = 16;
 
-/// The replicas in a file. `probe_port` is for those that name no place for probes. Host names are resolved, which may
+/// The replicas in a file. `probe_port` is for those that name no place for probes, and `own` are no replicas. Host names are resolved, which may
 /// block.
 ///
 /// # Errors
@@ -23,6 +24,7 @@ pub(crate) fn read_fleet_file(
     file: &Path,
     probe_port: Option<NonZeroU16>,
     tls: Option<&ClientTls>,
+    own: &OwnAddresses,
 ) -> Result<Vec<ReplicaConfig>, Mistakes> {
     let whole = |message: &str| {
         Mistakes::new(vec![Mistake {
@@ -42,6 +44,7 @@ pub(crate) fn read_fleet_file(
         ));
     }
     let replicas = read_replicas(&mut reader, "", probe_port, tls);
+    note_own(&mut reader, own, &replicas);
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes));

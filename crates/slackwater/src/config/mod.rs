@@ -7,6 +7,7 @@
 mod address;
 mod agent;
 mod assemble;
+mod connect;
 mod discovery;
 mod fleet;
 mod fleet_file;
@@ -32,8 +33,9 @@ mod tests;
 mod tls;
 mod upgrade_protocols;
 
-pub(crate) use address::unreachable;
+pub(crate) use address::{OwnAddresses, unreachable};
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+pub(crate) use connect::Connect;
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use forwarded::ForwardedSettings;

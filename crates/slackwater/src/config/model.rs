@@ -3,7 +3,7 @@
 //! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
-use super::ListenerTls;
+use super::connect::Connect;
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
@@ -13,6 +13,7 @@ use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::{ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
 use crate::routes::Route;
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) forwarded: ForwardedSettings,
     /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0 to 16, default `websocket`.
     pub(crate) upgrade_protocols: Vec<HeaderValue>,
+    /// What becomes of CONNECT; default refused. Routes have it already.
+    pub(crate) connect: Connect,
     /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to 10 minutes, default 0.
     pub(crate) drain_delay: Duration,
     /// How long anything may take that is no service's own.
@@ -158,6 +161,14 @@ pub(crate) struct ReplicaSettings {
     /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.
     /// HTTP/1.1 only. A connection carries one client's requests then.
     pub(crate) proxy_protocol: Option<Version>,
+}
+
+impl Config {
+    /// Where it listens, for clients and for whoever looks at it.
+    pub(crate) fn own_addresses(&self) -> OwnAddresses {
+        let listeners = self.listeners.iter().map(|listener| listener.address);
+        OwnAddresses::new(listeners.chain(self.admin.listen))
+    }
 }
 
 /// What replicas speak.

@@ -32,6 +32,7 @@ impl Config {
             "drain_delay = {}",
             quoted(show_duration(self.drain_delay))
         )?;
+        self.connect.write(to)?;
         write_upgrade_protocols(to, &self.upgrade_protocols)?;
         for listener in &self.listeners {
             writeln!(to, "[[listeners]]")?;
@@ -144,6 +145,7 @@ impl AgentConfig {
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "orca = {}", quoted(orca_name(self.orca)))?;
         writeln!(to, "drain_delay = {}", span(self.drain_delay))?;
+        self.connect.write(to)?;
         write_upgrade_protocols(to, &self.upgrade_protocols)?;
         if let Some(tls) = &self.tls {
             tls.write_toml(to, "tls")?;

@@ -8,7 +8,7 @@
 
 use super::schedule::Schedule;
 use super::{Fleet, REPLICAS_MAX, Source, TtlBounds};
-use crate::config::{ReplicaConfig, unreachable};
+use crate::config::{OwnAddresses, ReplicaConfig, unreachable};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -162,6 +162,9 @@ pub(crate) struct DnsSource {
     probe_port: Option<NonZeroU16>,
     /// In place of the host's own.
     server_name: Option<ServerName<'static>>,
+    own: OwnAddresses,
+    /// What was found and is no place for a replica, as the log has it.
+    left_out: String,
     schedule: Schedule,
     /// Before the next question.
     wait: Duration,
@@ -169,12 +172,14 @@ pub(crate) struct DnsSource {
 
 impl DnsSource {
     /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name` is what certificates must
-    /// be for, where it is not the host that the address was found for. `seed` is for when to ask.
+    /// be for, where it is not the host that the address was found for. What is found at `own` is left out. `seed` is for
+    /// when to ask.
     pub(crate) fn new(
         resolver: Resolver,
         name: DnsName,
         probe_port: Option<NonZeroU16>,
         server_name: Option<ServerName<'static>>,
+        own: OwnAddresses,
         ttl: TtlBounds,
         seed: u64,
     ) -> Self {
@@ -183,6 +188,8 @@ impl DnsSource {
             name,
             probe_port,
             server_name,
+            own,
+            left_out: String::new(),
             schedule: Schedule::new(ttl, seed),
             wait: Duration::ZERO,
         }
@@ -204,17 +211,12 @@ impl DnsSource {
                     return Err(format!("{} has no addresses", self.name));
                 }
                 // Blocked names are answered so, and who takes it for an address sends requests to itself.
-                let why = (addresses.iter()).find_map(|found| {
-                    Some(format!("{} {}", found.address, unreachable(found.address)?))
-                });
-                let mut usable = (addresses.into_iter())
-                    .filter(|found| unreachable(found.address).is_none())
-                    .peekable();
-                if usable.peek().is_none() {
-                    let why = why.unwrap_or_default();
-                    return Err(format!("{} has no usable address: {why}", self.name));
+                let (usable, left_out) = self.sift(addresses);
+                if usable.is_empty() {
+                    return Err(format!("{} has no usable address: {left_out}", self.name));
                 }
-                let replicas = usable.map(|found| self.replica(found));
+                self.tell_left_out(left_out);
+                let replicas = usable.into_iter().map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
             Err(Unknown(why)) => {
@@ -222,6 +224,32 @@ impl DnsSource {
                 Err(why)
             }
         }
+    }
+
+    /// Addresses that may be replicas, and what there is to say of the others.
+    fn sift(&self, addresses: Vec<Found>) -> (Vec<Found>, String) {
+        let mut usable = Vec::with_capacity(addresses.len());
+        let mut left_out = Vec::new();
+        for found in addresses {
+            let why = unreachable(found.address).map(str::to_owned);
+            match why.or_else(|| self.own.why_not(found.address)) {
+                Some(why) => left_out.push((found.address, why)),
+                None => usable.push(found),
+            }
+        }
+        let told = (left_out.first()).map(|(address, why)| match left_out.len() {
+            1 => format!("{address} {why}"),
+            many => format!("{address} {why}; and {} more like it", many - 1),
+        });
+        (usable, told.unwrap_or_default())
+    }
+
+    /// Says so in the log, once for as long as it stays the same.
+    fn tell_left_out(&mut self, left_out: String) {
+        if !left_out.is_empty() && left_out != self.left_out {
+            tracing::warn!(source = self.name(), "an address is left out: {left_out}");
+        }
+        self.left_out = left_out;
     }
 
     fn replica(&self, found: Found) -> ReplicaConfig {

@@ -3,7 +3,7 @@
 //! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is said to be so once.
 
 use super::{Fleet, Source};
-use crate::config::read_fleet_file;
+use crate::config::{OwnAddresses, read_fleet_file};
 use crate::file_watch::FileWatch;
 use crate::tls::ClientTls;
 use crate::toml_reader::Mistakes;
@@ -18,12 +18,13 @@ pub(crate) struct FileSource {
     file: PathBuf,
     probe_port: Option<NonZeroU16>,
     tls: Option<ClientTls>,
+    own: OwnAddresses,
     watch: FileWatch,
 }
 
 impl FileSource {
     /// Reads the file for the first time; `probe_port` is for replicas that name no place for probes, `tls` what is spoken
-    /// to them. May block.
+    /// to them, and `own` are no replicas. May block.
     ///
     /// # Errors
     ///
@@ -32,14 +33,16 @@ impl FileSource {
         file: PathBuf,
         probe_port: Option<NonZeroU16>,
         tls: Option<ClientTls>,
+        own: OwnAddresses,
     ) -> Result<(Self, Fleet), Mistakes> {
         // First, so that nothing that happens while it is read is missed.
         let watch = FileWatch::new(vec![file.clone()]);
-        let fleet = Fleet::new(read_fleet_file(&file, probe_port, tls.as_ref())?);
+        let fleet = Fleet::new(read_fleet_file(&file, probe_port, tls.as_ref(), &own)?);
         let source = Self {
             file,
             probe_port,
             tls,
+            own,
             watch,
         };
         Ok((source, fleet))
@@ -48,8 +51,10 @@ impl FileSource {
     async fn read(&mut self) -> Result<Fleet, String> {
         self.watch.changed().await;
         let (file, probe_port, tls) = (self.file.clone(), self.probe_port, self.tls.clone());
-        let reading =
-            tokio::task::spawn_blocking(move || read_fleet_file(&file, probe_port, tls.as_ref()));
+        let own = self.own.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            read_fleet_file(&file, probe_port, tls.as_ref(), &own)
+        });
         match reading.await {
             Ok(Ok(replicas)) => Ok(Fleet::new(replicas)),
             Ok(Err(mistakes)) => Err(mistakes.in_a_line()),
@@ -84,10 +89,15 @@ mod tests {
         fleets: watch::Receiver<Arc<Fleet>>,
     }
 
+    fn own() -> OwnAddresses {
+        OwnAddresses::new([([127, 0, 0, 1], 8080).into()])
+    }
+
     fn rig(name: &str, text: &str) -> Rig {
         let folder = Folder::new("fleet");
         let file = folder.write(name, text);
-        let (source, first) = FileSource::open(file, NonZeroU16::new(9000), None).expect("valid");
+        let (source, first) =
+            FileSource::open(file, NonZeroU16::new(9000), None, own()).expect("valid");
         let first = watch::Sender::new(Arc::new(first));
         let discovery = Discovery::follow("web", source, GuardSettings::default(), first);
         let fleets = discovery.fleets().subscribe();
@@ -169,6 +179,10 @@ mod tests {
                 "- 10.0.0.3:80\n- 10.0.0.3:80\n",
                 "10.0.0.3:80 is replicas[0] again, expected each replica once",
             ),
+            (
+                "- 10.0.0.3:80\n- 127.0.0.1:8080\n",
+                "fleet.yaml:2:3: replicas[1]: 127.0.0.1:8080 is this process itself",
+            ),
             ("replicas: []\n", "found no replica"),
             ("- [\n", "fleet.yaml:1:3: syntax: "),
             ("", "has no key replicas"),
@@ -183,7 +197,7 @@ mod tests {
             assert_eq!(rig.names(), ["10.0.0.1:80", "10.0.0.2:80"], "as before");
         }
         fs::remove_file(rig.folder.path("fleet.yaml")).expect("removed");
-        let failure = rig.failure(7).await;
+        let failure = rig.failure(8).await;
         assert!(failure.contains("there is no such file"), "{failure}");
 
         rig.replace("fleet.yaml", "- 10.0.0.3:80\n");
@@ -208,12 +222,13 @@ mod tests {
             ),
         ] {
             let file = folder.write(name, text);
-            let mistakes = FileSource::open(file, None, None)
+            let mistakes = FileSource::open(file, None, None, own())
                 .expect_err("mistaken")
                 .to_string();
             assert!(mistakes.contains(expected), "{mistakes}");
         }
-        let missing = FileSource::open(folder.path("none.json"), None, None).expect_err("missing");
+        let missing =
+            FileSource::open(folder.path("none.json"), None, None, own()).expect_err("missing");
         assert!(missing.to_string().contains("there is no such file"));
     }
 }

@@ -50,6 +50,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                 handler.unreadable(&response, origin);
                 let asked = Asked {
                     is_head: false,
+                    is_connect: false,
                     version: Version::HTTP_11,
                     keep_alive: false,
                 };
@@ -80,6 +81,8 @@ enum After {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     is_head: bool,
+    /// If it becomes no tunnel, the client may have sent what was meant for one.
+    is_connect: bool,
     version: Version,
     keep_alive: bool,
 }
@@ -173,6 +176,7 @@ async fn exchange<H: Handler>(
     (inbound.session.clients).tell_certificate(&mut head.headers, origin);
     let asked = Asked {
         is_head: head.method == Method::HEAD,
+        is_connect: head.method == Method::CONNECT,
         version: head.version,
         keep_alive: head.keep_alive,
     };
@@ -199,7 +203,9 @@ fn request(
     head: RequestHead,
 ) -> Box<Request<RequestBody>> {
     let clients = &inbound.session.clients;
-    let upgrade = (head.upgrade && head.body == BodyLength::Known(0))
+    // A tunnel carries whatever it is for.
+    let may_change = head.method != Method::CONNECT && head.body == BodyLength::Known(0);
+    let upgrade = (head.upgrade && may_change)
         .then(|| allowed_upgrade(&clients.upgrades, head.headers.get(header::UPGRADE)))
         .flatten();
     let turn = Turn {
@@ -239,21 +245,26 @@ async fn respond<W: Watch>(
     if inbound.is_body_left() {
         inbound.skip_body();
     }
-    let framing = framing(&response, asked);
+    let is_tunnel = response.body_mut().tunnel().is_some();
+    let framing = if is_tunnel {
+        Framing::Absent
+    } else {
+        framing(&response, asked)
+    };
     let keep_alive = asked.keep_alive
+        && !asked.is_connect
         && framing != Framing::UntilClose
         && inbound.session.phase() == Phase::Serving
         && !inbound.is_broken()
         && !inbound.is_body_left();
     let mut out = inbound.begin_response();
-    let is_tunnel = response.body_mut().tunnel().is_some();
     let upgrade = inbound.upgrade().filter(|_| is_tunnel);
     encode(
         &mut out,
         &response,
         asked,
         framing,
-        keep_alive,
+        (!is_tunnel).then_some(keep_alive),
         upgrade.as_ref(),
     );
     let headers = core::mem::take(response.headers_mut());
@@ -280,7 +291,9 @@ async fn respond<W: Watch>(
     match keep_alive {
         true => After::GoOn,
         // It asked for the end, so it sends nothing more.
-        false if !asked.keep_alive && inbound.unread.borrow().is_empty() => After::End,
+        false if !asked.keep_alive && !asked.is_connect && inbound.unread.borrow().is_empty() => {
+            After::End
+        }
         false => After::Linger,
     }
 }
@@ -337,20 +350,21 @@ fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Fram
     }
 }
 
+/// Writes a head. `keep_alive`: whether the connection stays open after it; `None` if that is not for us to say.
 fn encode<W: Watch>(
     out: &mut Out,
     response: &Response<ResponseBody<W>>,
     asked: Asked,
     framing: Framing,
-    keep_alive: bool,
+    keep_alive: Option<bool>,
     upgrade: Option<&HeaderValue>,
 ) {
     let is_old = asked.version == Version::HTTP_10;
     let extras = ResponseExtras {
         connection: match keep_alive {
-            _ if upgrade.is_some() => None,
-            true => is_old.then_some("keep-alive"),
-            false => (!is_old).then_some("close"),
+            None => None,
+            Some(true) => is_old.then_some("keep-alive"),
+            Some(false) => (!is_old).then_some("close"),
         },
         upgrade,
         date: None,

@@ -9,7 +9,7 @@
 use super::answer::X_SLACKWATER_ERROR;
 use super::origin::Origin;
 use super::{client_cert, forwarded, max_forwards, target, via};
-use crate::config::ReplicaProtocol;
+use crate::config::{Connect, ReplicaProtocol};
 use crate::http1::is_of_the_head;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -44,10 +44,12 @@ pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
 pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,
+    connect: Connect,
     origin: &Origin,
 ) -> Result<(), Refusal> {
-    if *request.method() == Method::CONNECT {
-        return Err(not_implemented("tunnels (CONNECT) are not offered here"));
+    let is_connect = *request.method() == Method::CONNECT;
+    if is_connect {
+        check_connect(request, protocol, connect)?;
     }
     let seen = Seen::in_head(request.headers());
     if seen.transfer_encoding && !is_only_chunked(request.headers()) {
@@ -87,8 +89,16 @@ pub(crate) fn prepare_request<B>(
     if seen.max_forwards {
         max_forwards::count_down(request)?;
     }
+    // Without them a replica that opens tunnels for some alone could not know whose this one is. RFC 9110 §11.7.2
+    let credentials = is_connect
+        .then(|| request.headers_mut().remove(header::PROXY_AUTHORIZATION))
+        .flatten();
     let trailers = seen.te && wants_trailers(request.headers());
     strip(request.headers_mut(), seen);
+    if let Some(credentials) = credentials {
+        let headers = request.headers_mut();
+        headers.insert(header::PROXY_AUTHORIZATION, credentials);
+    }
     if seen.expect {
         // It is met here: a client over HTTP/1.1 is told to go on when its body is first wanted.
         request.headers_mut().remove(header::EXPECT);
@@ -107,7 +117,11 @@ pub(crate) fn prepare_request<B>(
             if seen.cookies > 1 {
                 join_cookies(request.headers_mut());
             }
-            target::target_http1(request, origin)?;
+            if is_connect {
+                target::target_connect(request)?;
+            } else {
+                target::target_http1(request, origin)?;
+            }
             *request.version_mut() = Version::HTTP_11;
         }
         ReplicaProtocol::H2c => {
@@ -116,6 +130,23 @@ pub(crate) fn prepare_request<B>(
         }
     }
     forwarded::rewrite(request, origin, seen.origin);
+    Ok(())
+}
+
+/// Whether a tunnel may be asked of a replica: it takes the connections of both sides for itself.
+fn check_connect<B>(
+    request: &Request<B>,
+    protocol: ReplicaProtocol,
+    connect: Connect,
+) -> Result<(), Refusal> {
+    if connect == Connect::Refuse {
+        return Err(not_implemented("tunnels (CONNECT) are not offered here"));
+    }
+    if request.version() == Version::HTTP_2 || protocol != ReplicaProtocol::Http1 {
+        return Err(not_implemented(
+            "tunnels (CONNECT) are offered over HTTP/1.1 only",
+        ));
+    }
     Ok(())
 }
 

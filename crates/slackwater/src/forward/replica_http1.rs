@@ -341,14 +341,13 @@ impl Download {
         limits: HeadLimits,
         upload: Option<(BodySender, RequestBody)>,
     ) -> Self {
-        let is_tunnel = head.status == StatusCode::SWITCHING_PROTOCOLS;
         Self {
             connection,
             decoder: BodyDecoder::new(head.body, limits),
             has_ended: false,
-            keep_alive: head.keep_alive && !is_tunnel,
+            keep_alive: head.keep_alive,
             upload,
-            is_tunnel,
+            is_tunnel: head.is_tunnel,
         }
     }
 

@@ -5,13 +5,12 @@ use super::http2_body::Incoming;
 use super::hygiene;
 use super::inbound::Upload;
 use super::tape::{Rewind, TapeReader};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use core::cell::Cell;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -79,14 +78,31 @@ pub(crate) struct RequestBody {
 /// A copy of a body in the making.
 #[derive(Debug)]
 struct Copying {
-    pieces: VecDeque<Bytes>,
-    /// How much more there may be of it, in bytes.
-    room: usize,
-    to: oneshot::Sender<VecDeque<Bytes>>,
+    /// In a buffer of its own: a piece may be a small part of a large one, which it would keep.
+    bytes: BytesMut,
+    /// How much of it there may be.
+    bytes_max: usize,
+    to: oneshot::Sender<Bytes>,
 }
 
-/// What becomes of a body's copy: its pieces once the body is complete, and an error if it never is, or is too large.
-pub(crate) type BodyCopy = oneshot::Receiver<VecDeque<Bytes>>;
+impl Copying {
+    /// `false` if it is too large with this.
+    fn add(&mut self, piece: &[u8]) -> bool {
+        let fits = self.bytes_max - self.bytes.len() >= piece.len();
+        if fits {
+            self.bytes.extend_from_slice(piece);
+        }
+        fits
+    }
+
+    fn send(self) {
+        // Nobody may wait for it any more.
+        let _ = self.to.send(self.bytes.freeze());
+    }
+}
+
+/// What becomes of a body's copy: its bytes once the body is complete, and an error if it never is, or is too large.
+pub(crate) type BodyCopy = oneshot::Receiver<Bytes>;
 
 /// How much of a body there may be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +120,7 @@ enum Source {
     /// From the client too, but it can be had again.
     Taped(TapeReader<ClientBody>),
     /// A copy.
-    Own(VecDeque<Bytes>),
+    Own(Bytes),
 }
 
 /// A body as a client sends it.
@@ -189,11 +205,10 @@ impl RequestBody {
         self.size_hint().lower() <= bytes_max
     }
 
-    /// A body of these pieces.
-    pub(crate) fn own(mut pieces: VecDeque<Bytes>) -> Self {
-        pieces.retain(|piece| !piece.is_empty());
+    /// A body of these bytes.
+    pub(crate) fn own(bytes: Bytes) -> Self {
         Self {
-            source: Source::Own(pieces),
+            source: Source::Own(bytes),
             ..Self::default()
         }
     }
@@ -206,12 +221,12 @@ impl RequestBody {
         }
         let (to, copy) = oneshot::channel();
         let copying = Copying {
-            pieces: VecDeque::new(),
-            room: bytes_max,
+            bytes: BytesMut::new(),
+            bytes_max,
             to,
         };
         if self.is_end_stream() {
-            let _ = copying.to.send(copying.pieces);
+            copying.send();
         } else {
             self.copy = Some(Box::new(copying));
         }
@@ -228,17 +243,15 @@ impl RequestBody {
             Poll::Ready(Some(Err(_))) => return,
             Poll::Ready(Some(Ok(frame))) => {
                 let data = frame.data_ref();
-                let Some(room) = copying.room.checked_sub(data.map_or(0, Bytes::len)) else {
+                if data.is_some_and(|data| !copying.add(data)) {
                     return;
-                };
-                copying.room = room;
-                copying.pieces.extend(data.cloned());
+                }
                 self.is_end_stream()
             }
             Poll::Ready(None) => true,
         };
         if is_complete {
-            let _ = copying.to.send(copying.pieces);
+            copying.send();
         } else {
             self.copy = Some(copying);
         }
@@ -353,8 +366,9 @@ impl Body for RequestBody {
         }
         let mut polled = match &mut this.source {
             Source::Absent => return Poll::Ready(None),
-            Source::Own(pieces) => {
-                return Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))));
+            Source::Own(bytes) => {
+                let bytes = core::mem::take(bytes);
+                return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
             Source::Client(body) => Pin::new(body).poll_frame(cx),
             Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
@@ -397,7 +411,7 @@ impl Body for RequestBody {
         self.ahead.is_empty()
             && match &self.source {
                 Source::Absent => true,
-                Source::Own(pieces) => pieces.is_empty(),
+                Source::Own(bytes) => bytes.is_empty(),
                 Source::Client(body) => body.is_end_stream(),
                 Source::Taped(reader) => reader.is_end_stream(),
             }
@@ -406,9 +420,7 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         let rest = match &self.source {
             Source::Absent => SizeHint::with_exact(0),
-            Source::Own(pieces) => {
-                SizeHint::with_exact(pieces.iter().map(|it| it.len() as u64).sum())
-            }
+            Source::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Client(body) => body.size_hint(),
             Source::Taped(reader) => reader.size_hint(),
         };
@@ -419,5 +431,44 @@ impl Body for RequestBody {
             hint.set_upper(upper + ahead);
         }
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copying(bytes_max: usize) -> (Copying, BodyCopy) {
+        let (to, copy) = oneshot::channel();
+        let copying = Copying {
+            bytes: BytesMut::new(),
+            bytes_max,
+            to,
+        };
+        (copying, copy)
+    }
+
+    #[test]
+    fn a_copy_has_all_that_fits_and_no_more() {
+        let (mut fits, mut copy) = copying(6);
+        assert!(fits.add(b"abc") && fits.add(b"") && fits.add(b"def"));
+        fits.send();
+        assert_eq!(copy.try_recv(), Ok(Bytes::from_static(b"abcdef")));
+        let (mut full, _copy) = copying(5);
+        assert!(full.add(b"abc") && !full.add(b"def"));
+    }
+
+    #[test]
+    fn a_copy_holds_none_of_the_buffers_that_its_pieces_were_cut_from() {
+        const PIECES: usize = 4096;
+        let (mut copying, _copy) = copying(PIECES);
+        for _ in 0..PIECES {
+            let read = Bytes::from(vec![1; 64 << 10]);
+            let piece = read.slice(..1);
+            drop(read);
+            assert!(copying.add(&piece));
+            assert!(piece.is_unique(), "it is held");
+        }
+        assert!(copying.bytes.capacity() <= 2 * PIECES);
     }
 }

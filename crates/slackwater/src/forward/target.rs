@@ -48,6 +48,16 @@ pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Resu
     Ok(())
 }
 
+/// CONNECT: a host and a port in the request line, and the same in the field. RFC 9112 §3.2.3
+pub(super) fn target_connect<B>(request: &mut Request<B>) -> Result<(), Refusal> {
+    let authority = request.uri().authority().map(Authority::as_str);
+    let host = authority.filter(|host| is_host(host.as_bytes()));
+    let host = host.and_then(|host| HeaderValue::from_str(host).ok());
+    let host = host.ok_or_else(|| bad_request("the target's host is not one"))?;
+    request.headers_mut().insert(header::HOST, host);
+    Ok(())
+}
+
 /// HTTP/2: host and path both in the target.
 pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     let host = request.headers_mut().remove(header::HOST);

@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode, Version};
+use http::{Method, Request, StatusCode, Uri, Version};
 
 /// What ends a chunked body without trailers.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -47,8 +47,7 @@ pub(crate) fn encode_request<B>(
 ) {
     out.put_slice(request.method().as_str().as_bytes());
     out.put_u8(b' ');
-    let target = request.uri().path_and_query();
-    out.put_slice(target.map_or("/", |target| target.as_str()).as_bytes());
+    out.put_slice(target(request.uri()).as_bytes());
     out.put_slice(b" HTTP/1.1\r\n");
     fields(out, request.headers(), framing);
     if framing == Framing::Absent && expects_a_body(request.method()) {
@@ -59,6 +58,15 @@ pub(crate) fn encode_request<B>(
         field(out, &header::UPGRADE, protocol);
     }
     out.put_slice(b"\r\n");
+}
+
+/// A path and a query; of CONNECT a host and a port, which nothing else has alone. RFC 9112 §3.2.3
+fn target(uri: &Uri) -> &str {
+    match (uri.path_and_query(), uri.authority()) {
+        (Some(target), _) => target.as_str(),
+        (None, Some(authority)) => authority.as_str(),
+        (None, None) => "/",
+    }
 }
 
 /// A client says how long the body of such a request is, also when there is none. RFC 9110 §8.6

@@ -53,6 +53,10 @@ pub(crate) fn parse_request(
     let said = fields::take(head, parsed.headers, &mut headers)?;
     let is_old = minor == 0;
     check(said, is_old)?;
+    if method == Method::CONNECT && length(said) != BodyLength::Known(0) {
+        // What follows is the tunnel's. RFC 9112 §6.3 knows no body for it.
+        return Err(BadMessage::malformed("CONNECT has no body"));
+    }
     Ok(RequestHead {
         method,
         target,
@@ -113,7 +117,19 @@ fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadM
             "the target's form does not fit the method",
         ));
     }
+    if is_authority && !is_host_and_port(&uri) {
+        return Err(BadMessage::malformed(
+            "the target of CONNECT is not a host and a port",
+        ));
+    }
     Ok(uri)
+}
+
+/// The authority form has both, and no user. RFC 9110 §9.3.6
+fn is_host_and_port(uri: &Uri) -> bool {
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    let has_user = (uri.authority()).is_some_and(|authority| authority.as_str().contains('@'));
+    has_host && !has_user && uri.port_u16().is_some_and(|port| port != 0)
 }
 
 /// Another major version is told apart from what is no version at all.

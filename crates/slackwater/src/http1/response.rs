@@ -15,6 +15,8 @@ pub(crate) struct ResponseHead {
     pub(crate) body: BodyLength,
     /// The connection stays open after it.
     pub(crate) keep_alive: bool,
+    /// What follows is no message any more: the connection has changed to another protocol, or is a tunnel.
+    pub(crate) is_tunnel: bool,
     /// The protocol that it changes to, if it says so.
     pub(crate) upgrade: Option<HeaderValue>,
 }
@@ -51,7 +53,12 @@ pub(crate) fn parse_response(
     if said.chunked && is_old {
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
     }
-    let body = length(said, status, method);
+    let opens_tunnel = *method == Method::CONNECT && status.is_success();
+    let body = if opens_tunnel {
+        BodyLength::Known(0)
+    } else {
+        length(said, status, method)
+    };
     // Whoever announces a body where there can be none may send one, which would then be read as the next response.
     let is_doubtful =
         status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
@@ -60,6 +67,12 @@ pub(crate) fn parse_response(
         // It has no content, so a length can only mislead. RFC 9110 §8.6
         headers.remove(header::CONTENT_LENGTH);
     }
+    if opens_tunnel {
+        // They mean nothing here, and whoever believed them would take the tunnel for a body. RFC 9110 §9.3.6
+        headers.remove(header::CONTENT_LENGTH);
+        headers.remove(header::TRANSFER_ENCODING);
+    }
+    let is_tunnel = opens_tunnel || status == StatusCode::SWITCHING_PROTOCOLS;
     Ok(ResponseHead {
         status,
         headers,
@@ -67,7 +80,9 @@ pub(crate) fn parse_response(
         keep_alive: !said.close
             && (!is_old || said.keep_alive)
             && body != BodyLength::UntilClose
-            && !is_doubtful,
+            && !is_doubtful
+            && !is_tunnel,
+        is_tunnel,
         upgrade: upgrade.flatten(),
     })
 }

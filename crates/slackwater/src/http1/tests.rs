@@ -106,6 +106,68 @@ fn an_old_client_expects_and_upgrades_nothing() {
 }
 
 #[test]
+fn connect_names_a_host_and_a_port_and_has_no_body() {
+    let connect = |target: &str, fields: &str| {
+        let head = format!("CONNECT {target} HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
+        request(&head).map_err(|bad| bad.kind)
+    };
+    for good in ["x:443", "192.0.2.1:1", "[2001:db8::1]:65535"] {
+        let read = connect(good, "content-length: 0\r\n").expect(good);
+        assert_eq!(
+            read.target.authority().map(http::uri::Authority::as_str),
+            Some(good)
+        );
+        assert_eq!(read.body, BodyLength::Known(0));
+    }
+    for bad in [
+        "x",
+        "x:",
+        "x:0",
+        "x:65536",
+        "x:-1",
+        "x:a",
+        ":443",
+        "u@x:443",
+        "u:1@x:443",
+        "x:443/",
+        "x:443?a",
+        "/",
+        "*",
+        "http://x:443/",
+        "x:443:444",
+        "[x:443",
+    ] {
+        assert_eq!(connect(bad, "").err(), Some(BadKind::Malformed), "{bad}");
+    }
+    for body in ["content-length: 1\r\n", "transfer-encoding: chunked\r\n"] {
+        let read = connect("x:443", body);
+        assert_eq!(read.err(), Some(BadKind::Malformed), "{body}");
+    }
+}
+
+#[test]
+fn a_response_to_connect_opens_a_tunnel_and_what_it_says_of_a_body_is_gone() {
+    let framed = "content-length: 5\r\n";
+    for (status, opens) in [
+        ("200", true),
+        ("204", true),
+        ("299", true),
+        ("302", false),
+        ("407", false),
+    ] {
+        for fields in ["", framed, "transfer-encoding: chunked\r\n"] {
+            let head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n");
+            let read = response(&Method::CONNECT, &head).expect("valid");
+            assert_eq!(read.is_tunnel, opens, "{status} {fields}");
+            assert_eq!(read.headers.is_empty(), opens || fields.is_empty());
+            assert!(!opens || read.body == BodyLength::Known(0) && !read.keep_alive);
+            let usual = response(&Method::GET, &head).expect("valid");
+            assert!(!usual.is_tunnel);
+        }
+    }
+}
+
+#[test]
 fn what_could_be_read_in_two_ways_is_refused() {
     for bad in [
         "content-length: 1\r\ntransfer-encoding: chunked\r\n",
@@ -215,7 +277,8 @@ fn how_long_a_response_is() {
         let read = response(method, &format!("HTTP/1.1 {status} X\r\n{fields}\r\n"))
             .unwrap_or_else(|bad| panic!("{status} {fields:?}: {bad}"));
         assert_eq!(read.body, length, "{method} {status} {fields:?}");
-        assert_eq!(read.keep_alive, length != UntilClose);
+        assert_eq!(read.is_tunnel, status == "101");
+        assert_eq!(read.keep_alive, length != UntilClose && !read.is_tunnel);
         assert_eq!(read.upgrade.is_some(), status == "101");
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Forward {
     pub(crate) rewrite: Rewrite,
     pub(crate) request_headers: HeaderChanges,
     pub(crate) bounds: Bounds,
+    /// What becomes of CONNECT.
+    pub(crate) connect: Connect,
     pub(crate) mirror: Option<Mirror>,
     /// `None`: as the service says.
     pub(crate) retries: Option<Box<RouteRetries>>,
@@ -80,6 +82,16 @@ impl Forward {
         let found = at.iter().find(|(other, _)| *other == service);
         found.map(|(_, rules)| rules)
     }
+}
+
+/// What becomes of CONNECT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Connect {
+    /// It is answered with 501.
+    #[default]
+    Refuse,
+    /// It goes to a replica as other requests do; if that accepts, bytes pass both ways.
+    Pass,
 }
 
 /// Which of a route's requests are tried again.

@@ -131,7 +131,9 @@ impl Running {
         before: &[ServiceParts],
         tls: &Tls,
     ) -> Result<Vec<NewService>, Fault> {
-        let mut sources = Sources::new(&next.dns);
+        let asks_alike =
+            self.config.dns == next.dns && self.config.own_addresses() == next.own_addresses();
+        let mut sources = Sources::new(next);
         let mut services = Vec::with_capacity(next.services.len());
         let mut to_hear = Vec::new();
         for (at, service) in next.services.iter().enumerate() {
@@ -149,7 +151,7 @@ impl Running {
                 });
                 continue;
             };
-            let feed = if has_same_source(&old.config, service) && self.config.dns == next.dns {
+            let feed = if asks_alike && has_same_source(&old.config, service) {
                 Feed::Same(Arc::clone(&old.discovery))
             } else {
                 Feed::Changed(

@@ -1,6 +1,6 @@
 //! Where each service's fleet comes from: one source for the whole process, however many workers take its fleets.
 
-use crate::config::{Config, FleetSource, ServiceConfig};
+use crate::config::{Config, FleetSource, OwnAddresses, ServiceConfig};
 use crate::discovery::{Discovery, DnsServers, DnsSource, FileSource, Fleet, Resolver};
 use crate::fault::Fault;
 use core::hash::{BuildHasher, Hasher};
@@ -17,6 +17,8 @@ const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Sources<'c> {
     dns: &'c DnsServers,
+    /// No places for replicas.
+    own: OwnAddresses,
     resolver: Option<Resolver>,
 }
 
@@ -30,9 +32,11 @@ pub(super) enum Opened {
 }
 
 impl<'c> Sources<'c> {
-    pub(super) const fn new(dns: &'c DnsServers) -> Self {
+    /// For the services of a configuration.
+    pub(super) fn new(config: &'c Config) -> Self {
         Self {
-            dns,
+            dns: &config.dns,
+            own: config.own_addresses(),
             resolver: None,
         }
     }
@@ -48,6 +52,7 @@ impl<'c> Sources<'c> {
                     file.clone(),
                     service.probe.port,
                     service.replica.tls.clone(),
+                    self.own.clone(),
                 );
                 let (source, first) = opened.map_err(|mistakes| {
                     mistakes.fault_in(&format!("fleet of service {}", service.name))
@@ -64,8 +69,9 @@ impl<'c> Sources<'c> {
                 let tls = service.replica.tls.as_ref();
                 let server_name = tls.and_then(|tls| tls.server_name.clone());
                 let seed = RandomState::new().build_hasher().finish();
+                let (name, own) = (name.clone(), self.own.clone());
                 let source =
-                    DnsSource::new(resolver, name.clone(), probe_port, server_name, ttl, seed);
+                    DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
                 Ok(Opened::Dns(Box::new(source)))
             }
         }
@@ -108,7 +114,7 @@ impl Opened {
 ///
 /// A source cannot be opened.
 pub(crate) async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
-    let mut sources = Sources::new(&config.dns);
+    let mut sources = Sources::new(config);
     let mut found = Vec::with_capacity(config.services.len());
     for service in &config.services {
         let opened = sources.open(service)?;

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod client;
+mod connect;
 mod counting;
 mod ending;
 mod http2;

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod clients;
+mod connect;
 mod early;
 mod failures;
 mod grpc;

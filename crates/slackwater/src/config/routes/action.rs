@@ -1,12 +1,13 @@
 //! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of which one has to be said.
 
 use super::{Named, bounds, heads, mirror, when};
+use crate::config::{Connect, ReplicaProtocol};
 use crate::routes::{
     Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, RetryChanges,
     RouteRetries, Split, Template,
 };
 use crate::toml_reader::values::{text, whole, within};
-use crate::toml_reader::{Item, Mistake, Reader};
+use crate::toml_reader::{Item, Mistake, Reader, Said};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 
@@ -60,6 +61,7 @@ fn note_idle(reader: &mut Reader<'_>, prefix: &str, action: &str) {
         "request_headers",
         "timeouts",
         "limits",
+        "connect",
         "mirror",
         "retries",
     ] {
@@ -86,13 +88,18 @@ fn read_forward(
     let request_headers: Option<HeaderChanges> =
         heads::read_changes(reader, &format!("{prefix}request_headers"));
     let bounds = bounds::read(reader, prefix);
+    let connect = read_connect(reader, &format!("{prefix}connect"));
     let mirror = mirror::read(reader, &format!("{prefix}mirror"), named);
     let said = RetryChanges::read(reader, prefix);
     let services = match one {
         Some(service) => Split::one(service?),
         None => several?,
     };
+    if let Some((Connect::Pass, said)) = &connect {
+        note_tunnels_over_http2(reader, said, &services, named);
+    }
     Some(Forward {
+        connect: connect.map_or(named.connect, |(connect, _)| connect),
         rewrite: rewrite?,
         request_headers: request_headers?,
         bounds,
@@ -100,6 +107,32 @@ fn read_forward(
         retries: retries(said, &services, named),
         services,
     })
+}
+
+/// The key `connect` and where it was said.
+fn read_connect(reader: &mut Reader<'_>, field: &str) -> Option<(Connect, Said)> {
+    let connect = Connect::read_of_route(reader, field);
+    Option::zip(connect.value, connect.said)
+}
+
+/// A tunnel takes the connection of its request, which over HTTP/2 is that of others, too.
+fn note_tunnels_over_http2(
+    reader: &mut Reader<'_>,
+    said: &Said,
+    services: &Split,
+    named: Named<'_>,
+) {
+    let mut parts = services.parts().iter();
+    let over_http2 = parts.find_map(|&(place, _)| {
+        let service = named.services.get(place)?;
+        (service.replica.protocol != ReplicaProtocol::Http1).then_some(service)
+    });
+    if let Some(service) = over_http2 {
+        reader.add_mistake(said.mistake(format!(
+            "leads to {}, expected replicas with protocol = \"http1\": over HTTP/2 there are no tunnels here",
+            service.name
+        )));
+    }
 }
 
 /// What was said of tries, at each service.

@@ -9,6 +9,7 @@ mod reach;
 mod show;
 mod when;
 
+use super::connect::Connect;
 use super::listeners::SaidListener;
 use super::model::ServiceConfig;
 use crate::routes::{Action, Bounds, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
@@ -20,11 +21,13 @@ pub(super) use show::write_routes;
 /// The most routes.
 const ROUTES_MAX: usize = 1024;
 
-/// What routes may name.
+/// What routes may name, and what holds where they say nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'n> {
     pub(super) listeners: &'n [SaidListener],
     pub(super) services: &'n [ServiceConfig],
+    /// Where a route says nothing.
+    pub(super) connect: Connect,
 }
 
 impl Named<'_> {
@@ -78,7 +81,7 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
         );
     }
     if count == 0 {
-        return (read_none(reader, named.services), Vec::new());
+        return (read_none(reader, named), Vec::new());
     }
     let mut routes = Vec::new();
     for index in 0..count.min(ROUTES_MAX) {
@@ -102,8 +105,8 @@ pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Rou
 }
 
 /// Without routes: everything to the one service.
-fn read_none(reader: &mut Reader<'_>, services: &[ServiceConfig]) -> Vec<Route> {
-    if let [_, second, ..] = services {
+fn read_none(reader: &mut Reader<'_>, named: Named<'_>) -> Vec<Route> {
+    if let [_, second, ..] = named.services {
         reader.add_mistake_near(
             &format!("services.{}", second.name),
             "is a second service, and nothing says which requests are for it; expected tables \
@@ -111,12 +114,12 @@ fn read_none(reader: &mut Reader<'_>, services: &[ServiceConfig]) -> Vec<Route> 
                 .to_owned(),
         );
     }
-    vec![Route::to(0)]
+    vec![Route::to(0, named.connect)]
 }
 
 impl Route {
     /// Everything to one service.
-    pub(crate) fn to(service: usize) -> Self {
+    pub(crate) fn to(service: usize, connect: Connect) -> Self {
         Self {
             when: Conditions::default(),
             then: Action::Forward(Box::new(Forward {
@@ -124,6 +127,7 @@ impl Route {
                 rewrite: Rewrite::default(),
                 request_headers: HeaderChanges::default(),
                 bounds: Bounds::default(),
+                connect,
                 mirror: None,
                 retries: None,
             })),

@@ -80,6 +80,9 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
             }
             write_rewrite(to, &forward.rewrite)?;
             write_changes(to, "request_headers", &forward.request_headers)?;
+            if forward.connect != config.connect {
+                forward.connect.write(to)?;
+            }
             bounds::write(to, &forward.bounds)?;
             if let Some(retries) = &forward.retries {
                 for (key, value) in retries.said.fields() {

@@ -57,13 +57,18 @@ impl Server {
     }
 
     fn discovery(&self, name: DnsName, ttl: TtlBounds) -> Discovery {
+        let source = self.source(name, ttl);
+        Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
+    }
+
+    fn source(&self, name: DnsName, ttl: TtlBounds) -> DnsSource {
         let resolver = Resolver::new(&DnsServers {
             servers: vec![self.address],
             timeout: Duration::from_secs(5),
         })
         .expect("usable");
-        let source = DnsSource::new(resolver, name, None, None, ttl, 1);
-        Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
+        let own = OwnAddresses::new([([10, 0, 0, 99], 80).into()]);
+        DnsSource::new(resolver, name, None, None, own, ttl, 1)
     }
 }
 
@@ -233,6 +238,32 @@ async fn addresses_that_nobody_can_be_reached_at_are_none() {
          replica"
     );
     assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+}
+
+#[tokio::test]
+async fn this_process_is_no_replica_of_itself() {
+    let server = Server::start(vec![("web.test", 0, four(99)), ("web.test", 0, four(1))]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+    // At another port it is somebody else.
+    let other = server.discovery(DnsName::Host("web.test.".to_owned(), 81), AT_ONCE);
+    assert_eq!(names(&other).await, ["10.0.0.1:81", "10.0.0.99:81"]);
+
+    let mut source = server.source(host("web.test."), AT_ONCE);
+    source.next().await.expect("one is usable");
+    assert_eq!(
+        source.left_out,
+        "10.0.0.99:80 is this process itself, which listens at 10.0.0.99:80; requests would go round in circles"
+    );
+    server.state().zone = vec![("web.test", 0, four(1))];
+    source.next().await.expect("usable");
+    assert_eq!(source.left_out, "");
+    server.state().zone = vec![("web.test", 0, four(99))];
+    let failure = source.next().await.expect_err("nobody is left");
+    assert!(
+        failure.contains("no usable address: 10.0.0.99:80 is this process"),
+        "{failure}"
+    );
 }
 
 #[tokio::test]

@@ -40,13 +40,13 @@ fn prepared(
     fields: &[(&'static str, &'static str)],
 ) -> Request<RequestBody> {
     let mut request = request(target, version, fields);
-    prepare_request(&mut request, protocol, &origin()).expect("not refused");
+    prepare_request(&mut request, protocol, Connect::Refuse, &origin()).expect("not refused");
     request
 }
 
 fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
     let mut request = request("/", version, fields);
-    prepare_request(&mut request, Http1, &origin())
+    prepare_request(&mut request, Http1, Connect::Refuse, &origin())
         .expect_err("should be refused")
         .status
         .as_u16()
@@ -188,10 +188,41 @@ fn what_can_be_read_in_two_ways_is_refused() {
         ),
         501
     );
-    let mut tunnel = request("a.example:443", Version::HTTP_11, &[("host", "a")]);
+    for (version, protocol, connect) in [
+        (Version::HTTP_11, Http1, Connect::Refuse),
+        (Version::HTTP_2, Http1, Connect::Pass),
+        (Version::HTTP_11, H2c, Connect::Pass),
+    ] {
+        let mut tunnel = tunnel(version, &[("host", "a.example:443")]);
+        let refusal = prepare_request(&mut tunnel, protocol, connect, &origin());
+        assert_eq!(refusal.expect_err("no tunnels").status.as_u16(), 501);
+    }
+}
+
+fn tunnel(version: Version, fields: &[(&'static str, &'static str)]) -> Request<RequestBody> {
+    let mut tunnel = request("a.example:443", version, fields);
     *tunnel.method_mut() = Method::CONNECT;
-    let refusal = prepare_request(&mut tunnel, Http1, &origin()).expect_err("no tunnels");
-    assert_eq!(refusal.status.as_u16(), 501);
+    tunnel
+}
+
+#[test]
+fn a_tunnel_is_asked_of_a_replica_for_the_host_of_the_target_alone() {
+    let fields = [
+        ("host", "other.example"),
+        ("connection", "x-own"),
+        ("x-own", "1"),
+        ("proxy-authorization", "Basic YTpi"),
+        ("upgrade", "websocket"),
+    ];
+    let mut tunnel = tunnel(Version::HTTP_11, &fields);
+    prepare_request(&mut tunnel, Http1, Connect::Pass, &origin()).expect("not refused");
+    assert_eq!(tunnel.uri(), "a.example:443");
+    assert_eq!(field(&tunnel, "host"), ["a.example:443"]);
+    assert_eq!(field(&tunnel, "proxy-authorization"), ["Basic YTpi"]);
+    assert_eq!(field(&tunnel, "x-forwarded-for"), ["192.0.2.7"]);
+    for gone in ["connection", "x-own", "upgrade"] {
+        assert!(field(&tunnel, gone).is_empty(), "{gone}");
+    }
 }
 
 #[test]
@@ -259,7 +290,8 @@ fn a_host_is_a_host_for_http2_replicas_too() {
     let forwarded = prepared(H2c, target, Version::HTTP_11, &[("host", "x")]);
     assert_eq!(forwarded.uri(), "http://a.example:81/p");
     let mut with_user = request("/", Version::HTTP_11, &[("host", "u@x")]);
-    let refusal = prepare_request(&mut with_user, H2c, &origin()).expect_err("not a host");
+    let refusal =
+        prepare_request(&mut with_user, H2c, Connect::Refuse, &origin()).expect_err("not a host");
     assert_eq!(refusal.status.as_u16(), 400);
 }
 
@@ -268,7 +300,7 @@ fn http2_names_one_host_and_no_user() {
     let status = |target, host: Option<&'static str>| {
         let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
         let mut request = request(target, Version::HTTP_2, &fields);
-        let prepared = prepare_request(&mut request, Http1, &origin());
+        let prepared = prepare_request(&mut request, Http1, Connect::Refuse, &origin());
         prepared.map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
     };
     assert_eq!(status("http://a.example/", None), 200);
@@ -285,7 +317,7 @@ fn http2_heads_have_as_many_fields_as_http1_ones() {
     for (fields, is_fit) in [(100, true), (101, false)] {
         let many = vec![("a", "b"); fields];
         let mut crowded = request("http://x/", Version::HTTP_2, &many);
-        let prepared = prepare_request(&mut crowded, Http1, &origin());
+        let prepared = prepare_request(&mut crowded, Http1, Connect::Refuse, &origin());
         let expected = Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
         let status = prepared.map_err(|refusal| refusal.status);
         assert_eq!(status, if is_fit { Ok(()) } else { expected }, "{fields}");
@@ -296,12 +328,14 @@ fn http2_heads_have_as_many_fields_as_http1_ones() {
 fn only_options_asks_about_the_whole_server() {
     for protocol in [Http1, H2c] {
         let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
-        let refusal = prepare_request(&mut other, protocol, &origin()).expect_err("not OPTIONS");
+        let refusal = prepare_request(&mut other, protocol, Connect::Refuse, &origin())
+            .expect_err("not OPTIONS");
         assert_eq!(refusal.status.as_u16(), 400);
         for (target, path) in [("*", "*"), ("http://x/", "/")] {
             let mut options = request(target, Version::HTTP_11, &[("host", "x")]);
             *options.method_mut() = Method::OPTIONS;
-            prepare_request(&mut options, protocol, &origin()).expect("not refused");
+            prepare_request(&mut options, protocol, Connect::Refuse, &origin())
+                .expect("not refused");
             assert_eq!(options.uri().path(), path, "{target}");
         }
     }
@@ -317,9 +351,10 @@ fn a_request_that_comes_back_is_in_a_loop() {
         let mut other = prepared(Http1, "http://x/", version, &[]);
         let via = field(&other, "via")[0];
         assert!(via.starts_with(&format!("{protocol} slackwater-")), "{via}");
-        assert!(prepare_request(&mut other, Http1, &origin()).is_err());
+        assert!(prepare_request(&mut other, Http1, Connect::Refuse, &origin()).is_err());
     }
-    let refusal = prepare_request(&mut passed, Http1, &origin()).expect_err("a loop");
+    let refusal =
+        prepare_request(&mut passed, Http1, Connect::Refuse, &origin()).expect_err("a loop");
     assert_eq!(refusal.status.as_u16(), 508);
 }
 

@@ -5,6 +5,7 @@
 
 use super::Table;
 use crate::access_log::Trace;
+use crate::config::Connect;
 use crate::forward::{BodyCopy, Origin, Patience, RequestBody, prepare_request};
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::Service;
@@ -70,7 +71,7 @@ impl Mirrors {
             return;
         };
         // A copy cannot talk to the client.
-        if request.headers().contains_key(header::UPGRADE) {
+        if request.headers().contains_key(header::UPGRADE) || *request.method() == Method::CONNECT {
             return;
         }
         let bytes_max = mirror.body_bytes_max as usize;
@@ -105,18 +106,18 @@ async fn carry(
     origin: &Origin,
     (rewrite, headers): &(Rewrite, HeaderChanges),
 ) {
-    let Ok(pieces) = copy.body.await else {
+    let Ok(body) = copy.body.await else {
         service.counts().mirror_skipped.add_one();
         return;
     };
-    let length: usize = pieces.iter().map(Bytes::len).sum();
-    let mut request = Box::new(Request::new(RequestBody::own(pieces)));
+    let length = body.len();
+    let mut request = Box::new(Request::new(RequestBody::own(body)));
     *request.method_mut() = copy.method;
     *request.uri_mut() = copy.uri;
     *request.headers_mut() = copy.headers;
     *request.version_mut() = copy.version;
     // What is wrong with the request is the client's to hear, of the request itself.
-    if prepare_request(&mut request, service.protocol(), origin).is_err() {
+    if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
         return;
     }
     if rewrite.host.is_some() {

@@ -7,18 +7,19 @@ mod mirror;
 use super::counts::UnreadableCounts;
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
-use crate::config::ReplicaProtocol;
+use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
     Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, no_route, own_response,
     prepare_request, refuse, too_large,
 };
 use crate::routes::{
-    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Route, Router, host_of,
+    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
+    host_of,
 };
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mirror::Mirrors;
 use slackwater_core::SplitMix64;
 use std::rc::Rc;
@@ -113,14 +114,14 @@ impl Routing {
             (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
         }
         let client = service.client(request.headers(), origin);
-        if let Err(refusal) = prepare_request(&mut request, service.protocol(), origin) {
+        let protocol = service.protocol();
+        if let Err(refusal) = prepare_request(&mut request, protocol, forward.connect, origin) {
             return refuse(refusal);
         }
         service.tell_ends(&mut request, origin);
-        if forward.rewrite.host.is_some() {
-            origin.keep_host(&mut request);
-        }
-        if !forward.rewrite.apply(&mut request) {
+        // What a tunnel is for has no path, and its host is the replica's affair.
+        if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
+        {
             return refuse(Refusal {
                 status: StatusCode::BAD_REQUEST,
                 reason: "the target is not valid",
@@ -204,9 +205,19 @@ impl Routing {
     }
 }
 
+/// Changes a request as its route says; `false` if what came out is no target.
+fn rewrite(rewrite: &Rewrite, request: &mut Request<RequestBody>, origin: &Origin) -> bool {
+    if rewrite.host.is_some() {
+        origin.keep_host(request);
+    }
+    rewrite.apply(request)
+}
+
 /// Makes sure that what would be refused on its way to a replica is refused here, too.
 fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
-    prepare_request(request, ReplicaProtocol::Http1, origin)
+    // A response of ours that says 200 would be taken for a tunnel.
+    let connect = Connect::Refuse;
+    prepare_request(request, ReplicaProtocol::Http1, connect, origin)
 }
 
 fn redirected(

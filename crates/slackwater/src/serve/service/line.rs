@@ -6,12 +6,21 @@
 use core::cell::RefCell;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Those who wait, in a worker; `P` is a place.
 #[derive(Debug)]
-pub(super) struct Line<P>(RefCell<VecDeque<Rc<Waiter<P>>>>);
+pub(super) struct Line<P>(RefCell<Waiting<P>>);
+
+/// By number, so that who leaves from the middle is found without a walk along the line.
+#[derive(Debug)]
+struct Waiting<P> {
+    /// From the first to the last.
+    waiters: BTreeMap<u64, Rc<Waiter<P>>>,
+    /// Of whoever comes next; it never comes round.
+    next: u64,
+}
 
 #[derive(Debug)]
 struct Waiter<P> {
@@ -23,22 +32,26 @@ struct Waiter<P> {
 /// Stands in line, until dropped.
 pub(super) struct InLine<'l, P> {
     line: &'l Line<P>,
+    number: u64,
     waiter: Rc<Waiter<P>>,
 }
 
 impl<P> Default for Line<P> {
     fn default() -> Self {
-        Self(RefCell::default())
+        Self(RefCell::new(Waiting {
+            waiters: BTreeMap::new(),
+            next: 0,
+        }))
     }
 }
 
 impl<P> Line<P> {
     pub(super) fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.0.borrow().waiters.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.0.borrow().waiters.is_empty()
     }
 
     /// Takes the last place in it.
@@ -47,8 +60,15 @@ impl<P> Line<P> {
             place: RefCell::new(None),
             waker: RefCell::new(None),
         });
-        self.0.borrow_mut().push_back(Rc::clone(&waiter));
-        InLine { line: self, waiter }
+        let mut waiting = self.0.borrow_mut();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.waiters.insert(number, Rc::clone(&waiter));
+        InLine {
+            line: self,
+            number,
+            waiter,
+        }
     }
 
     /// Gives whoever came first the place that `take` has. `false` if nobody waits, or if it has none.
@@ -59,7 +79,8 @@ impl<P> Line<P> {
         let Some(place) = take() else {
             return false;
         };
-        let Some(first) = self.0.borrow_mut().pop_front() else {
+        let first = self.0.borrow_mut().waiters.pop_first();
+        let Some((_, first)) = first else {
             return false;
         };
         first.place.replace(Some(place));
@@ -88,9 +109,7 @@ impl<P> InLine<'_, P> {
 
 impl<P> Drop for InLine<'_, P> {
     fn drop(&mut self) {
-        let mut waiting = self.line.0.borrow_mut();
-        waiting.retain(|other| !Rc::ptr_eq(other, &self.waiter));
-        drop(waiting);
+        self.line.0.borrow_mut().waiters.remove(&self.number);
         // If it was called and has left since, its place goes to the next one.
         drop(self.waiter.place.take());
     }
@@ -114,5 +133,40 @@ pub(super) mod testing {
     /// What a future has to say by now.
     pub(in super::super) fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
         future.now_or_never()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::now;
+    use super::*;
+    use core::pin::pin;
+
+    #[test]
+    fn those_who_stay_are_called_in_order_however_many_leave_from_between() {
+        const MANY: usize = 10_000;
+        let line = Line::default();
+        // Those who stay are few, and one of them stands at each end.
+        let (mut stay, mut leave) = (Vec::new(), Vec::new());
+        for number in 0..MANY {
+            let in_line = line.join();
+            if number % 1_000 == 0 || number == MANY - 1 {
+                stay.push((number, in_line));
+            } else {
+                leave.push(in_line);
+            }
+        }
+        assert_eq!(line.len(), MANY);
+        // From the back, from the front, and from the middle.
+        let rest = leave.split_off(leave.len() / 3);
+        leave.into_iter().rev().for_each(drop);
+        drop(rest);
+        assert_eq!(line.len(), stay.len());
+        for (number, in_line) in &stay {
+            assert!(line.call_first(|| Some(*number)));
+            let place = now(pin!(in_line.called()));
+            assert_eq!(place, Some(*number));
+        }
+        assert!(line.is_empty() && !line.call_first(|| Some(0)));
     }
 }

@@ -12,7 +12,7 @@ use crate::forward::Cause;
 use crate::routes::RetryRules;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
-use http::{HeaderMap, HeaderName, Request, Response, header};
+use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use slackwater_core::SplitMix64;
 use slackwater_core::tail::{Backoff, RetryBudget};
 use std::sync::Arc;
@@ -112,7 +112,9 @@ impl Retries {
 impl RetryRules {
     /// Whether the request may be tried again although a replica may have heard it.
     pub(super) fn may_repeat<B>(&self, request: &Request<B>) -> bool {
+        // A tunnel may carry anything.
         self.attempts_max > 1
+            && *request.method() != Method::CONNECT
             && (self.methods.contain(request.method())
                 || (self.mark_header.as_ref())
                     .is_some_and(|mark| request.headers().contains_key(mark)))
@@ -210,6 +212,9 @@ mod tests {
         assert_eq!(safe, [Method::GET, Method::HEAD]);
         let all = repeated(&rules(|s| s.methods = RetryMethods::All));
         assert_eq!(all.len(), 6);
+        let all = rules(|s| s.methods = RetryMethods::All);
+        let tunnel = request(Method::CONNECT, Some("idempotency-key"));
+        assert!(!all.may_repeat(&tunnel), "it may carry anything");
         assert_eq!(repeated(&rules(|s| s.attempts_max = 1)), none);
     }
 

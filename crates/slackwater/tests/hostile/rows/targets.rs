@@ -53,6 +53,34 @@ fn rows() -> Vec<Row> {
         ),
         refused("CONNECT", "501, closed", line("CONNECT x:443 HTTP/1.1")),
         refused(
+            "a request in the tunnel that was asked for",
+            "501, closed",
+            "CONNECT x:443 HTTP/1.1\r\nhost: x\r\n\r\nGET /b HTTP/1.1\r\nhost: x\r\n\r\n",
+        ),
+        bad("CONNECT without a port", line("CONNECT x HTTP/1.1")),
+        bad("CONNECT with an empty port", line("CONNECT x: HTTP/1.1")),
+        bad("CONNECT with port 0", line("CONNECT x:0 HTTP/1.1")),
+        bad(
+            "CONNECT with a port that is none",
+            line("CONNECT x:65536 HTTP/1.1"),
+        ),
+        bad("CONNECT without a host", line("CONNECT :443 HTTP/1.1")),
+        bad("CONNECT with a user", line("CONNECT u@x:443 HTTP/1.1")),
+        bad("CONNECT with a path", line("CONNECT x:443/a HTTP/1.1")),
+        bad("CONNECT with a path alone", line("CONNECT /a HTTP/1.1")),
+        bad(
+            "CONNECT with a whole URI",
+            line("CONNECT http://x:443/ HTTP/1.1"),
+        ),
+        bad(
+            "CONNECT with a body",
+            line("CONNECT x:443 HTTP/1.1\r\ncontent-length: 5"),
+        ),
+        bad(
+            "CONNECT with a body in chunks",
+            line("CONNECT x:443 HTTP/1.1\r\ntransfer-encoding: chunked"),
+        ),
+        refused(
             "the first bytes of TLS where there is none",
             "400, closed",
             *b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on",
