@@ -1,3 +1,5 @@
+//! A lane beside replicas that answer when a test tells them to.
+
 use super::super::nonces::tests::token;
 use super::*;
 use crate::client::rounds::Rounds;
