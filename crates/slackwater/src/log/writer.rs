@@ -115,22 +115,25 @@ impl Lines {
 fn run(lines: &Lines, mut to: impl Write) {
     let mut taken = Vec::new();
     let mut told = 0;
+    // While nothing can be written, a line that says so would be one more of those.
+    let mut is_taken = true;
     loop {
         lines.take(&mut taken);
-        if to.write_all(&taken).is_err() {
-            let lost = memchr::memchr_iter(b'\n', &taken).count();
-            lines.lose(u64::try_from(lost).unwrap_or(u64::MAX));
-        }
-        taken.clear();
         let lost = lines.lost.load(Relaxed);
-        if lost > told {
-            // It goes the way of all lines.
+        if is_taken && lost > told {
+            // It goes the way of all lines, where there is room just now.
             tracing::warn!(
                 lines = lost - told,
                 "lines of this log are lost: it took none for a while"
             );
             told = lost;
         }
+        is_taken = to.write_all(&taken).is_ok();
+        if !is_taken {
+            let lost = memchr::memchr_iter(b'\n', &taken).count();
+            lines.lose(u64::try_from(lost).unwrap_or(u64::MAX));
+        }
+        taken.clear();
     }
 }
 
@@ -168,7 +171,7 @@ mod tests {
         let (may, told) = channel();
         let (wrote, heard) = channel();
         let (own, to) = (Arc::clone(&lines), Told { may: told, wrote });
-        // It ends with a panic when the test is over, and nobody minds.
+        // It waits for more when the test is over, and ends with the process.
         std::thread::spawn(move || run(&own, to));
         (lines, may, heard)
     }

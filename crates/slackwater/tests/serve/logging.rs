@@ -27,20 +27,27 @@ impl Unread {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut next = |text: &str| loop {
-            let mut line = String::new();
-            assert_ne!(log.read_line(&mut line).unwrap(), 0, "no {text:?}");
-            if line.contains(text) {
-                return address_in(&line);
-            }
-        };
-        let (admin, address) = (next("status and metrics"), next("serving"));
-        Self {
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut unread = Self {
             child,
             log,
-            address,
-            admin,
+            address: nowhere,
+            admin: nowhere,
+        };
+        unread.admin = address_in(&unread.line("status and metrics"));
+        unread.address = address_in(&unread.line("serving"));
+        unread
+    }
+
+    /// The next line with this in it.
+    fn line(&mut self, text: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "no {text:?}");
+            if line.contains(text) {
+                return line.trim_end().to_owned();
+            }
         }
     }
 
@@ -99,10 +106,6 @@ async fn whoever_reads_again_hears_how_much_is_missing() {
         }
     }
     let lost = proxy.lost().await;
-    let mut line = String::new();
-    while !line.contains("lines of this log are lost") {
-        line.clear();
-        assert_ne!(proxy.log.read_line(&mut line).unwrap(), 0, "not told");
-    }
+    let line = proxy.line("lines of this log are lost");
     assert!(line.contains(&format!("lines={lost}")), "{line}: {lost}");
 }
