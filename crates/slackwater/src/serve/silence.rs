@@ -48,20 +48,23 @@ pub(super) async fn watch(workers: Weak<Workers>) {
         };
         let (found, known) = workers.silent();
         let mut now: BTreeMap<Key, SilentReplica> = BTreeMap::new();
-        for (key, replica) in found {
-            let is_lost = replica.is_lost;
-            now.entry(key).or_insert(replica).is_lost |= is_lost;
+        for (key, replica) in &found {
+            let merged = now.entry(key.clone()).or_insert_with(|| replica.clone());
+            merged.is_lost |= replica.is_lost;
         }
-        for (key @ (service, _), replica) in &now {
-            let said = before.get(key).map(SilentReplica::note);
-            if said != Some(replica.note()) {
+        for (key, _) in found {
+            let Some(replica) = now.get(&key) else {
+                continue;
+            };
+            if before.get(&key).map(SilentReplica::note) != Some(replica.note()) {
                 tracing::warn!(
-                    service,
+                    service = key.0,
                     replica = replica.name,
                     probes_to = %replica.probe_address,
                     "{}",
                     replica.note()
                 );
+                before.insert(key, replica.clone());
             }
         }
         // Whoever has left answers nothing either.
