@@ -115,11 +115,7 @@ fn is_excused(line: &Line, agents: &[String], faults: &[Happened]) -> bool {
         return false;
     };
     let (began, ended) = (line.began.saturating_sub(MARGIN), line.ended + MARGIN);
-    let turned_away = line.error.as_deref() == Some("withdrawn") && line.method == "POST";
-    faults.iter().any(|fault| {
-        let is_turned_away = turned_away && fault.turns_away(pair, began, ended);
-        is_turned_away || fault.excuses(pair, began, ended)
-    })
+    faults.iter().any(|fault| fault.excuses(pair, began, ended))
 }
 
 /// In the life of each generation the most that is in use may not go on growing.
@@ -179,8 +175,6 @@ mod tests {
             status: 502,
             end: "complete".to_owned(),
             attempts: 1,
-            method: "GET".to_owned(),
-            error: None,
             text: String::new(),
         };
         let faults = [Happened {
@@ -188,7 +182,6 @@ mod tests {
             pair: 1,
             from: at(10),
             to: at(10),
-            until: at(12),
         }];
         let agents = ["a".to_owned(), "b".to_owned()];
         assert!(is_excused(&line(Some("b")), &agents, &faults));

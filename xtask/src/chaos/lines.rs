@@ -16,8 +16,6 @@ pub(super) struct Line {
     pub(super) status: u64,
     pub(super) end: String,
     pub(super) attempts: u64,
-    pub(super) method: String,
-    pub(super) error: Option<String>,
     /// As it stands in the log.
     pub(super) text: String,
 }
@@ -33,8 +31,6 @@ impl Line {
             status: read["status"].as_u64()?,
             end: read["end"].as_str()?.to_owned(),
             attempts: read["attempts"].as_u64()?,
-            method: read["method"].as_str()?.to_owned(),
-            error: read["error"].as_str().map(str::to_owned),
             text: text.to_owned(),
         })
     }

@@ -62,21 +62,12 @@ pub(super) struct Happened {
     pub(super) from: Duration,
     /// When whatever was in flight there had been hit.
     pub(super) to: Duration,
-    /// When the pair was well again.
-    pub(super) until: Duration,
 }
 
 impl Happened {
     /// Whether a request that was on this pair in that time may have been lost by it.
     pub(super) fn excuses(&self, pair: usize, began: Duration, ended: Duration) -> bool {
         self.fault.excuses() && self.pair == pair && began <= self.to && ended >= self.from
-    }
-
-    /// Whether the pair's agent may have turned a request away in that time, because its replica was dead. Such a request
-    /// goes elsewhere, unless its body had already been sent.
-    pub(super) fn turns_away(&self, pair: usize, began: Duration, ended: Duration) -> bool {
-        let is_dead = self.fault == Fault::KillReplica && self.pair == pair;
-        is_dead && began <= self.until && ended >= self.from
     }
 }
 
@@ -220,7 +211,6 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
                 pair,
                 from,
                 to,
-                until: to,
             });
         }
         Step::End(fault, pair) => {
@@ -230,12 +220,11 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
                 Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR2)?,
                 Fault::KillAgent | Fault::RestartAgent => fleet.start_agent(pair)?,
             }
-            if let Some(happened) = played.faults.last_mut() {
-                happened.until = now();
-                // What is killed is lost at once; what is stopped, as long as it is.
-                if fault == Fault::StopReplica {
-                    happened.to = happened.until;
-                }
+            // What is killed is lost at once; what is stopped, as long as it is.
+            if fault == Fault::StopReplica
+                && let Some(happened) = played.faults.last_mut()
+            {
+                happened.to = now();
             }
         }
         Step::Upgrade => {
@@ -312,7 +301,6 @@ mod tests {
             pair: 1,
             from: at(10),
             to: at(12),
-            until: at(15),
         };
         let killed = happened(Fault::KillReplica);
         assert!(killed.excuses(1, at(9), at(10)) && killed.excuses(1, at(12), at(20)));
@@ -322,8 +310,5 @@ mod tests {
         for fault in [Fault::SlowReplica, Fault::RestartAgent] {
             assert!(!happened(fault).excuses(1, at(9), at(20)));
         }
-        assert!(killed.turns_away(1, at(14), at(14)));
-        assert!(!killed.turns_away(1, at(16), at(16)) && !killed.turns_away(0, at(14), at(14)));
-        assert!(!happened(Fault::KillAgent).turns_away(1, at(14), at(14)));
     }
 }

@@ -1,26 +1,65 @@
 //! The replicas that a policy knows, and which of them may be chosen.
+//!
+//! A replica that has answered probes and stops to, while others go on answering theirs, is *lost*: it is gone, or hangs, and
+//! is not chosen until it answers again. Where nobody answers any more it is the probes that are broken, and nobody is
+//! lost. Being lost never leaves nobody to choose. `[Decision 0007]`
 
 use crate::draw::{Draw, below};
 use crate::policy::observe::ReplicaView;
 use crate::policy::query::{PickReason, Query};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
+use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
+use core::time::Duration;
+
+/// So many probes in a row without an answer make a replica silent, and may make it lost.
+pub(in crate::policy) const LOST_IN_A_ROW: u8 = 3;
+/// A replica is lost after so long without an answer, at the earliest: a pause of its own is shorter, as a rule.
+const LOST_AFTER: Duration = Duration::from_millis(500);
 
 /// What holds for one replica.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Standing {
     /// The driver took it out of the choice.
     ejected: bool,
     /// Its own report took it out.
     draining: bool,
+    /// It has stopped answering probes, and others have not.
+    lost: bool,
     /// Queries of this client's that are out there.
     in_flight: u32,
 }
 
 impl Standing {
-    const fn is_available(&self) -> bool {
+    /// Nobody has taken it out of the choice.
+    const fn is_fit(self) -> bool {
         !self.ejected && !self.draining
     }
+
+    /// And it is there.
+    const fn is_present(self) -> bool {
+        self.is_fit() && !self.lost
+    }
+}
+
+/// Probes of a replica that had no answer, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::policy) struct LostProbes {
+    /// When it last answered one before, if ever.
+    pub(in crate::policy) answered_at: Option<Instant>,
+    /// When the first of them was lost.
+    pub(in crate::policy) since: Instant,
+    pub(in crate::policy) in_a_row: u8,
+}
+
+/// Whether who may be chosen has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy) enum Changed {
+    No,
+    /// The replica that it was about, and nobody else.
+    Itself,
+    /// Others, too, as far as they were lost or are.
+    Others,
 }
 
 /// The fleet: everyone known (who may be probed) and the part that may be chosen.
@@ -31,6 +70,12 @@ pub(crate) struct Fleet {
     /// Of everyone known. What is asked of one replica is all answered from here: with many replicas each table that is
     /// looked into is a miss of the cache, for each report.
     standings: ReplicaMap<Standing>,
+    /// How many could be chosen even if those that are lost never were.
+    present: usize,
+    /// How many are lost.
+    lost: usize,
+    /// When any of them last answered a probe.
+    heard_at: MaybeInstant,
 }
 
 impl Fleet {
@@ -39,39 +84,113 @@ impl Fleet {
         if new {
             self.available.insert(replica);
             self.standings.insert(replica, Standing::default());
+            self.present += 1;
+            if self.present == 1 && self.lost > 0 {
+                self.settle_all();
+            }
         }
         new
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) -> bool {
-        self.available.remove(replica);
+        // So that it stands for nobody any more.
+        self.change(replica, |standing| {
+            *standing = Standing {
+                ejected: true,
+                ..Standing::default()
+            };
+        });
         self.standings.remove(replica);
         self.known.remove(replica)
     }
 
-    /// The driver's word on whether it may be chosen; `true` if that changed who may be.
-    pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> bool {
+    /// The driver's word on whether it may be chosen.
+    pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> Changed {
         self.change(replica, |standing| standing.ejected = ejected)
     }
 
-    /// The replica's own word; `true` if that changed who may be chosen.
-    pub(crate) fn set_draining(&mut self, replica: ReplicaId, draining: bool) -> bool {
+    /// The replica's own word.
+    pub(crate) fn set_draining(&mut self, replica: ReplicaId, draining: bool) -> Changed {
         self.change(replica, |standing| standing.draining = draining)
     }
 
-    fn change(&mut self, replica: ReplicaId, set: impl FnOnce(&mut Standing)) -> bool {
-        let Some(standing) = self.standings.find_mut(replica) else {
-            return false;
-        };
-        let before = standing.is_available();
-        set(standing);
-        let after = standing.is_available();
-        if after && !before {
-            self.available.insert(replica);
-        } else if before && !after {
-            self.available.remove(replica);
+    /// The replica has answered a probe: it is there.
+    pub(crate) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
+        self.heard_at = now.into();
+        if self.lost == 0 {
+            return Changed::No;
         }
-        before != after
+        self.change(replica, |standing| standing.lost = false)
+    }
+
+    /// The replica has not answered a probe, the last of those that are told of.
+    pub(crate) fn probe_lost(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        probes: LostProbes,
+    ) -> Changed {
+        let was_there = |at: Instant| now.saturating_since(at) < LOST_AFTER;
+        if probes.in_a_row < LOST_IN_A_ROW || probes.answered_at.is_none_or(was_there) {
+            return Changed::No;
+        }
+        // Its own last answer came before.
+        if self.heard_at.get().is_some_and(|at| at >= probes.since) {
+            return self.change(replica, |standing| standing.lost = true);
+        }
+        if self.lost == 0 {
+            return Changed::No;
+        }
+        for &replica in self.known.as_slice() {
+            if let Some(standing) = self.standings.find_mut(replica)
+                && standing.lost
+            {
+                standing.lost = false;
+                self.present += usize::from(standing.is_fit());
+            }
+        }
+        self.lost = 0;
+        self.settle_all();
+        Changed::Others
+    }
+
+    fn change(&mut self, replica: ReplicaId, set: impl FnOnce(&mut Standing)) -> Changed {
+        let Some(standing) = self.standings.find_mut(replica) else {
+            return Changed::No;
+        };
+        let before = *standing;
+        set(standing);
+        let after = *standing;
+        let nobody_before = self.present == 0;
+        self.present += usize::from(after.is_present());
+        self.present -= usize::from(before.is_present());
+        self.lost += usize::from(after.lost);
+        self.lost -= usize::from(before.lost);
+        let is_changed = self.settle(replica);
+        if self.lost > 0 && nobody_before != (self.present == 0) {
+            self.settle_all();
+            return Changed::Others;
+        }
+        if is_changed {
+            Changed::Itself
+        } else {
+            Changed::No
+        }
+    }
+
+    /// Whether that changed who may be chosen.
+    fn settle(&mut self, replica: ReplicaId) -> bool {
+        if self.is_available(replica) {
+            self.available.insert(replica)
+        } else {
+            self.available.remove(replica)
+        }
+    }
+
+    fn settle_all(&mut self) {
+        for place in 0..self.known.len() {
+            self.settle(self.known.as_slice()[place]);
+        }
     }
 
     pub(crate) fn is_draining(&self, replica: ReplicaId) -> bool {
@@ -84,10 +203,22 @@ impl Fleet {
         self.standings.find(replica).is_some()
     }
 
+    /// It is fit, and not lost, unless all others that are fit are lost as well.
     pub(crate) fn is_available(&self, replica: ReplicaId) -> bool {
+        let may_be =
+            |standing: &Standing| standing.is_present() || (self.present == 0 && standing.is_fit());
+        self.standings.find(replica).is_some_and(may_be)
+    }
+
+    /// Whether any is lost, so that whoever comes, or goes, may change who else may be chosen.
+    pub(crate) const fn any_lost(&self) -> bool {
+        self.lost > 0
+    }
+
+    fn is_lost(&self, replica: ReplicaId) -> bool {
         self.standings
             .find(replica)
-            .is_some_and(Standing::is_available)
+            .is_some_and(|standing| standing.lost)
     }
 
     pub(crate) fn known(&self) -> &[ReplicaId] {
@@ -158,6 +289,7 @@ impl Fleet {
             draining: self.is_draining(replica),
             in_flight: self.in_flight(replica),
             silent: silent(replica),
+            lost: self.is_lost(replica),
         };
         self.known().iter().map(view).collect()
     }

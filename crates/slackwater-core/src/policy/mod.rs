@@ -87,8 +87,8 @@ pub trait Policy: Debug + Send {
     /// probed. When no replica at all may be chosen, all may be (panic). `[A8]` `[A12]`
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool);
 
-    /// Whether a replica may be chosen: it is known, nobody took it out of the choice, and it does not drain by its own
-    /// word. In a panic, false of all.
+    /// Whether a replica may be chosen: it is known, nobody took it out of the choice, it does not drain by its own
+    /// word, and it has not stopped answering probes while others go on. In a panic, false of all. `[Decision 0007]`
     fn is_available(&self, replica: ReplicaId) -> bool;
 
     /// How many replicas may be chosen; in a panic, none.

@@ -107,6 +107,10 @@ pub struct PooledView {
 
 /// What a policy knows of one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
 pub struct ReplicaView {
     /// Which one.
     pub replica: ReplicaId,
@@ -118,6 +122,8 @@ pub struct ReplicaView {
     pub in_flight: u32,
     /// It answers no probes and is balanced by what this client sees itself. `[A13]`
     pub silent: bool,
+    /// It has answered probes and does not any more, while others do: it is not chosen as long as there are others.
+    pub lost: bool,
 }
 
 /// A policy's knowledge at one moment.

@@ -3,11 +3,12 @@
 //! Such a policy is an [`Unprobed`] whose rule of choice also looks at reports: a [`ChoosePolled`]. Each replica is asked
 //! once in every interval, at a phase of its own that is drawn when it joins, so that neither one client's polls nor those
 //! of many go out at once; the first poll goes out when the replica joins. A poll that is not answered within the
-//! interval, or a second if that is shorter, is lost; a replica that loses three in a row is silent, and what it said of
-//! itself is forgotten.
+//! interval, or a second if that is shorter, is lost; a replica that loses three in a row is silent, what it said of
+//! itself is forgotten, and if others answer, it is not chosen.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::fleet::LOST_IN_A_ROW;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::polling::Polling;
 use crate::policy::probe::{Probe, ProbeId};
@@ -50,13 +51,17 @@ impl<C: ChoosePolled> Polled<C> {
 
     fn expire(&mut self, now: Instant) {
         while let Some(replica) = self.polling.expire_one(now) {
-            self.poll_lost(replica);
+            self.poll_lost(now, replica);
         }
     }
 
-    fn poll_lost(&mut self, replica: ReplicaId) {
+    fn poll_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.choosing.counters.probes_lost += 1;
-        if self.polling.lost(replica) {
+        let Some(polls) = self.polling.lost(now, replica) else {
+            return;
+        };
+        self.choosing.fleet.probe_lost(now, replica, polls);
+        if polls.in_a_row == LOST_IN_A_ROW {
             self.choosing.rule.handle_silence(replica);
             self.choosing.fleet.set_draining(replica, false);
         }
@@ -133,7 +138,8 @@ impl<C: ChoosePolled> Policy for Polled<C> {
             self.choosing.counters.reports_unknown += 1;
             return;
         }
-        self.polling.answered(replica);
+        self.polling.answered(now, replica);
+        self.choosing.fleet.answered(now, replica);
         self.choosing.fleet.set_draining(replica, report.draining);
         self.choosing.rule.handle_report(now, replica, report);
     }
@@ -146,9 +152,9 @@ impl<C: ChoosePolled> Policy for Polled<C> {
     }
 
     fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
-        self.choosing.tick(now);
+        let now = self.choosing.tick(now);
         if let Some(replica) = self.polling.end(probe) {
-            self.poll_lost(replica);
+            self.poll_lost(now, replica);
         }
     }
 

@@ -1,17 +1,16 @@
 //! Which polls are due, and which are out: once in an interval for each replica, at a phase of its own.
 
 use crate::draw::{Draw, below};
+use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
-use crate::time::{Instant, span_ns};
+use crate::time::{Instant, MaybeInstant, span_ns};
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 use core::time::Duration;
 
 /// A poll is answered by then, or lost, however long the interval.
 const DEADLINE_MAX: Duration = Duration::from_secs(1);
-/// So many polls lost in a row make a replica silent.
-const LOST_IN_A_ROW: u8 = 3;
 
 /// A poll that is out.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +23,9 @@ struct Out {
 #[derive(Clone, Copy, Debug, Default)]
 struct Hearing {
     asked: bool,
+    answered_at: MaybeInstant,
+    /// When the first of those was lost that are counted.
+    lost_since: MaybeInstant,
     lost_in_a_row: u8,
 }
 
@@ -155,19 +157,25 @@ impl Polling {
         }
     }
 
-    pub(super) fn answered(&mut self, replica: ReplicaId) {
+    pub(super) fn answered(&mut self, now: Instant, replica: ReplicaId) {
         if let Some(hearing) = self.hearings.find_mut(replica) {
+            hearing.answered_at = now.into();
             hearing.lost_in_a_row = 0;
         }
     }
 
-    /// `true` if the replica falls silent by this.
-    pub(super) fn lost(&mut self, replica: ReplicaId) -> bool {
-        let Some(hearing) = self.hearings.find_mut(replica) else {
-            return false;
-        };
+    /// A poll of the replica was lost; it and those before it that were, or `None` if the replica has left.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
+        let hearing = self.hearings.find_mut(replica)?;
+        if hearing.lost_in_a_row == 0 {
+            hearing.lost_since = now.into();
+        }
         hearing.lost_in_a_row = hearing.lost_in_a_row.saturating_add(1);
-        hearing.lost_in_a_row == LOST_IN_A_ROW
+        Some(LostProbes {
+            answered_at: hearing.answered_at.get(),
+            since: hearing.lost_since.get().unwrap_or(now),
+            in_a_row: hearing.lost_in_a_row,
+        })
     }
 
     pub(super) fn is_silent(&self, replica: ReplicaId) -> bool {

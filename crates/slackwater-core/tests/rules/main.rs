@@ -10,6 +10,7 @@ mod c3;
 mod choice;
 mod idle;
 mod linear;
+mod lost;
 mod pool;
 mod probes;
 mod removal;

@@ -302,6 +302,11 @@ impl Families<'_> {
             "1 if the replica answers no probes.",
             each(|replica| u64::from(replica.silent)),
         )?;
+        self.gauges(
+            "replica_lost",
+            "1 if the replica has stopped answering probes, while others answer theirs.",
+            each(|replica| u64::from(replica.lost)),
+        )?;
         let checked = || {
             let replicas = replicas.iter();
             replicas.filter_map(|replica| Some((of_replica(replica), replica.health.as_ref()?)))

@@ -18,4 +18,4 @@ pub(crate) use facts::{
     ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
 };
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
-pub(crate) use status::{Status, silent_note};
+pub(crate) use status::{LOST_NOTE, Status, silent_note};

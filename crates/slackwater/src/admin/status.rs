@@ -68,6 +68,10 @@ pub(crate) struct DiscoveryStatus {
 
 /// One replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
 pub(crate) struct ReplicaStatus {
     pub(crate) service: String,
     pub(crate) name: String,
@@ -78,6 +82,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
+    pub(crate) lost: bool,
     pub(crate) health: Option<HealthFacts>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
@@ -184,8 +189,8 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
     tiers?.into_iter().max()
 }
 
-/// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining or silent if any worker
-/// found it so, and has in flight what all of them sent.
+/// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining, silent or lost if any
+/// worker found it so, and has in flight what all of them sent.
 fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
     let mut replicas: Vec<_> = (service.replicas.iter())
         .map(|replica| ReplicaStatus {
@@ -198,6 +203,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             available: replica.weight > 0,
             draining: false,
             silent: false,
+            lost: false,
             health: replica.health.clone(),
             note: None,
             in_flight: 0,
@@ -212,6 +218,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             replica.draining |= views.iter().any(|view| view.draining);
             // Parts are probed each by itself, and a late answer of one speaks for all.
             replica.silent |= !views.is_empty() && views.iter().all(|view| view.silent);
+            replica.lost |= !views.is_empty() && views.iter().all(|view| view.lost);
             let in_flight = views.iter().map(|view| u64::from(view.in_flight));
             replica.in_flight += in_flight.sum::<u64>();
         }
@@ -220,10 +227,18 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
         }
     }
     for replica in &mut replicas {
-        replica.note = (replica.silent).then(|| silent_note(service.policy).to_owned());
+        replica.note = if replica.lost {
+            Some(LOST_NOTE.to_owned())
+        } else {
+            (replica.silent).then(|| silent_note(service.policy).to_owned())
+        };
     }
     replicas
 }
+
+/// Said of a replica that has stopped answering probes, by whatever policy.
+pub(crate) const LOST_NOTE: &str =
+    "answers no probes any more, while others do: gets no requests while there is another";
 
 /// Said of a replica that answers no probes, where this policy chooses. `[A13]` What is polled has nothing of this proxy's own
 /// to put in the place of a report: such a replica counts as a mean one.

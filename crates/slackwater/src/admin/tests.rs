@@ -292,6 +292,11 @@ fn a_silent_replica_is_told_in_words() {
         note,
         Some("answers no probes: the policy does without its reports")
     );
+    facts.services[0].workers[1].snapshot.replicas[2].lost = true;
+    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+    let note = status.replicas[2].note.as_deref().unwrap_or_default();
+    assert!(status.replicas[2].lost && note.contains("gets no requests"));
+    assert!(!status.replicas[1].lost);
 }
 
 /// What a policy does about a fleet of which nobody answers: whether it calls them silent, and whether it answers probes

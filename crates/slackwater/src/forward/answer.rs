@@ -13,6 +13,10 @@ use http::{Response, StatusCode};
 /// The kind of an answer of our own, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 const WITHDRAWN: &str = "withdrawn";
+const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// When whoever is turned away may come back, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
@@ -67,21 +71,38 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
 /// second.
 pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
-    let second = HeaderValue::from_static("1");
-    answer.headers_mut().insert(header::RETRY_AFTER, second);
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, RETRY_AFTER);
     answer
 }
 
 /// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
 fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
-    let line = "the server behind the agent cannot be connected to";
-    shed(WITHDRAWN, line)
+    shed(WITHDRAWN, WITHDRAWN_LINE)
 }
 
-/// Whether an agent answered in place of its server.
+/// Whether an agent answered in place of its server. It takes more than the mark, for what an agent says makes any request
+/// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
+/// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
 pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
-    response.status() == StatusCode::SERVICE_UNAVAILABLE
-        && (response.headers().get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
+    let headers = response.headers();
+    let is_marked = response.status() == StatusCode::SERVICE_UNAVAILABLE
+        && (headers.get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN);
+    let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
+        header::CONTENT_TYPE => value == TEXT,
+        header::RETRY_AFTER => value == RETRY_AFTER,
+        header::CONTENT_LENGTH => {
+            let length = value.to_str().ok().and_then(|text| text.parse().ok());
+            length == Some(WITHDRAWN_LINE.len() + 1)
+        }
+        header::DATE | header::CONNECTION => true,
+        _ => name == X_SLACKWATER_ERROR,
+    };
+    is_marked
+        && headers.contains_key(header::CONTENT_TYPE)
+        && headers.contains_key(header::RETRY_AFTER)
+        && headers.iter().all(is_agents)
 }
 
 /// Takes the mark out of a response that is not ours to mark.
@@ -133,10 +154,55 @@ pub(crate) fn text<W: Watch>(
     let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+    headers.insert(header::CONTENT_TYPE, TEXT);
     headers.insert(X_SLACKWATER_ERROR, HeaderValue::from_static(kind));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::body::End;
+
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn finish(self, _: End) {}
+    }
+
+    fn with(name: HeaderName, value: &'static str) -> Response<()> {
+        let (head, _) = withdrawn::<Nobody>().into_parts();
+        let mut response = Response::from_parts(head, ());
+        let headers = response.headers_mut();
+        headers.insert(name, HeaderValue::from_static(value));
+        response
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "51", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (header::CONNECTION, "close", true),
+            (header::CONTENT_LENGTH, "50", false),
+            (header::CONTENT_LENGTH, "", false),
+            (header::CONTENT_TYPE, "text/plain", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (header::VIA, "1.1 other", false),
+            (HeaderName::from_static("x-request-id"), "7", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with(name.clone(), value);
+            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+        }
+        for missing in [header::RETRY_AFTER, header::CONTENT_TYPE] {
+            let mut response = with(header::CONTENT_LENGTH, "51");
+            response.headers_mut().remove(&missing);
+            assert!(!says_withdrawn(&response), "without {missing}");
+        }
+        let mut response = with(header::CONTENT_LENGTH, "51");
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        assert!(!says_withdrawn(&response));
+    }
 }

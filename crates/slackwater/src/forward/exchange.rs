@@ -278,7 +278,7 @@ impl Replica {
     }
 
     /// What a response means. An agent that has withdrawn sent nothing on, whatever the method, so the request may go
-    /// elsewhere; without a spare, because it has a body, it is lost.
+    /// elsewhere, unless it has a body that has outgrown what is kept.
     fn reply(
         &self,
         mut response: Response<Source>,

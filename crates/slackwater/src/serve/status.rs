@@ -16,9 +16,8 @@ use crate::health::{Health, ReplicaHealth};
 use crate::log::lost_lines;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use slackwater_core::ReplicaId;
 use slackwater_core::policy::ReplicaView;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -179,22 +178,24 @@ impl Workers {
                 if facts.counters.probes_sent == 0 {
                     continue;
                 }
-                let is_silent = |view: &&ReplicaView| view.silent;
-                let ids: BTreeSet<_> = (facts.snapshot.replicas.iter())
-                    .filter(is_silent)
-                    .map(|view| view.replica)
+                let views: BTreeMap<_, _> = (facts.snapshot.replicas.iter())
+                    .map(|view| (view.replica, view))
                     .collect();
-                let of_fleet = fleet.replicas().iter().zip(&facts.ids);
-                let is_silent = |parts: &[ReplicaId]| {
-                    !parts.is_empty() && parts.iter().all(|part| ids.contains(part))
-                };
-                for (replica, _) in of_fleet.filter(|(_, parts)| is_silent(parts)) {
-                    let said = SilentReplica {
-                        name: replica.name.clone(),
-                        probe_address: replica.probe_address,
-                        policy: service.config.policy.name,
+                for (replica, parts) in fleet.replicas().iter().zip(&facts.ids) {
+                    let all_are = |what: fn(&ReplicaView) -> bool| {
+                        let is_so = |part| views.get(part).is_some_and(|view| what(view));
+                        !parts.is_empty() && parts.iter().all(is_so)
                     };
-                    silent.push((key(replica.address), said));
+                    let is_lost = all_are(|view| view.lost);
+                    if is_lost || all_are(|view| view.silent) {
+                        let said = SilentReplica {
+                            name: replica.name.clone(),
+                            probe_address: replica.probe_address,
+                            policy: service.config.policy.name,
+                            is_lost,
+                        };
+                        silent.push((key(replica.address), said));
+                    }
                 }
             }
         }

@@ -262,3 +262,59 @@ async fn who_never_answered_probes_is_not_away() {
     answers(&proxy, ["one", "two"], 50).await;
     assert_eq!(status(&proxy).await["services"][0]["tier"], 0);
 }
+
+/// A replica that answers probes as long as the task runs, and requests until it hangs.
+async fn that_hangs(
+    name: &'static str,
+) -> (Replica, Arc<AtomicBool>, AbortOnDropHandle<()>, String) {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&hangs);
+    let replica = Replica::scripted(move |mut connection| {
+        let now = Arc::clone(&now);
+        async move {
+            while connection.head().await.is_some() {
+                if now.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                connection.answer(name).await;
+            }
+        }
+    })
+    .await;
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (address, probe) = (replica.address, socket.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let _ = respond_udp(socket, Load::new(), None).await;
+    });
+    let entry = format!("{{ address = \"{address}\", probe = \"{probe}\" }},");
+    (replica, hangs, AbortOnDropHandle::new(task), entry)
+}
+
+#[tokio::test]
+async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
+    for policy in ["prequal", "rif_then_latency", "linear"] {
+        let (_one, hangs, one_probes, one) = that_hangs("one").await;
+        let (_two, _, _two_probes, two) = that_hangs("two").await;
+        let toml = config(&(one + &two), "")
+            .replace("round_robin", policy)
+            .replace("probe.transport = \"none\"\n", "");
+        let proxy = Written::new("hangs", &toml).serve(&[]);
+        answers(&proxy, ["one", "two"], 20).await;
+        hangs.store(true, Ordering::SeqCst);
+        drop(one_probes);
+        // Nobody asks for anything meanwhile: idle probes find it out.
+        until("it is lost", async || {
+            let shown = status(&proxy).await;
+            (shown["replicas"][0]["lost"] == true).then_some(())
+        })
+        .await;
+        let shown = status(&proxy).await;
+        assert_eq!(shown["replicas"][0]["available"], false, "{policy}");
+        assert_eq!(shown["replicas"][1]["lost"], false, "{policy}");
+        for _ in 0..200 {
+            let answer = get(proxy.address, "/").await;
+            assert!(answer.text().starts_with("two"), "{policy}");
+        }
+        proxy.log_line("answers no probes any more, while others do");
+    }
+}

@@ -26,7 +26,7 @@ impl<K: Keep> Policy for Probed<K> {
             if self.client.config.local_only {
                 self.begin_silence(replica);
             }
-            self.fleet_changed(replica);
+            self.membership_changed(replica);
         }
     }
 
@@ -44,15 +44,14 @@ impl<K: Keep> Policy for Probed<K> {
             self.probing.remove(replica);
             self.watch_silences(|client| client.locals.remove(replica));
             self.kept.remove_replica(replica);
-            self.fleet_changed(replica);
+            self.membership_changed(replica);
         }
     }
 
     fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
         self.tick(now);
-        if self.client.fleet.set_ejected(replica, !available) {
-            self.fleet_changed(replica);
-        }
+        let changed = self.client.fleet.set_ejected(replica, !available);
+        self.fleet_changed(replica, changed);
     }
 
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {

@@ -10,9 +10,8 @@
 //! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
 //! about half a kilobyte for each replica at once; later would be in a pick.
 
-use super::probing::Answers;
 use super::recent_mean::RecentMean;
-use crate::policy::fleet::Fleet;
+use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
 use crate::policy::query::{Outcome, Ticket};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
@@ -21,8 +20,6 @@ use crate::tracker::{Arrival, End, LoadTracker, TrackerConfig};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// So many probes lost in a row, from the first on, make a replica silent.
-const LOST_IN_A_ROW: u8 = 3;
 /// A replica that has answered before is silent only after so long without an answer: probes may be lost, and one whose
 /// machine is gone should be found out by that rather than be balanced by its emptiness.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -227,18 +224,18 @@ impl LocalLoads {
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost, after which `answers` is what was heard; `true` if that makes the replica, one of `fleet`, silent.
+    /// A probe was lost, the last of `probes`; `true` if that makes the replica, one of `fleet`, silent.
     pub(super) fn lost(
         &mut self,
         now: Instant,
         replica: ReplicaId,
-        answers: Answers,
+        probes: LostProbes,
         fleet: &Fleet,
     ) -> bool {
-        let long_silent = answers
-            .last_at
-            .is_none_or(|last_at| now.saturating_since(last_at) >= SILENCE_MAX);
-        answers.lost_in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
+        let long_silent = probes
+            .answered_at
+            .is_none_or(|at| now.saturating_since(at) >= SILENCE_MAX);
+        probes.in_a_row >= LOST_IN_A_ROW && long_silent && self.begin_silence(replica, fleet)
     }
 
     /// A query goes to the replica.

@@ -25,7 +25,7 @@ pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, Quantile};
-use crate::policy::fleet::Fleet;
+use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::query::{Head, PickReason, Query};
@@ -304,13 +304,35 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// Who may be chosen has changed: of whoever may not, nothing is kept. `[A12]`
-    fn fleet_changed(&mut self, replica: ReplicaId) {
+    /// The replica has joined or left.
+    fn membership_changed(&mut self, replica: ReplicaId) {
+        let changed = if self.client.fleet.any_lost() {
+            Changed::Others
+        } else {
+            Changed::Itself
+        };
+        self.fleet_changed(replica, changed);
+    }
+
+    /// Who may be chosen may have changed: of whoever may not, nothing is kept. `[A12]`
+    fn fleet_changed(&mut self, replica: ReplicaId, changed: Changed) {
+        if changed == Changed::No {
+            return;
+        }
+        self.settle(replica);
+        if changed == Changed::Others {
+            for place in 0..self.client.fleet.known().len() {
+                self.settle(self.client.fleet.known()[place]);
+            }
+        }
+        self.kept.fleet_changed(&self.client);
+        self.forget_if_deaf();
+    }
+
+    fn settle(&mut self, replica: ReplicaId) {
         if !self.client.fleet.is_available(replica) {
             self.kept.forget(replica);
         }
         self.watch_silences(|client| client.locals.settle(replica, &client.fleet));
-        self.kept.fleet_changed(&self.client);
-        self.forget_if_deaf();
     }
 }

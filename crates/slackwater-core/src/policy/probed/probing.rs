@@ -4,6 +4,7 @@
 //! path. Each probe sent ends once: answered, or lost.
 
 use crate::draw::{Draw, below};
+use crate::policy::fleet::LostProbes;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probe::{Probe, ProbeId};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -30,21 +31,14 @@ struct Slot {
     outstanding: Option<Outstanding>,
 }
 
-/// What a replica's probes came to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answers {
-    /// When the last answer came.
-    pub(super) last_at: Option<Instant>,
-    /// Probes lost since then.
-    pub(super) lost_in_a_row: u8,
-}
-
 /// The last probe of a replica, and what those before came to: in one place, which the probe that goes out has brought
 /// into the cache by the time that its answer comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastProbe {
     sent_at: MaybeInstant,
     answered_at: MaybeInstant,
+    /// When the first of those was lost that are counted.
+    lost_since: MaybeInstant,
     /// Since the last answer.
     lost_in_a_row: u8,
     outstanding: bool,
@@ -198,13 +192,17 @@ impl Probing {
         }
     }
 
-    /// A probe of the replica was lost; what its probes came to with this one, or `None` if it has left.
-    pub(super) fn lost(&mut self, replica: ReplicaId) -> Option<Answers> {
+    /// A probe of the replica was lost; it and those before it that were, or `None` if the replica has left.
+    pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
         let last = self.last.find_mut(replica)?;
+        if last.lost_in_a_row == 0 {
+            last.lost_since = now.into();
+        }
         last.lost_in_a_row = last.lost_in_a_row.saturating_add(1);
-        Some(Answers {
-            last_at: last.answered_at.get(),
-            lost_in_a_row: last.lost_in_a_row,
+        Some(LostProbes {
+            answered_at: last.answered_at.get(),
+            since: last.lost_since.get().unwrap_or(now),
+            in_a_row: last.lost_in_a_row,
         })
     }
 

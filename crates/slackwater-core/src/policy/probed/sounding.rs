@@ -39,10 +39,11 @@ impl<K: Keep> Probed<K> {
         let ordinary = self.client.ordinary(report.rif);
         self.probing.answered(now, replica);
         self.watch_silences(|client| client.locals.answered(now, replica, sent_at));
-        if self.client.fleet.is_draining(replica) != report.draining
-            && (self.client.fleet).set_draining(replica, report.draining)
-        {
-            self.fleet_changed(replica);
+        let found = self.client.fleet.answered(now, replica);
+        self.fleet_changed(replica, found);
+        if self.client.fleet.is_draining(replica) != report.draining {
+            let changed = self.client.fleet.set_draining(replica, report.draining);
+            self.fleet_changed(replica, changed);
         }
         let client = &mut self.client;
         if client.fleet.is_available(replica) {
@@ -55,16 +56,17 @@ impl<K: Keep> Probed<K> {
 
     pub(super) fn probe_lost(&mut self, now: Instant, replica: ReplicaId) {
         self.client.counters.probes_lost += 1;
-        let Some(answers) = self.probing.lost(replica) else {
+        let Some(probes) = self.probing.lost(now, replica) else {
             return;
         };
+        let changed = self.client.fleet.probe_lost(now, replica, probes);
+        self.fleet_changed(replica, changed);
         let falls_silent =
-            self.watch_silences(|client| client.locals.lost(now, replica, answers, &client.fleet));
+            self.watch_silences(|client| client.locals.lost(now, replica, probes, &client.fleet));
         if falls_silent {
             // What it said of itself before it fell silent does not hold for ever.
-            if self.client.fleet.set_draining(replica, false) {
-                self.fleet_changed(replica);
-            }
+            let changed = self.client.fleet.set_draining(replica, false);
+            self.fleet_changed(replica, changed);
             self.forget_if_deaf();
         }
     }
@@ -105,6 +107,8 @@ impl<K: Keep> Probed<K> {
         }
         let mut lost = core::mem::take(&mut self.lost);
         self.probing.expire(now, |replica| lost.push(replica));
+        // Not by the places that the probes happened to have.
+        lost.sort_unstable();
         for replica in lost.drain(..) {
             self.probe_lost(now, replica);
         }

@@ -39,10 +39,14 @@ struct Entry {
 struct Replica {
     ejected: bool,
     draining: bool,
+    /// It stopped answering while others did not. `[Decision 0007]`
+    lost: bool,
     in_flight: u32,
     probed_at: Option<Instant>,
     answered_at: Option<Instant>,
     lost_in_a_row: u32,
+    /// When the first of those was lost.
+    lost_since: Instant,
     unreachable_until: Instant,
     /// When a probe of it was last answered locally.
     answered_here_at: Option<Instant>,
@@ -108,6 +112,8 @@ pub(crate) struct SlowPrequal {
     outstanding: Vec<Outstanding>,
     idle_at: Option<Instant>,
     idle_span: Duration,
+    /// When anybody last answered a probe.
+    heard_at: Option<Instant>,
     pub(crate) counters: Counters,
     pub(crate) picks: BTreeMap<PickReason, u64>,
 }
@@ -145,6 +151,7 @@ impl SlowPrequal {
             targets: Vec::new(),
             outstanding: Vec::new(),
             idle_at: None,
+            heard_at: None,
             counters: Counters::default(),
             picks: BTreeMap::new(),
         }
@@ -164,13 +171,18 @@ impl SlowPrequal {
         );
         self.known.push(replica);
         self.available.push(replica);
+        self.settle_everybody(replica);
         self.idle_at = self.idle_at.or(Some(now));
     }
 
     pub(crate) fn remove(&mut self, replica: ReplicaId) {
+        if let Some(it) = self.replicas.get_mut(&replica) {
+            it.ejected = true;
+            it.lost = false;
+        }
+        self.settle_everybody(replica);
         self.replicas.remove(&replica);
         swap_out(&mut self.known, replica);
-        swap_out(&mut self.available, replica);
         self.targets.retain(|&target| target != replica);
         self.pool.retain(|entry| entry.replica != replica);
         self.forget_if_deaf();
@@ -183,18 +195,33 @@ impl SlowPrequal {
         self.settle_availability(replica);
     }
 
-    /// Who may be chosen: not ejected, not draining. Whoever may not has no pooled report. `[A12]`
+    /// Who may be chosen has changed, beginning with this one.
     fn settle_availability(&mut self, replica: ReplicaId) {
+        self.settle_everybody(replica);
+        self.forget_if_deaf();
+    }
+
+    fn settle_everybody(&mut self, first: ReplicaId) {
+        self.settle(first);
+        for replica in self.known.clone() {
+            self.settle(replica);
+        }
+    }
+
+    /// Who may be chosen: not ejected, not draining, and not lost unless all others are. Whoever may not has no pooled
+    /// report. `[A12]` `[Decision 0007]`
+    fn settle(&mut self, replica: ReplicaId) {
+        let is_fit = |it: &Replica| !it.ejected && !it.draining;
+        let anybody = self.replicas.values().any(|it| is_fit(it) && !it.lost);
         let Some(it) = self.replicas.get(&replica) else {
             return;
         };
-        if it.ejected || it.draining {
+        if !is_fit(it) || (it.lost && anybody) {
             swap_out(&mut self.available, replica);
             self.pool.retain(|entry| entry.replica != replica);
         } else if !self.available.contains(&replica) {
             self.available.push(replica);
         }
-        self.forget_if_deaf();
     }
 
     /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody responds. `[A6]` `[A13]`
@@ -301,6 +328,7 @@ impl SlowPrequal {
                 draining: it.draining,
                 in_flight: it.in_flight,
                 silent: it.tracker.is_some(),
+                lost: it.lost,
             }
         };
         self.known.iter().map(view).collect()

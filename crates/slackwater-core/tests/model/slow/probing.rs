@@ -130,14 +130,17 @@ impl SlowPrequal {
         self.idle_span = longest.saturating_sub(Duration::from_micros(u64::from(early_us)));
     }
 
+    /// Those that expire together do so in the order of their replicas' names.
     fn expire_probes(&mut self, now: Instant) {
-        while let Some(place) = self
-            .outstanding
-            .iter()
-            .position(|probe| probe.deadline <= now)
-        {
-            let probe = self.outstanding.remove(place);
-            self.lost(now, probe.replica);
+        let expired = |probe: &Outstanding| probe.deadline <= now;
+        let mut lost: Vec<_> = (self.outstanding.iter())
+            .filter(|probe| expired(probe))
+            .map(|probe| probe.replica)
+            .collect();
+        self.outstanding.retain(|probe| !expired(probe));
+        lost.sort_unstable();
+        for replica in lost {
+            self.lost(now, replica);
         }
     }
 
@@ -146,7 +149,12 @@ impl SlowPrequal {
         let Some(it) = self.replicas.get_mut(&replica) else {
             return;
         };
+        if it.lost_in_a_row == 0 {
+            it.lost_since = now;
+        }
         it.lost_in_a_row += 1;
+        self.look_for_lost(now, replica);
+        let it = self.replicas.get_mut(&replica).expect("known");
         let unheard = it
             .answered_at
             .is_none_or(|at| now.saturating_since(at) >= Duration::from_secs(10));
@@ -156,6 +164,25 @@ impl SlowPrequal {
             self.settle_availability(replica);
             self.forget_if_deaf();
         }
+    }
+
+    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. Where somebody else was heard since the
+    /// first of the three was lost, the replica is lost; where nobody was, nobody is.
+    fn look_for_lost(&mut self, now: Instant, replica: ReplicaId) {
+        let it = &self.replicas[&replica];
+        let half_a_second = Duration::from_millis(500);
+        let is_long = |at| now.saturating_since(at) >= half_a_second;
+        if it.lost_in_a_row < 3 || !it.answered_at.is_some_and(is_long) {
+            return;
+        }
+        if self.heard_at >= Some(it.lost_since) {
+            self.replicas.get_mut(&replica).expect("known").lost = true;
+        } else {
+            for it in self.replicas.values_mut() {
+                it.lost = false;
+            }
+        }
+        self.settle_availability(replica);
     }
 
     pub(crate) fn report(
@@ -184,6 +211,10 @@ impl SlowPrequal {
         let round_trip = now.saturating_since(sent_at).as_nanos();
         (self.round_trips).push(u64::try_from(round_trip).expect("short"));
         it.silences += u32::from(it.tracker.take().is_some());
+        it.lost = false;
+        self.heard_at = Some(now);
+        self.settle_availability(replica);
+        let it = self.replicas.get_mut(&replica).expect("known");
         it.draining = report.draining;
         let others = ordinary.count().saturating_sub(it.in_flight);
         self.settle_availability(replica);

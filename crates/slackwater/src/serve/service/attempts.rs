@@ -94,7 +94,8 @@ impl Service {
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,
         };
-        if attempts.may_repeat {
+        // Also of one that may not be repeated: it may turn out that no replica has had it.
+        if rules.may_follow(&request) {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);

@@ -82,8 +82,6 @@ pub(super) struct Members {
     tiers_told: Notify,
     /// The tier in use; `None`: any.
     tier: Arc<TierInUse>,
-    /// Those that have answered probes.
-    heard: RefCell<BTreeSet<ReplicaId>>,
 }
 
 /// The tier in use, where the admin server can read it.
@@ -130,7 +128,6 @@ impl Members {
             tier_max: Cell::default(),
             tiers_told: Notify::new(),
             tier: Arc::default(),
-            heard: RefCell::default(),
         }
     }
 
@@ -218,10 +215,6 @@ impl Members {
             return self.tier.set(Some(0));
         }
         let snapshot = self.balancer.snapshot();
-        let mut heard = self.heard.borrow_mut();
-        heard.retain(|replica| self.find(*replica).is_some());
-        let answered = snapshot.pool.iter().filter(|report| !report.local);
-        heard.extend(answered.map(|report| report.replica));
         let views: BTreeMap<_, _> = (snapshot.replicas.iter())
             .map(|view| (view.replica, view))
             .collect();
@@ -235,8 +228,7 @@ impl Members {
                     tier: member.config.tier,
                     is_down: is_down(&health, member.config.address),
                     is_draining: views().any(|view| view.draining),
-                    is_lost: views().all(|view| view.silent)
-                        && member.parts.iter().any(|part| heard.contains(part)),
+                    is_lost: views().all(|view| view.lost),
                 }
             })
             .collect();

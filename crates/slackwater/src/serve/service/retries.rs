@@ -112,12 +112,16 @@ impl Retries {
 impl RetryRules {
     /// Whether the request may be tried again although a replica may have heard it.
     pub(super) fn may_repeat<B>(&self, request: &Request<B>) -> bool {
-        // A tunnel may carry anything.
-        self.attempts_max > 1
-            && *request.method() != Method::CONNECT
+        self.may_follow(request)
             && (self.methods.contain(request.method())
                 || (self.mark_header.as_ref())
                     .is_some_and(|mark| request.headers().contains_key(mark)))
+    }
+
+    /// Whether a request may be tried again at all: whatever it does, if it turns out that nobody had it. A tunnel may
+    /// carry anything.
+    pub(super) fn may_follow<B>(&self, request: &Request<B>) -> bool {
+        self.attempts_max > 1 && *request.method() != Method::CONNECT
     }
 
     /// Whether a failure is one after which a request that may be repeated is.

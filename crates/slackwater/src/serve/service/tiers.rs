@@ -1,9 +1,8 @@
 //! Backups: which tier of replicas is in use.
 //!
 //! Requests go to the lowest tier that has anybody to take them, and to that one alone. Nobody takes requests who is down
-//! by its checks, says that it drains, or has stopped answering probes; one that never answered any is not silent but
-//! mute, and counts as there. Where all are silent it is the probes that are broken, and silence means nothing. Where there
-//! is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
+//! by its checks, says that it drains, or is lost: it has stopped answering probes, and others have not. One that never
+//! answered any counts as there. Where there is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
 
 use super::fleet::Members;
 use core::time::Duration;
@@ -17,11 +16,11 @@ pub(super) struct Standing {
     pub(super) is_down: bool,
     /// It says so itself.
     pub(super) is_draining: bool,
-    /// It has answered probes, and does not any more.
+    /// It has answered probes and does not any more, while others do.
     pub(super) is_lost: bool,
 }
 
-/// How often it is looked at who drains or is silent. Verdicts of checks count at once.
+/// How often it is looked at who drains or is lost. Verdicts of checks count at once.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The tier in use; `None` if nobody is there in any.
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_silent_silence_means_nothing() {
+    fn where_all_are_lost_nobody_is() {
         assert_eq!(active(&[lost(0), lost(1)]), Some(0));
         assert_eq!(active(&[down(0), lost(1), lost(2)]), Some(1));
     }

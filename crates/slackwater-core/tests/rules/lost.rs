@@ -1,0 +1,252 @@
+//! Decision 0007: replicas that have answered probes and stop to, while others go on.
+
+use crate::world::{MS, World, load, quiet};
+use core::time::Duration;
+use slackwater_core::policy::{
+    C3, C3Config, Linear, LinearConfig, Outcome, PickReason, Policy, PolledPowerOfD,
+    PolledPowerOfDConfig, Prequal, PrequalConfig, Query, ReplicaView, RifThenLatency,
+    RifThenLatencyConfig, WeightedRoundRobin, WeightedRoundRobinConfig,
+};
+use slackwater_core::{Instant, ReplicaId};
+
+/// As a driver sees it.
+fn view<P: Policy>(world: &World<P>, index: usize) -> ReplicaView {
+    world.policy.snapshot(world.now).replicas[index]
+}
+
+/// Another probe of the replica is lost, at this moment or, if it takes time to have one, a little later.
+fn lose<P: Policy>(world: &mut World<P>, index: usize, at: Instant) {
+    let probe = world.probe(world.replicas[index]);
+    world.now = world.now.max(at);
+    world.lose(probe);
+}
+
+fn hear<P: Policy>(world: &mut World<P>, index: usize) {
+    world.report(world.replicas[index], &load(1, 10));
+}
+
+/// So many probes in a row are lost over this time, from the last answer of the replica; `witness` answers at the end.
+fn fall_out<P: Policy>(world: &mut World<P>, index: usize, witness: usize) {
+    hear(world, index);
+    let heard_at = world.now;
+    lose(world, index, heard_at + 100 * MS);
+    lose(world, index, heard_at + 200 * MS);
+    hear(world, witness);
+    lose(world, index, heard_at + 500 * MS);
+    assert!(view(world, index).lost);
+}
+
+/// Whom so many picks go to, each ended at once.
+fn picked<P: Policy>(world: &mut World<P>, picks: usize) -> Vec<ReplicaId> {
+    let pick = |_| {
+        let ticket = world.pick().ticket;
+        let replica = ticket.replica();
+        let policy = &mut world.policy;
+        policy.handle_query_done(world.now, ticket, Outcome::Success);
+        replica
+    };
+    (0..picks).map(pick).collect()
+}
+
+#[test]
+fn d7_a_replica_is_lost_after_three_probes_and_half_a_second() {
+    let mut world = World::new(2, quiet());
+    world.reports(&[(1, 10), (1, 10)]);
+    hear(&mut world, 0);
+    let heard_at = world.now;
+    lose(&mut world, 0, heard_at + 100 * MS);
+    lose(&mut world, 0, heard_at + 200 * MS);
+    hear(&mut world, 1);
+    lose(&mut world, 0, heard_at + 499 * MS);
+    assert!(!view(&world, 0).lost, "too early");
+    assert_eq!(world.pooled(), [0, 1]);
+    lose(&mut world, 0, heard_at + 500 * MS);
+    assert!(view(&world, 0).lost && !view(&world, 0).available && !view(&world, 0).silent);
+    assert_eq!(world.pooled(), [1], "what it said does not count");
+    let other = world.replicas[1];
+    assert!(picked(&mut world, 200).iter().all(|&it| it == other));
+    // Better than nobody.
+    let pick = world.pick_for(Query::retry(&[other]));
+    assert_eq!(pick.ticket.replica(), world.replicas[0]);
+}
+
+#[test]
+fn d7_two_probes_are_too_few_however_long_it_takes() {
+    let mut world = World::new(2, quiet());
+    hear(&mut world, 0);
+    for seconds in 1..=2 {
+        lose(&mut world, 0, Instant::EPOCH + Duration::from_secs(seconds));
+        hear(&mut world, 1);
+    }
+    assert!(!view(&world, 0).lost);
+    lose(&mut world, 0, Instant::EPOCH);
+    assert!(view(&world, 0).lost, "whoever was heard in between");
+}
+
+#[test]
+fn d7_the_first_answer_brings_it_back() {
+    let mut world = World::new(2, quiet());
+    fall_out(&mut world, 0, 1);
+    hear(&mut world, 0);
+    assert!(!view(&world, 0).lost && view(&world, 0).available);
+    assert_eq!(world.pooled(), [1, 0]);
+    // And it has its time again.
+    let heard_at = world.now;
+    hear(&mut world, 1);
+    for ms in [100, 200, 300, 400] {
+        lose(&mut world, 0, heard_at + ms * MS);
+        hear(&mut world, 1);
+    }
+    assert!(view(&world, 0).available);
+}
+
+#[test]
+fn d7_a_lost_replica_is_not_balanced_by_its_silence() {
+    let mut world = World::new(2, quiet());
+    fall_out(&mut world, 0, 1);
+    world.now += Duration::from_secs(11);
+    hear(&mut world, 1);
+    let now = world.now;
+    lose(&mut world, 0, now);
+    assert!(view(&world, 0).silent && !view(&world, 0).available);
+    world.now += Duration::from_secs(2);
+    world.refresh();
+    let other = world.replicas[1];
+    assert!(picked(&mut world, 200).iter().all(|&it| it == other));
+    assert_eq!(world.rif_of(world.replicas[0]), None, "nothing in its name");
+    hear(&mut world, 0);
+    assert!(view(&world, 0).available);
+}
+
+#[test]
+fn d7_one_that_never_answered_has_no_agent() {
+    let mut world = World::new(2, quiet());
+    for _ in 0..10 {
+        world.now += 500 * MS;
+        hear(&mut world, 1);
+        let now = world.now;
+        lose(&mut world, 0, now);
+    }
+    assert!(view(&world, 0).silent && view(&world, 0).available && !view(&world, 0).lost);
+}
+
+#[test]
+fn d7_where_nobody_answers_it_is_the_probes_that_are_broken() {
+    let mut world = World::new(2, quiet());
+    world.reports(&[(1, 10), (1, 10)]);
+    let heard_at = world.now;
+    for ms in [100, 300, 600] {
+        lose(&mut world, 0, heard_at + ms * MS);
+        lose(&mut world, 1, heard_at + ms * MS);
+    }
+    assert!(!view(&world, 0).lost && !view(&world, 1).lost);
+}
+
+#[test]
+fn d7_when_the_last_falls_silent_as_well_nobody_is_lost() {
+    let mut world = World::new(3, quiet());
+    world.reports(&[(1, 10), (1, 10), (1, 10)]);
+    fall_out(&mut world, 0, 2);
+    fall_out(&mut world, 1, 2);
+    let now = world.now;
+    for ms in [100, 300, 500] {
+        assert!(view(&world, 0).lost && view(&world, 1).lost, "{ms}");
+        lose(&mut world, 2, now + ms * MS);
+    }
+    assert!((0..3).all(|index| view(&world, index).available && !view(&world, index).lost));
+    let all = picked(&mut world, 200);
+    assert!((0..3).all(|index| all.contains(&world.replicas[index])));
+    // It was only its own trouble.
+    hear(&mut world, 2);
+    let now = world.now;
+    lose(&mut world, 0, now);
+    assert!(view(&world, 0).lost && view(&world, 1).available);
+}
+
+#[test]
+fn d7_it_never_leaves_nobody_to_choose() {
+    let mut world = World::new(3, quiet());
+    fall_out(&mut world, 0, 2);
+    fall_out(&mut world, 1, 2);
+    let available = |world: &World| -> Vec<_> {
+        let replicas = world.policy.snapshot(world.now).replicas;
+        replicas.iter().map(|view| view.available).collect()
+    };
+    assert_eq!(available(&world), [false, false, true]);
+    let last = world.replicas[2];
+    world.policy.set_available(world.now, last, false);
+    assert_eq!(available(&world), [true, true, false]);
+    let pick = world.pick();
+    assert_eq!(pick.reason, PickReason::Fallback, "and this is no panic");
+    world.policy.set_available(world.now, last, true);
+    assert_eq!(available(&world), [false, false, true]);
+
+    let mut draining = load(0, 10);
+    draining.draining = true;
+    world.report(last, &draining);
+    assert_eq!(available(&world), [true, true, false]);
+    hear(&mut world, 2);
+    assert_eq!(available(&world), [false, false, true]);
+
+    world.policy.remove_replica(world.now, last);
+    assert_eq!(available(&world), [true, true]);
+    world.join();
+    assert_eq!(available(&world), [false, false, true]);
+}
+
+#[test]
+fn d7_whoever_may_not_be_chosen_shows_that_probes_arrive() {
+    let mut world = World::new(3, quiet());
+    let witness = world.replicas[1];
+    world.policy.set_available(world.now, witness, false);
+    hear(&mut world, 2);
+    fall_out(&mut world, 0, 1);
+    let only = world.replicas[2];
+    assert!(picked(&mut world, 200).iter().all(|&it| it == only));
+}
+
+/// Everybody answers at once for so long, but for `gone`.
+fn answer_all<P: Policy>(world: &mut World<P>, span: Duration, gone: Option<ReplicaId>) {
+    let end = world.now + span;
+    while world.now < end {
+        world.now += 10 * MS;
+        world.policy.handle_timeout(world.now, &mut world.draw);
+        for probe in world.probes() {
+            if Some(probe.replica) != gone {
+                world.answer(probe, &load(1, 10));
+            }
+        }
+    }
+}
+
+fn loses<P: Policy>(policy: P, within: Duration) {
+    let name = policy.name();
+    let mut world = World::of(3, policy);
+    answer_all(&mut world, Duration::from_secs(2), None);
+    let gone = world.replicas[0];
+    answer_all(&mut world, within, Some(gone));
+    assert!(view(&world, 0).lost, "{name}");
+    assert!(!picked(&mut world, 200).contains(&gone), "{name}");
+    assert_eq!(world.policy.available_count(), 2, "{name}");
+    answer_all(&mut world, within, None);
+    assert!(world.policy.is_available(gone), "{name}");
+    assert_eq!(world.policy.available_count(), 3, "{name}");
+}
+
+#[test]
+fn d7_it_holds_for_every_policy_that_probes_by_itself() {
+    let prequal = PrequalConfig::default;
+    let second = Duration::from_secs(1);
+    loses(Prequal::new(prequal()), second);
+    loses(Linear::new(prequal(), &LinearConfig::default()), second);
+    loses(C3::new(prequal(), &C3Config::default()), second);
+    let config = RifThenLatencyConfig::default();
+    loses(RifThenLatency::new(prequal(), &config), second);
+    // Three of its polls: each half a second.
+    loses(
+        PolledPowerOfD::with(PolledPowerOfDConfig::default()),
+        2 * second,
+    );
+    let weighted = WeightedRoundRobinConfig::default();
+    loses(WeightedRoundRobin::with(weighted), 60 * second);
+}
