@@ -167,7 +167,7 @@ impl Watch for Passing {
     fn finish(self, ending: Ending) {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
-            Ending::Complete => self.end(End::Success),
+            Ending::Complete | Ending::Silent => self.end(End::Success),
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);

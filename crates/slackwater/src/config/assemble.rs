@@ -164,6 +164,8 @@ pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
             MS..=Duration::from_hours(1),
         ),
         head: span("timeouts.head", whole.head, MS..=Duration::from_hours(1)),
+        stall: span("timeouts.stall", whole.stall, MS..=DAY),
+        tunnel: span("timeouts.tunnel", whole.tunnel, MS..=DAY),
         idle: span("timeouts.idle", whole.idle, MS..=DAY),
         drain: span("timeouts.drain", whole.drain, Duration::ZERO..=DAY),
         drain_idle: span(

@@ -78,6 +78,7 @@ pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules, tells_ends};
 pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
+pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.

@@ -18,7 +18,8 @@ fn json() -> AccessLogSettings {
 fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
     let request = request.body(()).expect("a request");
     let client = IpAddr::from([10, 0, 0, 9]);
-    recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
+    let listener = Authority::from_static("10.0.0.1:80");
+    recorder.begin(&request, client, &listener, &Rc::default())
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
@@ -144,7 +145,9 @@ fn of_a_sample_of_none_failures_are_left() {
         (500, Ended::Complete, true),
         (200, Ended::Broken, true),
         (200, Ended::Stalled, true),
+        (200, Ended::CutOff, true),
         (200, Ended::ClientGone, false),
+        (200, Ended::ClientStalled, false),
     ] {
         let trace = begin(&recorder, Request::get("/"));
         trace.head(StatusCode::from_u16(status).expect("a status"));

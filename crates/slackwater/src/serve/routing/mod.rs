@@ -145,14 +145,15 @@ impl Routing {
         let mut answer = service
             .handle(request, client, trace, bounds_of_tries)
             .await;
-        answer.body_mut().bound(bounds.stall, ends);
+        answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }
 
     fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {
         let recorder = self.recorder.as_ref();
         recorder.map_or_else(Trace::default, |recorder| {
-            recorder.begin(request, origin.client(request.headers()), origin.local())
+            let client = origin.client(request.headers());
+            recorder.begin(request, client, origin.local(), origin.cut())
         })
     }
 }
