@@ -49,6 +49,7 @@
 
 pub mod client;
 pub mod clock;
+mod datagrams;
 pub mod response;
 pub mod server;
 pub mod wire;

@@ -14,6 +14,7 @@ mod file_watch;
 mod forward;
 mod health;
 mod http1;
+mod http2;
 mod json_output;
 mod load;
 mod log;

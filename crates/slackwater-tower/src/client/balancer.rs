@@ -180,6 +180,7 @@ impl Balancer {
     /// Decides, without waiting.
     pub fn pick(&self, query: Query<'_>) -> Picked {
         let now = self.now();
+        self.shared.prober.collect(now);
         let mut guard = self.lock();
         let driver = &mut *guard;
         let picked = match driver.decide(now, query) {
@@ -227,6 +228,7 @@ impl Balancer {
 
     /// What has happened to the policy.
     pub fn counters(&self) -> Counters {
+        self.shared.prober.collect(self.now());
         self.lock().policy.counters()
     }
 
@@ -238,6 +240,7 @@ impl Balancer {
     /// What the policy knows now. Allocates; not for a query's path.
     pub fn snapshot(&self) -> Snapshot {
         let now = self.now();
+        self.shared.prober.collect(now);
         self.lock().policy.snapshot(now)
     }
 
@@ -335,6 +338,7 @@ impl Balancer {
 
     /// Lets the policy handle what is due; when to call again.
     pub(super) fn handle_timeout(&self, now: Instant) -> Option<Instant> {
+        self.shared.prober.collect(now);
         let mut driver = self.lock();
         driver.handle_timeout(now);
         self.send_probes(now, driver);
@@ -352,6 +356,19 @@ impl Balancer {
         let waiting = driver.report(now, token, report);
         self.send_probes(now, driver);
         if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    /// As [`Balancer::report`] for each, with one look at the clock and one lock.
+    pub(super) fn report_all(&self, now: Instant, answers: &[(ProbeToken, LoadReport)]) {
+        let mut driver = self.lock();
+        let mut waiting = Vec::new();
+        for (token, report) in answers {
+            waiting.extend(driver.report(now, *token, report));
+        }
+        self.send_probes(now, driver);
+        for waker in waiting {
             waker.wake();
         }
     }

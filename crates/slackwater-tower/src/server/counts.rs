@@ -106,5 +106,9 @@ impl Counts {
 }
 
 pub(super) fn add_one(count: &AtomicU64) {
-    count.fetch_add(1, Relaxed);
+    add(count, 1);
+}
+
+pub(super) fn add(count: &AtomicU64, more: usize) {
+    count.fetch_add(more as u64, Relaxed);
 }

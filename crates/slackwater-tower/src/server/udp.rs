@@ -1,11 +1,12 @@
 //! Answers probes over UDP.
 //!
-//! The loop has no queue of its own: it answers what the socket holds, and what it cannot send at once it drops, because
-//! a late report is worth less than none. Nothing that arrives can end it. What it refuses it only counts: see "Rules" in
+//! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what it cannot send at once it
+//! drops, because a late report is worth less than none. Nothing that arrives can end it. What it refuses it only counts: see "Rules" in
 //! `docs/probe-protocol.md`.
 
 use super::Load;
-use super::counts::add_one;
+use super::counts::{add, add_one};
+use crate::datagrams::{BATCH, Datagrams, Incoming, Outgoing, is_drained};
 use crate::wire::ProbeKey;
 use crate::wire::datagram::{
     DATAGRAM_BYTES_MAX, Malformed, ProbeReply, decode_request, encode_reply,
@@ -14,7 +15,7 @@ use core::time::Duration;
 use std::io::{Error, ErrorKind};
 use tokio::net::UdpSocket;
 
-/// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms.
+/// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms. An error counts as one.
 const TURN_DATAGRAMS: usize = 32;
 
 /// The pause after a turn of nothing but errors, such as those of a network that is down.
@@ -38,18 +39,37 @@ const ERRORS_IN_A_ROW_MAX: usize = 64;
 /// # }
 /// ```
 pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -> Error {
-    let mut errors_in_a_row = 0;
+    let at = match socket.local_addr() {
+        Ok(at) => at,
+        Err(error) => return error,
+    };
+    let mut responder = Responder {
+        load,
+        key,
+        probes: Incoming::new(at),
+        replies: Outgoing::new(),
+        errors_in_a_row: 0,
+    };
     loop {
         if let Err(error) = socket.readable().await {
             return error;
         }
-        match answer_turn(&socket, &load, key.as_ref(), &mut errors_in_a_row) {
+        match responder.answer_turn(&socket) {
             Turn::Drained => {}
             Turn::More => tokio::task::yield_now().await,
             Turn::Failing => tokio::time::sleep(FAILING_PAUSE).await,
             Turn::Broken(error) => return error,
         }
     }
+}
+
+struct Responder {
+    load: Load,
+    key: Option<ProbeKey>,
+    probes: Incoming,
+    replies: Outgoing,
+    /// With no datagram between them.
+    errors_in_a_row: usize,
 }
 
 enum Turn {
@@ -62,46 +82,76 @@ enum Turn {
     Broken(Error),
 }
 
-/// Answers what has arrived, at most [`TURN_DATAGRAMS`].
-fn answer_turn(
-    socket: &UdpSocket,
-    load: &Load,
-    key: Option<&ProbeKey>,
-    errors_in_a_row: &mut usize,
-) -> Turn {
-    let counts = &load.live_counts().probes;
-    // One byte more than allowed tells an oversized datagram from a largest one.
-    let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
-    let mut reply = [0; DATAGRAM_BYTES_MAX];
-    let mut turn = Turn::Failing;
-    for _ in 0..TURN_DATAGRAMS {
-        let (bytes, from) = match socket.try_recv_from(&mut datagram) {
-            Ok(received) => received,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Drained,
-            Err(error) if is_too_long(&error) => {
-                counts.udp_refuse(Malformed::TooLong);
-                continue;
-            }
-            Err(error) => {
-                add_one(&counts.udp_receive_errors);
-                *errors_in_a_row += usize::from(!is_about_an_earlier_reply(&error));
-                if *errors_in_a_row >= ERRORS_IN_A_ROW_MAX {
-                    return Turn::Broken(error);
+impl Responder {
+    /// Answers what has arrived, at most [`TURN_DATAGRAMS`].
+    fn answer_turn(&mut self, socket: &impl Datagrams) -> Turn {
+        let mut turn = Turn::Failing;
+        let mut left = TURN_DATAGRAMS;
+        while left > 0 {
+            let most = left.min(BATCH);
+            let got = match socket.receive_batch(&mut self.probes, most) {
+                Ok(got) => got,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Drained,
+                Err(error) if is_too_long(&error) => {
+                    let counts = &self.load.live_counts().probes;
+                    counts.udp_refuse(Malformed::TooLong);
+                    left -= 1;
+                    continue;
                 }
-                continue;
+                Err(error) => {
+                    add_one(&self.load.live_counts().probes.udp_receive_errors);
+                    self.errors_in_a_row += usize::from(!is_about_an_earlier_reply(&error));
+                    if self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX {
+                        return Turn::Broken(error);
+                    }
+                    left -= 1;
+                    continue;
+                }
+            };
+            self.errors_in_a_row = 0;
+            left -= got;
+            turn = Turn::More;
+            self.answer_batch(got);
+            self.send(socket);
+            if is_drained(got, most) {
+                return Turn::Drained;
             }
-        };
-        *errors_in_a_row = 0;
-        turn = Turn::More;
-        match answer(&datagram[..bytes], load, key, &mut reply) {
-            Ok(bytes) => add_one(match socket.try_send_to(&reply[..bytes], from) {
-                Ok(_) => &counts.udp_answered,
-                Err(_) => &counts.udp_unsent,
-            }),
-            Err(malformed) => counts.udp_refuse(malformed),
+        }
+        turn
+    }
+
+    /// Writes the replies to the first `got` probes of the batch.
+    fn answer_batch(&mut self, got: usize) {
+        self.replies.clear();
+        for (datagram, from) in self.probes.first(got) {
+            let write = |into: &mut _| answer(datagram, &self.load, self.key.as_ref(), into);
+            if let Err(malformed) = self.replies.add(from, write) {
+                self.load.live_counts().probes.udp_refuse(malformed);
+            }
         }
     }
-    turn
+
+    /// Sends the replies of the batch. One that cannot leave harms no other; when the socket is full, the rest is dropped.
+    fn send(&self, socket: &impl Datagrams) {
+        let counts = &self.load.live_counts().probes;
+        let mut first = 0;
+        while first < self.replies.len() {
+            match socket.send_batch(&self.replies, first) {
+                Ok(sent) => {
+                    add(&counts.udp_answered, sent);
+                    first += sent;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    add(&counts.udp_unsent, self.replies.len() - first);
+                    return;
+                }
+                Err(_) => {
+                    add_one(&counts.udp_unsent);
+                    first += 1;
+                }
+            }
+        }
+    }
 }
 
 /// Writes the reply to one datagram; returns its size.

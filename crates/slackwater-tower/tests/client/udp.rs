@@ -3,7 +3,8 @@
 use crate::common::{Replica, addr, pick_ready, prequal, udp_prober, until};
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
-use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Outcome, PickReason, Prequal};
 use slackwater_core::{LoadReport, Rif};
 use slackwater_tower::client::{Balancer, ReplicaAddrs, UdpProber, UdpProberConfig};
 use slackwater_tower::server::{Load, respond_udp};
@@ -226,7 +227,7 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
 
     let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await else {
         // A machine without IPv6: the default prober does without it, which is all there is to see.
-        UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough");
+        default_prober();
         return;
     };
     let replica = socket.local_addr().expect("bound");
@@ -242,6 +243,106 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
     balancer.insert(replica).expect("new");
     until("an answer", || balancer.counters().probes_answered > 0).await;
     responder.abort();
+}
+
+#[tokio::test]
+async fn a_fleet_of_both_families_is_probed_whole() {
+    let mut sockets = Vec::new();
+    for _ in 0..2 {
+        sockets.push(UdpSocket::bind(addr(0)).await.expect("a socket"));
+        // Without IPv6 there is one family less to see.
+        sockets.extend(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await.ok());
+    }
+    let balancer = Balancer::with_seed(prequal(), default_prober(), 1);
+    let _drive = balancer.spawn_drive();
+    let mut responders = tokio::task::JoinSet::new();
+    for socket in sockets {
+        let replica = socket.local_addr().expect("bound");
+        balancer.insert(replica).expect("new");
+        responders.spawn(respond_udp(socket, Load::new(), None));
+    }
+    until("each has answered", || {
+        balancer.snapshot().pool.len() == responders.len()
+    })
+    .await;
+    let counters = balancer.probe_counters();
+    assert_eq!(counters.foreign + counters.replayed + counters.malformed, 0);
+}
+
+fn default_prober() -> UdpProber {
+    UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough")
+}
+
+/// A replica that answers what has come when it is told to; on loopback what has been sent is there at once.
+struct ByHand(std::net::UdpSocket);
+
+impl ByHand {
+    fn new() -> Self {
+        let socket = std::net::UdpSocket::bind(addr(0)).expect("a socket");
+        socket.set_nonblocking(true).expect("a socket of ours");
+        Self(socket)
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.0.local_addr().expect("bound")
+    }
+
+    /// How many probes there were.
+    fn answer(&self) -> usize {
+        let mut asked = [0; DATAGRAM_BYTES_MAX];
+        let mut answered = 0;
+        while let Ok((bytes, client)) = self.0.recv_from(&mut asked) {
+            let request = decode_request(&asked[..bytes], None).expect("a proper one");
+            let reply = reply(request.nonce, None);
+            self.0.send_to(&reply, client).expect("sent");
+            answered += 1;
+        }
+        answered
+    }
+}
+
+/// Lets all tasks do what they can at a time that stands still.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pick_knows_what_has_been_answered_by_then_though_nobody_was_woken() {
+    let replicas = [ByHand::new(), ByHand::new(), ByHand::new()];
+    let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
+    for replica in &replicas {
+        balancer.insert(replica.addr()).expect("new");
+    }
+    // Nobody has answered, and three probes leave.
+    assert_eq!(pick_ready(&balancer).reason(), PickReason::Fallback);
+    settle().await;
+    assert_eq!(replicas.each_ref().map(ByHand::answer), [1, 1, 1]);
+    settle().await;
+    let lease = pick_ready(&balancer);
+    assert!(matches!(lease.reason(), PickReason::Cold | PickReason::Hot));
+    assert_eq!(lease.view().candidates, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_taken_in_before_idle_probes_are_drawn() {
+    let replica = ByHand::new();
+    let settings = PrequalSettings {
+        probe_idle_max: Duration::from_millis(5),
+        ..PrequalSettings::default()
+    };
+    let policy = Prequal::new(settings.validate().expect("a short time is one"));
+    let balancer = Balancer::with_seed(Box::new(policy), udp_prober(None, 64), 1);
+    let _drive = balancer.spawn_drive();
+    balancer.insert(replica.addr()).expect("new");
+    settle().await;
+    assert_eq!(replica.answer(), 1);
+    for step in 0..10 {
+        tokio::time::advance(Duration::from_millis(6)).await;
+        settle().await;
+        assert_eq!(replica.answer(), 1, "its probe is no longer out: {step}");
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use core::num::NonZeroU16;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// Reads a file whenever it changes.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct FileSource {
     tls: Option<ClientTls>,
     own: OwnAddresses,
     watch: FileWatch,
+    opened_at: SystemTime,
 }
 
 impl FileSource {
@@ -44,6 +46,7 @@ impl FileSource {
             tls,
             own,
             watch,
+            opened_at: SystemTime::now(),
         };
         Ok((source, fleet))
     }
@@ -68,7 +71,11 @@ impl Source for FileSource {
         format!("file {}", self.file.display())
     }
 
-    /// Unlike other sources it has spoken when it was opened, so the first call waits for a change, too.
+    fn opened_at(&self) -> Option<SystemTime> {
+        Some(self.opened_at)
+    }
+
+    /// The first call waits for a change, too.
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
         self.read().boxed()
     }
@@ -161,6 +168,15 @@ mod tests {
             let probes = rig.discovery.fleet().replicas()[0].probe_address;
             assert_eq!(probes.port(), 81, "{name}: its own");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_has_spoken_when_it_is_open() {
+        let rig = rig("fleet.yaml", "- 10.0.0.1:80\n");
+        let soon = core::time::Duration::from_millis(1);
+        let spoken = tokio::time::timeout(soon, rig.discovery.spoken()).await;
+        assert!(spoken.is_ok(), "a start waits for no change of the file");
+        assert!(rig.discovery.state().answered_at.is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -71,6 +71,7 @@ impl Discovery {
         let first = Arc::clone(&fleets.borrow());
         let (state_sender, states) = watch::channel(SourceState {
             source: source.name(),
+            answered_at: source.opened_at(),
             ..SourceState::default()
         });
         let follower = Follower {
@@ -101,7 +102,8 @@ impl Discovery {
         self.states.borrow().clone()
     }
 
-    /// Waits until the source has spoken for the first time, be it to say that it does not know; a list has.
+    /// Waits until the source has spoken for the first time, be it to say that it does not know; a list has, and a file that could be
+    /// opened.
     pub(crate) async fn spoken(&self) {
         if self.task.is_some() {
             let mut states = self.states.clone();

@@ -31,13 +31,20 @@ pub(crate) use guard::GuardSettings;
 pub(crate) use schedule::TtlBounds;
 
 use futures_util::future::BoxFuture;
+use std::time::SystemTime;
 
 /// Says who is in a fleet.
 pub(crate) trait Source: Send + 'static {
     /// What it asks, for the log and the status: `dns web.internal:8080`.
     fn name(&self) -> String;
 
-    /// Waits until there is something to say: the whole fleet, or why it is not known now. The first call looks at once.
+    /// When it has said who is in the fleet to begin with; `None` if nobody has heard of it yet.
+    fn opened_at(&self) -> Option<SystemTime> {
+        None
+    }
+
+    /// Waits until there is something to say: the whole fleet, or why it is not known now. The first call looks at once,
+    /// unless it has [spoken already](Self::opened_at).
     /// It is always awaited to its end.
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>>;
 }

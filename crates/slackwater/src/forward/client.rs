@@ -15,6 +15,7 @@ use super::session::Session;
 use super::stream::Stream;
 use crate::config::{Limits, Timeouts};
 use crate::http1::HeadLimits;
+use crate::http2::Config;
 use crate::tls::{Handshakes, HttpVersion};
 use bytes::Bytes;
 use core::cell::Cell;
@@ -22,7 +23,6 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
-use h2::server::Builder;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::rc::Rc;
 use tokio::net::TcpStream;
@@ -101,7 +101,7 @@ pub(crate) enum Phase {
 /// All clients of one worker.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    pub(super) http2: Builder,
+    pub(super) http2: Config,
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
     open: Cell<usize>,
@@ -118,7 +118,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
         Rc::new(Self {
-            http2: client_http2::builder(settings.streams_max, settings.head_bytes_max),
+            http2: client_http2::config(settings),
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
             open: Cell::new(0),

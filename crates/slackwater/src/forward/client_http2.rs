@@ -4,23 +4,22 @@
 //! streams have to say leaves together. When the connection ends, all that runs for it is dropped with it. RFC 9113
 
 use super::body::ResponseBody;
-use super::client::{Clients, Handler};
+use super::buffers;
+use super::client::{ClientSettings, Clients, Handler};
 use super::date;
-use super::http2_body::{Incoming, Outgoing, Unsent};
+use super::http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
+use super::http2_wire::{Notes, Wire};
 use super::inbound::Inbound;
-use super::noted_stream::{NotedStream, Notes};
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
-use super::session::{Busy, Session};
-use bytes::Bytes;
-use core::cell::Cell;
+use super::session::{Busy, LINGER, Session};
+use crate::http2::{Config, Connection, Ended, HeadLimits, Reason, RequestHead, Role};
+use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::pin;
 use core::task::Poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use h2::server::{Builder, SendResponse};
-use h2::{Reason, RecvStream};
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body::Body;
 use std::rc::Rc;
 
@@ -28,23 +27,20 @@ use std::rc::Rc;
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// What may wait in a connection for a stream's window, before the stream has to wait itself.
-const SEND_BUFFER_BYTES: usize = 400 << 10;
-
-/// Streams that we reset because of what the client sent on them, at most; then the connection ends. (CVE-2025-8671)
-const FAULTY_STREAMS_MAX: usize = 1024;
-
 /// How clients' connections are set up.
-pub(super) fn builder(streams_max: u32, head_bytes_max: u32) -> Builder {
-    let mut builder = Builder::new();
-    builder
-        .max_concurrent_streams(streams_max)
-        .max_header_list_size(head_bytes_max)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_send_buffer_size(SEND_BUFFER_BYTES)
-        .max_local_error_reset_streams(Some(FAULTY_STREAMS_MAX));
-    builder
+pub(super) fn config(settings: &ClientSettings) -> Config {
+    Config {
+        role: Role::Server,
+        streams_max: settings.streams_max,
+        stream_window: STREAM_WINDOW_BYTES,
+        connection_window: CONNECTION_WINDOW_BYTES,
+        head: HeadLimits {
+            bytes_max: settings.head_bytes_max as usize,
+            fields_max: settings.head_fields_max as usize,
+        },
+        lend_headers: buffers::lend_headers,
+        take_headers_back: buffers::take_headers_back,
+    }
 }
 
 /// Serves a connection to its end.
@@ -58,15 +54,8 @@ pub(super) async fn serve<H: Handler>(
         return;
     };
     session.begin_http2();
-    let io = NotedStream {
-        stream,
-        unread,
-        notes: Rc::clone(&session),
-    };
-    let handshake = pin!(clients.http2.handshake(io));
-    let Some(Ok(mut connection)) = session.carry(handshake, |_| ()).await else {
-        return;
-    };
+    let connection = Rc::new(RefCell::new(Connection::new(clients.http2)));
+    let mut wire = Wire::new(stream, unread, Rc::clone(&session), &connection);
     let served = Served {
         session: Rc::clone(&session),
         origin,
@@ -76,25 +65,39 @@ pub(super) async fn serve<H: Handler>(
     let mut streams = FuturesUnordered::new();
     let serving = poll_fn(|cx| {
         if wants_end.take() {
-            connection.graceful_shutdown();
+            connection.borrow_mut().announce_leaving();
         }
-        loop {
-            match connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, reply)))) => {
-                    // In a box, because it is large and moved around on its way into the set.
-                    streams.push(Box::pin(served.clone().answer(request, reply)));
-                }
-                // What a client did wrong it was told; that it left is its own affair.
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
-                Poll::Pending => break,
+        wire.poll(cx, |cx| {
+            loop {
+                let next = connection.borrow_mut().next_request();
+                let Some((key, head)) = next else {
+                    break;
+                };
+                let (reader, writer) = owners(&connection, key);
+                // In a box, because it is large and moved around on its way into the set.
+                streams.push(Box::pin(served.clone().answer(head, reader, writer)));
             }
-        }
-        // Whatever a stream says wakes this task, and is written when its turn comes: together with what else is said
-        // until then.
-        while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
-        Poll::Pending
+            // Whatever a stream says is written when all have had their turn: together with what else is said until then.
+            while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+            if connection.borrow().ended().is_some() {
+                streams.clear();
+            }
+        })
     });
-    session.carry(pin!(serving), |_| wants_end.set(true)).await;
+    let served = session.carry(pin!(serving), |_| wants_end.set(true)).await;
+    // What a client did wrong it was told, and is to hear; that it left is its own affair.
+    let was_told = matches!(connection.borrow().ended(), Some(Ended::ByUs(_)));
+    if served.is_some() && was_told {
+        let deadline = clients.deadlines.add();
+        deadline.arm(clients.deadlines.ticks(LINGER));
+        let rest = poll_fn(|cx| {
+            if deadline.poll_passed(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            wire.poll_rest(cx)
+        });
+        session.carry(pin!(rest), |_| ()).await;
+    }
 }
 
 /// What all requests of a connection need.
@@ -116,9 +119,9 @@ impl<H> Clone for Served<H> {
 
 impl<H: Handler> Served<H> {
     /// One request and its response.
-    async fn answer(self, request: Request<RecvStream>, mut reply: SendResponse<Bytes>) {
-        let is_head = *request.method() == Method::HEAD;
-        let Some(response) = self.respond(request, &mut reply).await else {
+    async fn answer(self, head: RequestHead, reader: Reader, writer: Writer) {
+        let is_head = head.method == Method::HEAD;
+        let Some(response) = self.respond(head, reader, &writer).await else {
             return;
         };
         let (mut head, mut body) = response.into_parts();
@@ -136,15 +139,13 @@ impl<H: Handler> Served<H> {
             head.headers
                 .extend(date.ok().map(|date| (header::DATE, date)));
         }
-        // It fails for fields that HTTP/2 has no place for, and when the client has gone.
-        let Ok(stream) = reply.send_response(Response::from_parts(head, ()), is_end) else {
-            reply.send_reset(Reason::INTERNAL_ERROR);
-            return;
-        };
-        if is_end {
+        // It fails when the client has gone.
+        let told = writer.respond(head.status, &head.headers, is_end);
+        buffers::take_headers_back(head.headers);
+        if told.is_err() || is_end {
             return;
         }
-        let mut outgoing = Outgoing::new(stream);
+        let mut outgoing = Outgoing::new(writer);
         let sent = poll_fn(|cx| {
             let sent = outgoing.poll_send(cx, &mut body);
             if let Some(busy) = &body.busy {
@@ -163,24 +164,28 @@ impl<H: Handler> Served<H> {
     /// The response to a request; `None` if the client has taken it back.
     async fn respond(
         &self,
-        request: Request<RecvStream>,
-        reply: &mut SendResponse<Bytes>,
+        head: RequestHead,
+        reader: Reader,
+        writer: &Writer,
     ) -> Option<Response<ResponseBody<H::Watch>>> {
         let busy = Busy::new(&self.session);
         let unanswered = self.session.resets.begin();
         let clients = &self.session.clients;
-        let (mut head, stream) = request.into_parts();
-        clients.tell_certificate(&mut head.headers, &self.origin);
-        let incoming = Incoming::new(stream, &head.headers);
+        let incoming = Incoming::new(reader, head.length);
         let body = RequestBody::http2(incoming, &clients.deadlines);
         let progress = body.progress();
-        let request = Box::new(Request::from_parts(head, body));
+        let mut request = Box::new(Request::new(body));
+        *request.method_mut() = head.method;
+        *request.uri_mut() = head.uri;
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = head.headers;
+        clients.tell_certificate(request.headers_mut(), &self.origin);
         let mut handling = pin!(self.handler.handle(request, &self.origin));
         let mut response = poll_fn(|cx| {
             if let Poll::Ready(response) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Some(response));
             }
-            reply.poll_reset(cx).map(|_| None)
+            writer.poll_lost(cx).map(|_| None)
         })
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.

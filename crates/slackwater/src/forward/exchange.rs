@@ -429,20 +429,13 @@ impl Replica {
                 .map(Err),
         });
         match sent.await {
-            Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Err(Attempt {
-                    cause: Cause::Switched,
-                    unsent: None,
-                    spare: None,
-                    ending: Ending::Other,
-                })
-            }
-            Ok(Ok(response)) => {
+            Ok(Ok(head)) => {
                 place.answered();
-                let (head, stream) = response.into_parts();
-                let download = sending.into_download(stream, &head.headers, place);
-                let source = Source::Http2(Box::new(download));
-                Ok((Response::from_parts(head, source), spare))
+                let download = sending.into_download(head.length, place);
+                let mut response = Response::new(Source::Http2(Box::new(download)));
+                *response.status_mut() = head.status;
+                *response.headers_mut() = head.headers;
+                Ok((response, spare))
             }
             Ok(Err(failed)) => {
                 // One that the replica is about to leave is no place for another try.

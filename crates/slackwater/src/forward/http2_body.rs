@@ -1,46 +1,107 @@
-//! Bodies over HTTP/2, one stream's worth each: as they come in, and as they go out.
+//! One stream of an HTTP/2 connection, for its two owners: bodies as they come in, and as they go out.
 //!
 //! What comes in may be followed by as much once it is handed on, so a reader that is slow holds no more than a window. What
-//! goes out waits for room in the other side's window, one piece at a time.
+//! goes out waits for room, one piece at a time.
 
+use super::http2_wire::Shared;
+use crate::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use std::io;
+use std::rc::Rc;
 
-/// A last piece up to this size goes to the connection at once: nothing comes behind it that would have to wait.
-const LAST_BYTES_MAX: usize = 4 << 10;
+/// Who reads a stream. Dropped, nothing more of it is wanted.
+#[derive(Debug)]
+pub(super) struct Reader {
+    connection: Shared,
+    key: Key,
+}
+
+/// Who writes a stream. When reader and writer are dropped before it has ended both ways, it is reset.
+#[derive(Debug)]
+pub(super) struct Writer {
+    connection: Shared,
+    key: Key,
+}
+
+/// Both owners of a stream.
+pub(super) fn owners(connection: &Shared, key: Key) -> (Reader, Writer) {
+    let reader = Reader {
+        connection: Rc::clone(connection),
+        key,
+    };
+    let writer = Writer {
+        connection: Rc::clone(connection),
+        key,
+    };
+    (reader, writer)
+}
+
+impl Reader {
+    pub(super) fn poll_response(&self, cx: &Context<'_>) -> Poll<Result<ResponseHead, Lost>> {
+        self.connection.borrow_mut().poll_response(self.key, cx)
+    }
+
+    fn is_read(&self) -> bool {
+        self.connection.borrow().is_read(self.key)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let waker = self.connection.borrow_mut().leave_reading(self.key);
+        drop(waker);
+    }
+}
+
+impl Writer {
+    pub(super) fn respond(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        is_end: bool,
+    ) -> Result<(), Lost> {
+        let mut connection = self.connection.borrow_mut();
+        connection.respond(self.key, status, headers, is_end)
+    }
+
+    pub(super) fn reset(&self, reason: Reason) {
+        self.connection.borrow_mut().reset(self.key, reason);
+    }
+
+    /// Ready when the stream has been lost.
+    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Poll<Lost> {
+        self.connection.borrow_mut().poll_lost(self.key, cx)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let waker = self.connection.borrow_mut().leave_writing(self.key);
+        drop(waker);
+    }
+}
 
 /// A body as it comes in.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    stream: RecvStream,
+    reader: Reader,
     /// Octets to come, if that is known.
     left: Option<u64>,
-    is_data_done: bool,
 }
 
 impl Incoming {
-    /// The body that follows a head with these fields, whose length `h2` has checked.
-    pub(super) fn new(stream: RecvStream, headers: &HeaderMap) -> Self {
-        let left = if stream.is_end_stream() {
-            Some(0)
-        } else {
-            let said = headers.get(header::CONTENT_LENGTH);
-            said.and_then(|length| length.to_str().ok()?.parse().ok())
-        };
-        Self {
-            stream,
-            left,
-            is_data_done: false,
-        }
+    /// The body that follows a head that says it is so long; that it is, the connection checks.
+    pub(super) fn new(reader: Reader, length: Option<u64>) -> Self {
+        let left = if reader.is_read() { Some(0) } else { length };
+        Self { reader, left }
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
-        self.stream.is_end_stream()
+        self.reader.is_read()
     }
 
     /// Octets to come, if that is known.
@@ -52,32 +113,22 @@ impl Incoming {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        while !self.is_data_done {
-            match ready!(self.stream.poll_data(cx)) {
-                Some(Ok(data)) if data.is_empty() => (),
-                Some(Ok(data)) => {
-                    // It fails for who gives back more than came.
-                    let _ = self.stream.flow_control().release_capacity(data.len());
-                    let length = data.len() as u64;
-                    self.left = self.left.map(|left| left.saturating_sub(length));
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
-                }
-                Some(Err(error)) => return Poll::Ready(self.broken_off(error)),
-                None => self.is_data_done = true,
+        let mut connection = self.reader.connection.borrow_mut();
+        let piece = ready!(connection.poll_piece(self.reader.key, cx));
+        Poll::Ready(match piece {
+            Some(Ok(Piece::Data(data))) => {
+                let length = data.len() as u64;
+                self.left = self.left.map(|left| left.saturating_sub(length));
+                Some(Ok(Frame::data(data)))
             }
-        }
-        Poll::Ready(match ready!(self.stream.poll_trailers(cx)) {
-            Ok(trailers) => trailers.map(|trailers| Ok(Frame::trailers(trailers))),
-            Err(error) => self.broken_off(error),
+            Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
+            // `NO_ERROR` comes from who has said all and wants to hear no more; any other reset is no end. RFC 9113 §8.1
+            Some(Err(Lost::Reset(Reason::NO_ERROR))) if self.left.is_none_or(|left| left == 0) => {
+                None
+            }
+            Some(Err(lost)) => Some(Err(io::Error::other(lost))),
+            None => None,
         })
-    }
-
-    /// `NO_ERROR` comes from who has said all and wants to hear no more; any other reset is no end. RFC 9113 §8.1
-    fn broken_off(&self, error: h2::Error) -> Option<io::Result<Frame<Bytes>>> {
-        let is_end = error.is_reset()
-            && error.reason() == Some(Reason::NO_ERROR)
-            && self.left.is_none_or(|left| left == 0);
-        (!is_end).then(|| Err(io::Error::other(error)))
     }
 }
 
@@ -93,21 +144,29 @@ pub(super) enum Unsent {
 /// A body on its way out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    stream: SendStream<Bytes>,
-    /// It waits for room; and whether it is the last one.
-    piece: Option<(Bytes, bool)>,
+    writer: Writer,
+    next: Next,
+}
+
+/// What waits for room.
+#[derive(Debug)]
+enum Next {
+    Nothing,
+    /// And whether it is the last one.
+    Data(Bytes, bool),
+    Trailers(Box<HeaderMap>),
 }
 
 impl Outgoing {
-    pub(super) const fn new(stream: SendStream<Bytes>) -> Self {
+    pub(super) const fn new(writer: Writer) -> Self {
         Self {
-            stream,
-            piece: None,
+            writer,
+            next: Next::Nothing,
         }
     }
 
-    pub(super) fn reset(&mut self, reason: Reason) {
-        self.stream.send_reset(reason);
+    pub(super) fn reset(&self, reason: Reason) {
+        self.writer.reset(reason);
     }
 
     /// Hands on as much of `body` as there is, and as there is room for; ready when that is all of it.
@@ -120,66 +179,50 @@ impl Outgoing {
         B: Body<Data = Bytes> + Unpin,
     {
         // Also so that a reset is heard of while there is nothing to send.
-        if self.stream.poll_reset(cx).is_ready() {
+        if self.writer.poll_lost(cx).is_ready() {
             return Poll::Ready(Err(Unsent::Refused));
         }
         loop {
-            if let Some((piece, is_last)) = self.piece.take() {
-                if self.poll_room(cx)?.is_pending() {
-                    self.piece = Some((piece, is_last));
-                    return Poll::Pending;
-                }
-                self.hand_on(piece, is_last)?;
-                if is_last {
-                    return Poll::Ready(Ok(()));
-                }
+            let is_over = ready!(self.poll_next(cx)).map_err(|_| Unsent::Refused)?;
+            if is_over {
+                return Poll::Ready(Ok(()));
             }
             let frame = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                 Some(Ok(frame)) => frame,
                 Some(Err(_)) => return Poll::Ready(Err(Unsent::Body)),
                 None => {
-                    self.hand_on(Bytes::new(), true)?;
-                    return Poll::Ready(Ok(()));
+                    self.next = Next::Data(Bytes::new(), true);
+                    continue;
                 }
             };
             match frame.into_data() {
-                Ok(data) => {
-                    let is_last = body.is_end_stream();
-                    if is_last && data.len() <= LAST_BYTES_MAX {
-                        self.hand_on(data, true)?;
-                        return Poll::Ready(Ok(()));
-                    }
-                    if !data.is_empty() {
-                        // The rest is asked for when the piece is handed on. Without a piece in hand, room that is
-                        // taken would be missed by other streams.
-                        self.stream.reserve_capacity(1);
-                        self.piece = Some((data, is_last));
-                    }
-                }
+                Ok(data) => self.next = Next::Data(data, body.is_end_stream()),
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
-                        let sent = self.stream.send_trailers(trailers);
-                        return Poll::Ready(sent.map_err(|_| Unsent::Refused));
+                        self.next = Next::Trailers(Box::new(trailers));
                     }
                 }
             }
         }
     }
 
-    /// Ready when the window has some room.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Unsent> {
-        while self.stream.capacity() == 0 {
-            match self.stream.poll_capacity(cx) {
-                Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(Some(Ok(_))) => (),
-                Poll::Ready(Some(Err(_)) | None) => return Err(Unsent::Refused),
+    /// Sends what waits; ready when that is done, and whether that was all.
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Lost>> {
+        let (connection, key) = (&self.writer.connection, self.writer.key);
+        let is_last = match &mut self.next {
+            Next::Nothing => return Poll::Ready(Ok(false)),
+            Next::Data(data, is_last) => {
+                let mut connection = connection.borrow_mut();
+                ready!(connection.poll_send(key, data, *is_last, cx))?;
+                *is_last
             }
-        }
-        Ok(Poll::Ready(()))
-    }
-
-    fn hand_on(&mut self, piece: Bytes, is_last: bool) -> Result<(), Unsent> {
-        let sent = self.stream.send_data(piece, is_last);
-        sent.map_err(|_| Unsent::Refused)
+            Next::Trailers(trailers) => {
+                let mut connection = connection.borrow_mut();
+                ready!(connection.poll_send_trailers(key, trailers, cx))?;
+                true
+            }
+        };
+        self.next = Next::Nothing;
+        Poll::Ready(Ok(is_last))
     }
 }

@@ -15,7 +15,8 @@
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex`, `replica_http2`, `liveness` |
-//! | bodies, and what happens at their end | `request_body`, `body`; `http2_body` on the wire |
+//! | bodies, and what happens at their end | `request_body`, `body` |
+//! | HTTP/2 on either side: a connection's socket, a stream's two owners | `http2_wire`, `http2_body` |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
 //! | waits that end | `deadline`, `patience` |
@@ -37,13 +38,13 @@ mod exchange;
 mod failure;
 mod forwarded;
 mod http2_body;
+mod http2_wire;
 mod hygiene;
 mod inbound;
 mod listen;
 mod liveness;
 mod max_forwards;
 mod multiplex;
-mod noted_stream;
 mod origin;
 mod out;
 mod patience;

@@ -4,20 +4,20 @@
 //! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
 //! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
 
+use super::buffers;
 use super::connect::{Target, connect};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
+use super::http2_body::{Reader, Writer, owners};
+use super::http2_wire::{Notes, Shared, Wire};
 use super::liveness::{Liveness, Next};
-use super::noted_stream::{NotedStream, Notes};
+use crate::http2::{Config, Connection, Ended, HeadLimits, Lost, Role};
 use bytes::Bytes;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::Poll;
 use core::time::Duration;
-use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use h2::{Ping, SendStream};
-use http::Request;
+use http::{HeaderMap, Method, Uri};
 use std::io;
 use std::rc::Rc;
 use tokio::sync::Mutex;
@@ -33,12 +33,6 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What may wait in a connection for a stream's window, before the request has to wait itself.
-const SEND_BUFFER_BYTES: usize = 1 << 20;
-
-/// Streams that we reset because of what the replica sent on them, at most; then the connection ends.
-const FAULTY_STREAMS_MAX: usize = 1024;
-
 /// The connections to one replica.
 #[derive(Debug)]
 pub(super) struct Multiplex {
@@ -52,13 +46,13 @@ pub(super) struct Multiplex {
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
-    builder: Builder,
+    config: Config,
 }
 
 /// A connection as those see it who send requests on it. It ends when they all have let go of it.
 #[derive(Debug)]
 struct Link {
-    sender: RefCell<SendRequest<Bytes>>,
+    connection: Shared,
     load: Rc<Load>,
 }
 
@@ -104,18 +98,23 @@ impl Place {
     }
 
     /// Whether a request can be begun: the replica has not said that it takes no more, and the connection is there.
-    pub(super) fn check(&self) -> Result<(), h2::Error> {
+    pub(super) fn check(&self) -> Result<(), Lost> {
         self.0
             .check()
             .inspect_err(|_| self.0.load.is_given_up.set(true))
     }
 
-    pub(super) fn send_request(
+    /// Begins a request, for which there was nothing against it.
+    pub(super) fn begin(
         &self,
-        head: Request<()>,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
         is_end: bool,
-    ) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
-        self.0.sender.borrow_mut().send_request(head, is_end)
+    ) -> (Reader, Writer) {
+        let connection = &self.0.connection;
+        let key = (connection.borrow_mut()).begin(method, uri, headers, is_end);
+        owners(connection, key)
     }
 }
 
@@ -128,32 +127,34 @@ impl Drop for Place {
 }
 
 impl Link {
-    fn check(&self) -> Result<(), h2::Error> {
-        // It is only ever pending for a sender with a request that has to wait for its stream; `Load` counts those.
-        let mut cx = Context::from_waker(Waker::noop());
-        match self.sender.borrow_mut().poll_ready(&mut cx) {
-            Poll::Ready(Err(error)) => Err(error),
-            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
-        }
+    fn check(&self) -> Result<(), Lost> {
+        self.connection.borrow().check()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.connection.borrow_mut().leave_now();
     }
 }
 
 impl Multiplex {
     pub(super) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
         let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
-        let mut builder = Builder::new();
-        builder
-            .enable_push(false)
-            .initial_window_size(STREAM_WINDOW_BYTES)
+        let config = Config {
+            role: Role::Client,
+            // We let it push nothing.
+            streams_max: 0,
+            stream_window: STREAM_WINDOW_BYTES,
             // Slow clients must not be able to use up what all streams share.
-            .initial_connection_window_size(
-                STREAM_WINDOW_BYTES
-                    .saturating_mul(streams_max)
-                    .min((1 << 31) - 1),
-            )
-            .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX))
-            .max_send_buffer_size(SEND_BUFFER_BYTES)
-            .max_local_error_reset_streams(Some(FAULTY_STREAMS_MAX));
+            connection_window: STREAM_WINDOW_BYTES.saturating_mul(streams_max),
+            head: HeadLimits {
+                bytes_max: options.head_bytes_max,
+                fields_max: options.head_fields_max,
+            },
+            lend_headers: buffers::lend_headers,
+            take_headers_back: buffers::take_headers_back,
+        };
         Self {
             open: RefCell::new(Vec::new()),
             opening: Mutex::new(()),
@@ -163,7 +164,7 @@ impl Multiplex {
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
             deadlines: Rc::clone(deadlines),
-            builder,
+            config,
         }
     }
 
@@ -224,39 +225,29 @@ impl Multiplex {
             is_given_up: Cell::new(false),
             deadlines: Rc::clone(&self.deadlines),
         });
-        let io = NotedStream {
-            stream,
-            unread: Bytes::new(),
-            notes: Rc::clone(&load),
-        };
-        let (sender, connection) = (self.builder.handshake(io).await).map_err(io::Error::other)?;
-        load.streams_max
-            .set(connection.max_concurrent_send_streams());
-        tokio::task::spawn_local(run(connection, Rc::clone(&load)));
-        Ok(Rc::new(Link {
-            sender: RefCell::new(sender),
-            load,
-        }))
+        let connection = Rc::new(RefCell::new(Connection::new(self.config)));
+        load.streams_max.set(connection.borrow().streams_max());
+        let wire = Wire::new(stream, Bytes::new(), Rc::clone(&load), &connection);
+        tokio::task::spawn_local(run(wire, Rc::clone(&connection), Rc::clone(&load)));
+        Ok(Rc::new(Link { connection, load }))
     }
 }
 
 /// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
 /// waits for a response hears of an error; nobody else needs to.
-async fn run(mut connection: Connection<NotedStream<Rc<Load>>, Bytes>, load: Rc<Load>) {
+async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
     let deadlines = &load.deadlines;
-    let mut pings = connection.ping_pong();
     let mut liveness = Liveness::new(
         deadlines.ticks(ALIVE_INTERVAL),
         deadlines.ticks(ALIVE_TIMEOUT),
     );
     let deadline = deadlines.add();
     deadline.arm(liveness.interval());
-    let ended = poll_fn(|cx| {
-        let polled = Pin::new(&mut connection).poll(cx);
-        load.streams_max
-            .set(connection.max_concurrent_send_streams());
-        if let Poll::Ready(ended) = polled {
-            return Poll::Ready(ended.map_err(io::Error::other));
+    poll_fn(|cx| {
+        let polled = wire.poll(cx, |_| ());
+        load.streams_max.set(connection.borrow().streams_max());
+        if polled.is_ready() {
+            return polled;
         }
         while deadline.poll_passed(cx).is_ready() {
             let is_busy = load.streams.get() > 0;
@@ -264,23 +255,22 @@ async fn run(mut connection: Connection<NotedStream<Rc<Load>>, Bytes>, load: Rc<
             deadline.arm(match next {
                 Next::Wait(ticks) => ticks,
                 Next::Ask(ticks) => {
-                    if let Some(pings) = &mut pings {
-                        // The answer to the last one has to be taken before there can be another one.
-                        let _ = pings.poll_pong(cx);
-                        // It fails while the last one has no answer, or when the connection ends, which is seen above.
-                        let _ = pings.send_ping(Ping::opaque());
-                    }
+                    connection.borrow_mut().ask_whether_alive();
                     ticks
                 }
-                Next::Dead => return Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Next::Dead => {
+                    let silent = Ended::Failed(io::ErrorKind::TimedOut);
+                    connection.borrow_mut().end(silent);
+                    return Poll::Ready(());
+                }
             });
         }
         Poll::Pending
-    });
-    let ended = ended.await;
+    })
+    .await;
     load.is_given_up.set(true);
-    if let Err(error) = ended {
-        tracing::trace!(%error, "a connection to a replica ended");
+    if let Some(ended) = connection.borrow().ended() {
+        tracing::trace!(%ended, "a connection to a replica ended");
     }
 }
 

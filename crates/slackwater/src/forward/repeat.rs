@@ -83,14 +83,10 @@ impl Attempt {
     }
 
     /// What it means for the request that it could not even be begun over HTTP/2.
-    pub(super) fn not_begun(failed: NotBegun) -> Self {
-        let (error, unsent) = match failed {
-            NotBegun::Closed(error, request) => (error, Some(request)),
-            NotBegun::Unfit(error) => (error, None),
-        };
+    pub(super) fn not_begun(NotBegun(lost, request): NotBegun) -> Self {
         Self {
-            cause: Cause::Broken(Box::new(error)),
-            unsent,
+            cause: Cause::Broken(Box::new(lost)),
+            unsent: Some(request),
             spare: None,
             ending: Ending::Other,
         }
@@ -107,8 +103,8 @@ impl Attempt {
             Some(Wait::TooLarge) => Some(Cause::TooLarge),
             _ => None,
         };
-        let error = match failed {
-            replica_http2::NoResponse::Lost(error) if of_client.is_none() => error,
+        let lost = match failed {
+            replica_http2::NoResponse::Lost(lost) if of_client.is_none() => lost,
             _ => {
                 return Self {
                     cause: of_client.unwrap_or(Cause::ClientBroken),
@@ -118,13 +114,13 @@ impl Attempt {
                 };
             }
         };
-        let ending = if is_turned_away(&error) {
+        let ending = if lost.is_turned_away() {
             Ending::TurnedAway
         } else {
             Ending::Other
         };
         Self {
-            cause: Cause::Broken(Box::new(error)),
+            cause: Cause::Broken(Box::new(lost)),
             unsent: None,
             spare,
             ending,
@@ -164,11 +160,4 @@ impl Attempt {
             is_unsent,
         }
     }
-}
-
-/// Whether the replica says, by HTTP/2's own means, that it did not process the request: RFC 9113 §6.8, §8.7. Requests that a
-/// GOAWAY names as seen end with another error, that of a connection that is lost.
-fn is_turned_away(error: &h2::Error) -> bool {
-    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    error.is_remote() && (is_refused || error.is_go_away())
 }

@@ -3,42 +3,35 @@
 //! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
 //! stream, unless it has ended both ways.
 
-use super::http2_body::{Incoming, Outgoing, Unsent};
+use super::http2_body::{Incoming, Outgoing, Reader, Unsent};
 use super::multiplex::Place;
 use super::request_body::RequestBody;
+use crate::http2::{Lost, Reason, ResponseHead};
 use bytes::Bytes;
-use core::pin::Pin;
 use core::task::{Context, Poll};
-use h2::client::ResponseFuture;
-use h2::{Reason, RecvStream};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body::{Body, Frame};
 use std::io;
 
 /// A request on its way, until the head of its response is there.
 #[derive(Debug)]
 pub(super) struct Sending {
-    response: ResponseFuture,
+    reader: Reader,
     upload: Option<Upload>,
 }
 
 /// Why there is no response.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum NoResponse {
     /// The stream or its connection failed.
-    Lost(h2::Error),
+    Lost(Lost),
     /// The client broke its request off.
     Client,
 }
 
-/// Why a request was not even begun.
+/// A request that was not even begun, and is whole: the connection has ended, or takes no more.
 #[derive(Debug)]
-pub(super) enum NotBegun {
-    /// The connection has ended; the request is whole.
-    Closed(h2::Error, Box<Request<RequestBody>>),
-    /// It cannot be sent over HTTP/2.
-    Unfit(h2::Error),
-}
+pub(super) struct NotBegun(pub(super) Lost, pub(super) Box<Request<RequestBody>>);
 
 /// A request's body that is not sent to its end yet.
 #[derive(Debug)]
@@ -53,26 +46,22 @@ impl Sending {
         place: &Place,
         request: Box<Request<RequestBody>>,
     ) -> Result<Self, NotBegun> {
-        if let Err(error) = place.check() {
-            return Err(NotBegun::Closed(error, request));
+        if let Err(lost) = place.check() {
+            return Err(NotBegun(lost, request));
         }
         let (mut head, body) = request.into_parts();
         let is_end = body.is_end_stream();
         tell_length(&mut head.headers, &head.method, &body);
-        let sent = place.send_request(Request::from_parts(head, ()), is_end);
-        let (response, stream) = sent.map_err(NotBegun::Unfit)?;
+        let (reader, writer) = place.begin(head.method, head.uri, head.headers, is_end);
         let upload = (!is_end).then(|| Upload {
-            outgoing: Outgoing::new(stream),
+            outgoing: Outgoing::new(writer),
             body,
         });
-        Ok(Self { response, upload })
+        Ok(Self { reader, upload })
     }
 
     /// Sends, and waits for the head of the final response.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Response<RecvStream>, NoResponse>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, NoResponse>> {
         if let Some(upload) = &mut self.upload {
             match upload.outgoing.poll_send(cx, &mut upload.body) {
                 Poll::Pending => (),
@@ -84,20 +73,13 @@ impl Sending {
                 Poll::Ready(_) => self.upload = None,
             }
         }
-        Pin::new(&mut self.response)
-            .poll(cx)
-            .map_err(NoResponse::Lost)
+        self.reader.poll_response(cx).map_err(NoResponse::Lost)
     }
 
-    /// The response's body, which goes on sending what is left of the request.
-    pub(super) fn into_download(
-        self,
-        stream: RecvStream,
-        headers: &HeaderMap,
-        place: Place,
-    ) -> Download {
+    /// The response's body, which goes on sending what is left of the request. `length` is what its head says.
+    pub(super) fn into_download(self, length: Option<u64>, place: Place) -> Download {
         Download {
-            incoming: Incoming::new(stream, headers),
+            incoming: Incoming::new(self.reader, length),
             upload: self.upload,
             _place: place,
         }

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 
 /// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
-const LINGER: Duration = Duration::from_secs(2);
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection, its socket and its requests know together.
 #[derive(Debug)]

@@ -138,3 +138,22 @@ pub(crate) fn lists(config: &Config) -> Vec<Arc<Discovery>> {
     };
     config.services.iter().map(list).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::tests::Folder;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_for_no_file_that_could_be_opened() {
+        let folder = Folder::new("start");
+        let file = folder.write("fleet.json", "[\"10.0.0.1:80\"]");
+        let text = format!("listen = \"127.0.0.1:0\"\ndiscovery.file = {file:?}\n");
+        let config = Config::of_text("start", text).expect("valid");
+        let began = Instant::now();
+        let found = find(&config).await.expect("opened");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(found[0].fleet().len(), 1);
+    }
+}

@@ -34,6 +34,12 @@ pub trait Prober: Debug + Send + Sync + 'static {
     /// done later. A probe taken should come back as a report or as lost; one refused must not.
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused>;
 
+    /// Hands in the answers that have come. Called before each pick, and before a timeout is handled, so that answers need
+    /// wake nobody: it must neither wait nor block. `now` is the balancer's clock.
+    fn collect(&self, now: Instant) {
+        let _ = now;
+    }
+
     /// No replica is probed at `addr` any more: what is kept for it (connections) may go.
     fn forget(&self, addr: SocketAddr) {
         let _ = addr;
@@ -54,6 +60,10 @@ impl<P: Prober + ?Sized> Prober for Arc<P> {
         (**self).send(probe)
     }
 
+    fn collect(&self, now: Instant) {
+        (**self).collect(now);
+    }
+
     fn forget(&self, addr: SocketAddr) {
         (**self).forget(addr);
     }
@@ -70,6 +80,10 @@ impl<P: Prober + ?Sized> Prober for Box<P> {
 
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
         (**self).send(probe)
+    }
+
+    fn collect(&self, now: Instant) {
+        (**self).collect(now);
     }
 
     fn forget(&self, addr: SocketAddr) {
@@ -175,6 +189,16 @@ impl Reports {
         if let Some(balancer) = self.balancer() {
             balancer.report(token, report);
         }
+    }
+
+    /// Probes have been answered, at `now`: many at once for the price of one. Empties `answers`.
+    pub(super) fn report_all(&self, now: Instant, answers: &mut Vec<(ProbeToken, LoadReport)>) {
+        if !answers.is_empty()
+            && let Some(balancer) = self.balancer()
+        {
+            balancer.report_all(now, answers);
+        }
+        answers.clear();
     }
 
     /// A probe will not be answered.

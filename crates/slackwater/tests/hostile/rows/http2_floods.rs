@@ -57,7 +57,7 @@ fn rows() -> Vec<Row> {
         },
         frames(
             "20,000 malformed requests, each of which we have to reset (CVE-2025-8671)",
-            "reset (REFUSED_STREAM), GOAWAY (ENHANCE_YOUR_CALM), closed",
+            "reset (PROTOCOL_ERROR), GOAWAY (ENHANCE_YOUR_CALM), closed",
             streams(20_000)
                 .flat_map(|stream| headers(stream, &[(":method", "GET")]))
                 .collect(),
@@ -164,7 +164,7 @@ fn rows() -> Vec<Row> {
                 ]
                 .concat(),
             ),
-            answer: CALM,
+            answer: "nothing",
             seen: &["POST x/unread, cut off"],
         },
         Row {

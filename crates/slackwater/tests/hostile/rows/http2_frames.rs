@@ -16,10 +16,10 @@ pub(super) fn group() -> Group {
 
 fn rows() -> Vec<Row> {
     let broken = |name, bytes| frames(name, "GOAWAY (PROTOCOL_ERROR), closed", bytes);
-    let sized = |name, bytes| frames(name, "GOAWAY (PROTOCOL_ERROR), closed", bytes);
+    let sized = |name, bytes| frames(name, "GOAWAY (FRAME_SIZE_ERROR), closed", bytes);
     let packed = |name, fields: &[u8]| {
         let bytes = frame(HEADERS, END_HEADERS | END_STREAM, 1, fields);
-        frames(name, "GOAWAY (PROTOCOL_ERROR), closed", bytes)
+        frames(name, "GOAWAY (COMPRESSION_ERROR), closed", bytes)
     };
     let first = block(&request("GET", "/a"));
     vec![
@@ -73,7 +73,7 @@ fn rows() -> Vec<Row> {
         broken("MAX_FRAME_SIZE beyond 24 bits", setting(5, 1 << 24)),
         frames(
             "an initial window beyond 31 bits",
-            "GOAWAY (PROTOCOL_ERROR), closed",
+            "GOAWAY (FLOW_CONTROL_ERROR), closed",
             setting(4, 1 << 31),
         ),
         frames(
@@ -111,7 +111,7 @@ fn rows() -> Vec<Row> {
         ),
         frames(
             "a stream below one that was opened",
-            "GOAWAY (PROTOCOL_ERROR), closed",
+            "reset (PROTOCOL_ERROR), GOAWAY (STREAM_CLOSED), closed",
             {
                 let mut bytes = headers(5, &request("GET", "a"));
                 bytes.extend(get(3, "/a"));

@@ -1,32 +1,46 @@
-//! One socket, its queue of probes, and the task that works both off.
+//! One socket, its queue of probes, the task that sends them, and the answers that come back.
 //!
-//! The task is woken by the first probe of a batch and by the arrival of replies. It never holds the lock around a
-//! system call.
+//! Probes that picks want wait in the queue until the task's turn, and leave together. Their answers wake nobody: they are
+//! taken in when somebody has use for them, before a pick and before a timeout, and by the task when no pick has come for a
+//! while. Only where a query waits for its probes, or their deadlines are too near, does the task listen. No lock is held
+//! around a system call that sends, and the one around a call that receives is never waited for by a pick.
 
 use super::super::{ProbeCounters, ProbeToSend, ProbeToken, Refused, Reports};
+use super::nap::Nap;
 use super::nonces::{Claim, Nonces};
+use super::sending::{Queued, Sending};
+use crate::client::probe::Purpose;
+use crate::datagrams::{BATCH, Datagrams, Incoming, is_drained};
 use crate::wire::ProbeKey;
-use crate::wire::datagram::{
-    DATAGRAM_BYTES_MAX, Malformed, ProbeReply, ProbeRequest, decode_reply, encode_request,
-};
-use bytes::Bytes;
+use crate::wire::datagram::{Malformed, ProbeReply, decode_reply};
 use core::net::SocketAddr;
-use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use futures_util::task::AtomicWaker;
+use slackwater_core::{Instant, LoadReport};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::net::UdpSocket;
+use std::net::UdpSocket;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use tokio::io::Interest;
 
-/// So many replies are read before other tasks get their turn.
+/// So many replies, or errors, are read before other tasks get their turn.
 const REPLIES_AT_ONCE: usize = 64;
+
+/// Picks that follow each other at once read the socket once.
+const COLLECT_INTERVAL_MIN: Duration = Duration::from_micros(100);
+
+/// When no pick comes, answers are read so long after the first probe left, or after a quarter of the time that it has.
+const COLLECT_AFTER_MAX: Duration = Duration::from_millis(10);
+
+/// Timers are no finer than this: answers that are due earlier are listened for.
+const COLLECT_AFTER_MIN: Duration = Duration::from_millis(1);
+
+/// A socket that was full is tried again after this.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// After a turn of nothing but errors, nothing is received for so long.
 const FAILING_PAUSE: Duration = Duration::from_millis(10);
-/// A datagram is tried so often again after errors that are about earlier ones.
-const ERRORS_BEFORE_MAX: usize = 16;
 
 /// How a turn of receiving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,47 +53,78 @@ enum Turn {
     Failing,
 }
 
-/// A probe that waits to be sent.
-#[derive(Debug)]
-struct Queued {
-    nonce: u64,
-    addr: SocketAddr,
-    hint: Bytes,
+/// By what the runtime tells of answers, where it is to.
+#[derive(Debug, Default)]
+struct Ear {
+    socket: Option<tokio::net::UdpSocket>,
+    /// There were only errors: not until the nap is over.
+    is_tired: bool,
 }
 
 #[derive(Debug)]
-struct State {
-    nonces: Nonces,
+pub(super) struct State {
+    pub(super) nonces: Nonces,
     /// Never longer than there are places for nonces: their deadlines free places, but only the task shortens this.
-    queue: VecDeque<Queued>,
-    counters: ProbeCounters,
+    pub(super) queue: VecDeque<Queued>,
+    pub(super) counters: ProbeCounters,
+    collected_at: Option<Instant>,
+    /// How long after a probe left its answer is read at the latest.
+    collect_after: Duration,
+    /// Answers wake the task: a query waits for them, or their deadlines are near. Once so, it stays.
+    listens: bool,
+}
+
+/// The batch in hand. Its memory is used again for the next one.
+#[derive(Debug)]
+struct Inbox {
+    datagrams: Incoming,
+    answers: Vec<(ProbeToken, LoadReport)>,
+}
+
+impl Inbox {
+    fn new(at: SocketAddr) -> Self {
+        Self {
+            datagrams: Incoming::new(at),
+            answers: Vec::with_capacity(BATCH),
+        }
+    }
 }
 
 /// A socket with its probes.
 #[derive(Debug)]
 pub(super) struct Lane {
-    socket: UdpSocket,
+    pub(super) socket: UdpSocket,
     v4: bool,
-    key: Option<ProbeKey>,
+    pub(super) key: Option<ProbeKey>,
+    /// There from the start of the prober on.
+    reports: OnceLock<Reports>,
     state: Mutex<State>,
+    inbox: Mutex<Inbox>,
     waker: AtomicWaker,
 }
 
 impl Lane {
+    /// `socket` must not block.
     pub(super) fn new(
         socket: UdpSocket,
         key: Option<ProbeKey>,
         outstanding_max: u32,
     ) -> io::Result<Self> {
+        let at = socket.local_addr()?;
         Ok(Self {
-            v4: socket.local_addr()?.is_ipv4(),
+            v4: at.is_ipv4(),
             socket,
             key,
+            reports: OnceLock::new(),
             state: Mutex::new(State {
                 nonces: Nonces::new(outstanding_max)?,
                 queue: VecDeque::new(),
                 counters: ProbeCounters::default(),
+                collected_at: None,
+                collect_after: COLLECT_AFTER_MAX,
+                listens: false,
             }),
+            inbox: Mutex::new(Inbox::new(at)),
             waker: AtomicWaker::new(),
         })
     }
@@ -88,7 +133,13 @@ impl Lane {
         addr.is_ipv4() == self.v4
     }
 
+    /// Counts, with all that has come until now.
     pub(super) fn counters(&self) -> ProbeCounters {
+        if let Some(reports) = self.reports.get()
+            && let Some(inbox) = self.try_inbox()
+        {
+            self.receive(inbox, BATCH, None, reports);
+        }
         self.lock().counters
     }
 
@@ -109,6 +160,10 @@ impl Lane {
             state.counters.refused_full += 1;
             return Err(Refused::Full);
         };
+        let collect_after = probe.deadline.saturating_since(probe.sent_at) / 4;
+        state.collect_after = collect_after.min(COLLECT_AFTER_MAX);
+        state.listens |= collect_after < COLLECT_AFTER_MIN
+            || matches!(probe.token, ProbeToken(Purpose::Round { .. }));
         let first = state.queue.is_empty();
         state.queue.push_back(Queued {
             nonce,
@@ -122,252 +177,217 @@ impl Lane {
         Ok(())
     }
 
-    /// Sends and receives until the task is aborted.
-    pub(super) async fn run(&self, reports: &Reports) {
-        let mut pause = pin!(tokio::time::sleep(Duration::ZERO));
-        let mut pausing = false;
+    /// Takes in the answers that are here, if any are awaited and nobody has looked just now.
+    pub(super) fn collect(&self, now: Instant) {
+        let Some(reports) = self.reports.get() else {
+            return;
+        };
+        let awaited = {
+            let mut state = self.lock();
+            let awaited = state.nonces.awaited(now);
+            // A clock that stands still, as tests have, keeps nobody from looking.
+            let just_now = state
+                .collected_at
+                .is_some_and(|at| now != at && now.saturating_since(at) < COLLECT_INTERVAL_MIN);
+            if awaited == 0 || just_now {
+                return;
+            }
+            state.collected_at = Some(now);
+            awaited
+        };
+        if let Some(inbox) = self.try_inbox() {
+            self.receive(inbox, awaited, Some(now), reports);
+        }
+    }
+
+    /// Sends, and takes in answers that nobody else has, until the task is aborted.
+    pub(super) async fn run(&self, reports: Reports) {
+        let reports = self.reports.get_or_init(|| reports);
+        let mut sending = Sending::new();
+        let mut nap = Nap::new();
+        let mut ear = Ear::default();
         core::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
-            // Whatever these two wait for wakes the task; neither ends.
-            let _sending = self.poll_send(cx, reports);
-            pausing &= pause.as_mut().poll(cx).is_pending();
-            while !pausing && self.poll_receive(cx, reports) == Poll::Ready(true) {
-                pause
-                    .as_mut()
-                    .reset(tokio::time::Instant::now() + FAILING_PAUSE);
-                pausing = pause.as_mut().poll(cx).is_pending();
+            loop {
+                // Without a balancer nobody waits for anything.
+                let now = reports.now();
+                if sending.send_queued(self, now, reports).is_pending() {
+                    nap.shorten(FULL_PAUSE);
+                }
+                self.listen(&mut ear, &mut nap, now, cx, reports);
+                if nap.poll(cx).is_pending() {
+                    return Poll::<()>::Pending;
+                }
+                ear.is_tired = false;
+                let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                self.receive(inbox, BATCH, None, reports);
             }
-            Poll::<()>::Pending
         })
         .await;
     }
 
-    /// Sends what is queued, until the queue is empty or the socket is full.
-    fn poll_send(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<()> {
-        let mut datagram = [0; DATAGRAM_BYTES_MAX];
-        let now = reports.now();
-        loop {
-            let (probe, is_awaited) = {
-                let mut state = self.lock();
-                let Some(probe) = state.queue.pop_front() else {
-                    return Poll::Ready(());
-                };
-                let nonce = probe.nonce;
-                // Without a balancer nobody waits for anything.
-                let is_awaited = now.is_some_and(|now| state.nonces.is_awaited(now, nonce));
-                (probe, is_awaited)
-            };
-            if !is_awaited {
-                self.give_up(&probe, reports);
-                continue;
+    /// Sees to it that awaited answers are taken in: at the end of `nap`, or when they come.
+    fn listen(
+        &self,
+        ear: &mut Ear,
+        nap: &mut Nap,
+        now: Option<Instant>,
+        cx: &mut Context<'_>,
+        reports: &Reports,
+    ) {
+        let (listens, collect_after) = {
+            let mut state = self.lock();
+            let is_awaited = now.is_some_and(|now| state.nonces.awaited(now) > 0);
+            (state.listens, is_awaited.then_some(state.collect_after))
+        };
+        if listens && ear.socket.is_none() {
+            let socket = self.socket.try_clone();
+            // Where that fails, answers are taken in with every tick of the timer.
+            ear.socket = socket.and_then(tokio::net::UdpSocket::from_std).ok();
+        }
+        if ear.is_tired {
+            return;
+        }
+        match (&ear.socket, collect_after) {
+            (Some(socket), _) => {
+                if self.poll_receive(socket, cx, reports) == Turn::Failing {
+                    ear.is_tired = true;
+                    nap.begin(FAILING_PAUSE);
+                }
             }
-            let request = ProbeRequest {
-                nonce: probe.nonce,
-                hint: &probe.hint,
-            };
-            let Ok(bytes) = encode_request(&request, self.key.as_ref(), &mut datagram) else {
-                self.give_up(&probe, reports);
-                continue;
-            };
-            let mut errors_before = 0;
-            loop {
-                match self.socket.poll_send_ready(cx) {
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(_)) => {
-                        self.give_up(&probe, reports);
-                        break;
-                    }
-                    Poll::Pending => {
-                        self.lock().queue.push_front(probe);
-                        return Poll::Pending;
-                    }
+            (None, Some(after)) => nap.begin(after.max(COLLECT_AFTER_MIN)),
+            (None, None) => {}
+        }
+    }
+
+    /// Takes in what has come to the socket, of which `ear` is the runtime's view.
+    fn poll_receive(
+        &self,
+        ear: &tokio::net::UdpSocket,
+        cx: &mut Context<'_>,
+        reports: &Reports,
+    ) -> Turn {
+        loop {
+            match ear.poll_recv_ready(cx) {
+                Poll::Pending => return Turn::Drained,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Turn::Failing,
+            }
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = ear.try_io(Interest::READABLE, || {
+                match self.receive(inbox, BATCH, None, reports) {
+                    Turn::Drained => Err(io::ErrorKind::WouldBlock.into()),
+                    turn => Ok(turn),
                 }
-                match self.socket.try_send_to(&datagram[..bytes], probe.addr) {
-                    Ok(_) => {
-                        self.lock().counters.sent += 1;
-                        break;
-                    }
-                    Err(error)
-                        if is_not_about_this(&error) && errors_before < ERRORS_BEFORE_MAX =>
-                    {
-                        errors_before += 1;
-                    }
-                    Err(_) => {
-                        self.give_up(&probe, reports);
-                        break;
-                    }
+            });
+            match turn {
+                Ok(Turn::Failing) => return Turn::Failing,
+                Ok(_) => {
+                    cx.waker().wake_by_ref();
+                    return Turn::More;
                 }
+                Err(_) => {}
             }
         }
     }
 
-    /// Takes in the replies that are here; whether the socket fails again and again.
-    fn poll_receive(&self, cx: &mut Context<'_>, reports: &Reports) -> Poll<bool> {
-        loop {
-            let receive = |datagram: &mut [u8]| self.socket.try_recv_from(datagram);
-            match self.receive_turn(receive, reports) {
-                Turn::Drained => match self.socket.poll_recv_ready(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(_)) => return Poll::Ready(true),
-                },
-                Turn::More => {
-                    cx.waker().wake_by_ref();
-                    return Poll::Ready(false);
-                }
-                Turn::Failing => return Poll::Ready(true),
-            }
-        }
+    /// Takes in what the socket holds, at first `expected` replies at a time, as having come at `now` or, without that, now.
+    fn receive(
+        &self,
+        mut inbox: MutexGuard<'_, Inbox>,
+        expected: usize,
+        now: Option<Instant>,
+        reports: &Reports,
+    ) -> Turn {
+        let socket = |into: &mut Incoming, most| self.socket.receive_batch(into, most);
+        self.receive_turn(socket, &mut inbox, expected, now, reports)
     }
 
     fn receive_turn(
         &self,
-        mut receive: impl FnMut(&mut [u8]) -> io::Result<(usize, SocketAddr)>,
+        mut receive: impl FnMut(&mut Incoming, usize) -> io::Result<usize>,
+        inbox: &mut Inbox,
+        expected: usize,
+        now: Option<Instant>,
         reports: &Reports,
     ) -> Turn {
-        // One byte more than the largest, so that a longer one is told from one that fits.
-        let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
         let mut turn = Turn::Failing;
-        for _ in 0..REPLIES_AT_ONCE {
-            match receive(&mut datagram) {
-                Ok((bytes, from)) => {
+        let (mut left, mut most) = (REPLIES_AT_ONCE, expected.min(BATCH));
+        while left > 0 {
+            match receive(&mut inbox.datagrams, most) {
+                Ok(got) => {
                     turn = Turn::More;
-                    self.receive(&datagram[..bytes], from, reports);
+                    let awaited = self.take_in(inbox, got, now, reports);
+                    left = left.saturating_sub(got);
+                    if is_drained(got, most) || (expected < BATCH && awaited == 0) {
+                        return Turn::Drained;
+                    }
+                    most = BATCH;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Drained,
                 // An error that the network reported about an earlier probe; its deadline will do.
-                Err(_) => {}
+                Err(_) => left -= 1,
             }
         }
         turn
     }
 
-    fn receive(&self, datagram: &[u8], from: SocketAddr, reports: &Reports) {
-        let decoded = decode_reply(datagram, self.key.as_ref());
-        let mut state = self.lock();
-        let ProbeReply { nonce, report } = match decoded {
-            Ok(reply) => reply,
-            Err(Malformed::Unkeyed | Malformed::Authentication) => {
-                state.counters.unauthenticated += 1;
-                return;
-            }
-            Err(_) => {
-                state.counters.malformed += 1;
-                return;
-            }
-        };
-        let token: ProbeToken = match state.nonces.claim(nonce, from) {
-            Claim::Answer(token) => token,
-            Claim::Replayed => {
-                state.counters.replayed += 1;
-                return;
-            }
-            Claim::Foreign => {
-                state.counters.foreign += 1;
-                return;
-            }
-        };
-        state.counters.answered += 1;
-        drop(state);
-        reports.report(token, &report);
+    /// Takes in the first `got` replies of a batch; how many answers are awaited now.
+    fn take_in(
+        &self,
+        inbox: &mut Inbox,
+        got: usize,
+        now: Option<Instant>,
+        reports: &Reports,
+    ) -> usize {
+        let Inbox { datagrams, answers } = inbox;
+        for (datagram, from) in datagrams.first(got) {
+            // What proves the sender is made of hashes: not under the lock.
+            let reply = decode_reply(datagram, self.key.as_ref());
+            answers.extend(self.lock().claim(reply, from));
+        }
+        let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
+        reports.report_all(now, answers);
+        self.lock().nonces.awaited(now)
     }
 
-    fn give_up(&self, probe: &Queued, reports: &Reports) {
-        let mut state = self.lock();
-        state.counters.send_failed += 1;
-        let token = state.nonces.release(probe.nonce);
-        drop(state);
-        if let Some(token) = token {
-            reports.lost(token);
+    fn try_inbox(&self) -> Option<MutexGuard<'_, Inbox>> {
+        match self.inbox.try_lock() {
+            Ok(inbox) => Some(inbox),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            // Somebody else takes the answers in, or this thread does, further up.
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The socket was full, or the operating system tells of an earlier datagram that was refused: try this one again.
-fn is_not_about_this(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
-    )
+impl State {
+    /// What the reply answers, if it does; counted in any case.
+    fn claim(
+        &mut self,
+        reply: Result<ProbeReply, Malformed>,
+        from: SocketAddr,
+    ) -> Option<(ProbeToken, LoadReport)> {
+        let counters = &mut self.counters;
+        match reply {
+            Ok(ProbeReply { nonce, report }) => match self.nonces.claim(nonce, from) {
+                Claim::Answer(token) => {
+                    counters.answered += 1;
+                    return Some((token, report));
+                }
+                Claim::Replayed => counters.replayed += 1,
+                Claim::Foreign => counters.foreign += 1,
+            },
+            Err(Malformed::Unkeyed | Malformed::Authentication) => counters.unauthenticated += 1,
+            Err(_) => counters.malformed += 1,
+        }
+        None
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::nonces::tests::token;
-    use super::*;
-    use slackwater_core::policy::{Prequal, PrequalConfig};
-    use slackwater_core::{Instant, ReplicaIds};
-
-    use crate::client::{Balancer, NoProber};
-
-    async fn lane(outstanding_max: u32) -> Lane {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
-        Lane::new(socket, None, outstanding_max).expect("randomness")
-    }
-
-    fn probe(addr: SocketAddr, sent_at: Instant, deadline: Instant) -> ProbeToSend {
-        ProbeToSend {
-            token: token(),
-            replica: ReplicaIds::new().allocate().expect("room"),
-            addr,
-            sent_at,
-            deadline,
-            hint: Bytes::new(),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_queue_that_nobody_works_off_is_bounded() {
-        let lane = lane(16).await;
-        let addr = SocketAddr::from(([127, 0, 0, 1], 9));
-        for ms in 0..100 {
-            // Each finds the places of all earlier ones free again.
-            let now = Instant::EPOCH + Duration::from_millis(ms);
-            let deadline = now + Duration::from_millis(1);
-            let queued = lane.enqueue(probe(addr, now, deadline), true);
-            assert_eq!(queued.err(), (ms >= 16).then_some(Refused::Full), "{ms}");
-        }
-        assert_eq!(lane.lock().queue.len(), 16);
-        assert_eq!(lane.counters().refused_full, 84);
-    }
-
-    #[tokio::test]
-    async fn a_socket_that_only_fails_ends_the_turn() {
-        let lane = lane(2).await;
-        let reports = Reports::new(std::sync::Weak::new());
-        let mut calls = 0;
-        let turn = lane.receive_turn(
-            |_| {
-                calls += 1;
-                Err(io::ErrorKind::NetworkDown.into())
-            },
-            &reports,
-        );
-        assert_eq!((turn, calls), (Turn::Failing, REPLIES_AT_ONCE));
-        let drained = |_: &mut [u8]| Err(io::ErrorKind::WouldBlock.into());
-        assert_eq!(lane.receive_turn(drained, &reports), Turn::Drained);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_waited_past_its_deadline_is_not_sent() {
-        let lane = lane(2).await;
-        let replica = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
-        let addr = replica.local_addr().expect("bound");
-        let balancer = Balancer::new(Box::new(Prequal::new(PrequalConfig::default())), NoProber);
-        let reports = Reports::new(std::sync::Arc::downgrade(&balancer.shared));
-        let due = |ms| Instant::EPOCH + Duration::from_millis(ms);
-        for deadline in [due(3), due(9)] {
-            lane.enqueue(probe(addr, Instant::EPOCH, deadline), true)
-                .expect("room");
-        }
-        tokio::time::advance(Duration::from_millis(3)).await;
-        let sent = core::future::poll_fn(|cx| Poll::Ready(lane.poll_send(cx, &reports))).await;
-        assert!(sent.is_ready());
-        let counters = lane.counters();
-        assert_eq!((counters.sent, counters.send_failed), (1, 1));
-    }
-}
+mod tests;

@@ -1,21 +1,24 @@
 //! Probes by UDP: one small datagram each way, see [`wire::datagram`](crate::wire::datagram).
 //!
 //! One unconnected socket for each address family, whatever the size of the fleet. A pick only queues its probes; one
-//! task for each socket encodes, sends and receives, so that the probes of many picks leave together and no query waits
-//! for a system call. A reply counts if its nonce is outstanding, it comes from the address that was asked, and, where a
+//! task for each socket encodes and sends them, so that the probes of many picks leave together, with one system call for
+//! each batch. Answers wait in the socket until somebody has use for them, and are taken out by the batch: see `lane`. A reply counts if its nonce is outstanding, it comes from the address that was asked, and, where a
 //! key is configured, its tag is right; all else is counted by kind and ignored.
 
 mod lane;
+mod nap;
 mod nonces;
+mod sending;
 
 use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::{HINT_BYTES_MAX, ProbeKey};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lane::Lane;
+use slackwater_core::Instant;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
+use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
 /// Settings of a [`UdpProber`].
@@ -52,7 +55,7 @@ pub struct UdpProber {
 }
 
 impl UdpProber {
-    /// Opens the sockets, within a tokio runtime. A machine without IPv6 gets none for it, and refuses such probes.
+    /// Opens the sockets. A machine without IPv6 gets none for it, and refuses such probes.
     ///
     /// # Errors
     ///
@@ -93,7 +96,7 @@ impl Prober for UdpProber {
         let spawn = |lane: &Arc<Lane>| {
             let lane = Arc::clone(lane);
             let reports = reports.clone();
-            tokio::spawn(async move { lane.run(&reports).await })
+            tokio::spawn(async move { lane.run(reports).await })
         };
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.is_empty() {
@@ -113,6 +116,12 @@ impl Prober for UdpProber {
         };
         let carries = lane.carries(probe.addr) && probe.hint.len() <= HINT_BYTES_MAX;
         lane.enqueue(probe, carries)
+    }
+
+    fn collect(&self, now: Instant) {
+        for lane in self.lanes() {
+            lane.collect(now);
+        }
     }
 
     fn counters(&self) -> ProbeCounters {
@@ -144,5 +153,5 @@ fn bound_socket(addr: IpAddr) -> io::Result<UdpSocket> {
     }
     socket.set_nonblocking(true)?;
     socket.bind(&SocketAddr::new(addr, 0).into())?;
-    UdpSocket::from_std(socket.into())
+    Ok(socket.into())
 }

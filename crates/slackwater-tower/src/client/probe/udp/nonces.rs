@@ -4,8 +4,13 @@
 //! while guessing it takes all the other bits. Slots are used in turn, and a slot becomes free when its probe is answered
 //! or its deadline passes, so the table needs no timer of its own. An answered slot keeps its nonce until it is used
 //! again; that is how a replayed reply is told from a foreign one.
+//!
+//! How many answers may still come is known to whoever asks whether reading the socket is worth a system call. Probes count
+//! in two generations: when a deadline has passed since the newer one began, it becomes the older, and what is left of the
+//! former older one is lost. So nothing is searched, and a lost probe counts for two deadlines at most.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use slackwater_core::Instant;
 use std::io;
 
@@ -23,6 +28,54 @@ struct Slot {
     token: ProbeToken,
     deadline: Instant,
     answered: bool,
+    generation: u32,
+}
+
+/// Probes without an answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Awaited {
+    generation: u32,
+    /// Of this generation, and of the one before.
+    newer: usize,
+    older: usize,
+    /// When the next generation begins: the deadline of the first probe of this one.
+    until: Instant,
+    /// How long a probe is given; the last one's is taken for all.
+    span: Duration,
+}
+
+impl Awaited {
+    fn turn(&mut self, now: Instant) {
+        // Twice: after two spans nothing is left.
+        for _ in 0..2 {
+            if self.until <= now {
+                self.older = core::mem::take(&mut self.newer);
+                self.generation = self.generation.wrapping_add(1);
+                self.until += self.span;
+            }
+        }
+        if self.until <= now {
+            self.until = now + self.span;
+        }
+    }
+
+    fn add(&mut self, now: Instant, deadline: Instant) -> u32 {
+        self.span = deadline.saturating_since(now);
+        self.turn(now);
+        self.newer += 1;
+        self.generation
+    }
+
+    fn take(&mut self, generation: u32) {
+        let count = if generation == self.generation {
+            &mut self.newer
+        } else if generation.wrapping_add(1) == self.generation {
+            &mut self.older
+        } else {
+            return;
+        };
+        *count = count.saturating_sub(1);
+    }
 }
 
 /// What a reply turned out to be.
@@ -43,6 +96,7 @@ pub(super) struct Nonces {
     slots: Vec<Option<Slot>>,
     next: usize,
     drawn: Vec<u64>,
+    awaited: Awaited,
 }
 
 impl Nonces {
@@ -54,6 +108,7 @@ impl Nonces {
             slots: vec![None; capacity as usize],
             next: 0,
             drawn: Vec::with_capacity(DRAWN_AT_ONCE),
+            awaited: Awaited::default(),
         };
         nonces.draw()?;
         Ok(nonces)
@@ -62,6 +117,12 @@ impl Nonces {
     /// Places there are.
     pub(super) const fn capacity(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How many answers may still come; too many by those that were lost a short while ago.
+    pub(super) fn awaited(&mut self, now: Instant) -> usize {
+        self.awaited.turn(now);
+        self.awaited.newer + self.awaited.older
     }
 
     /// Whether the probe with this nonce may still be answered.
@@ -101,6 +162,7 @@ impl Nonces {
             token,
             deadline,
             answered: false,
+            generation: self.awaited.add(now, deadline),
         });
         self.next = (index + 1) & mask;
         Some(nonce)
@@ -114,7 +176,9 @@ impl Nonces {
                     return Claim::Replayed;
                 }
                 slot.answered = true;
-                Claim::Answer(slot.token)
+                let (token, generation) = (slot.token, slot.generation);
+                self.awaited.take(generation);
+                Claim::Answer(token)
             }
             _ => Claim::Foreign,
         }
@@ -124,7 +188,9 @@ impl Nonces {
     pub(super) fn release(&mut self, nonce: u64) -> Option<ProbeToken> {
         let slot = self.slot_mut(nonce).filter(|slot| !slot.answered)?;
         slot.answered = true;
-        Some(slot.token)
+        let (token, generation) = (slot.token, slot.generation);
+        self.awaited.take(generation);
+        Some(token)
     }
 
     fn slot_mut(&mut self, nonce: u64) -> Option<&mut Slot> {
@@ -219,6 +285,47 @@ pub(super) mod tests {
         }
         let reserved = (0..100).filter(|_| reserve(&mut nonces).is_some());
         assert_eq!(reserved.count(), 97, "each search gets further");
+    }
+
+    #[test]
+    fn answers_are_awaited_until_they_come_or_their_deadlines_pass() {
+        let mut nonces = Nonces::new(1024).expect("randomness");
+        let at = |ms| Instant::EPOCH + Duration::from_millis(ms);
+        let reserve = |nonces: &mut Nonces, ms| {
+            let deadline = at(ms) + Duration::from_millis(50);
+            nonces
+                .reserve(at(ms), token(), ADDR, deadline)
+                .expect("room")
+        };
+        assert_eq!(nonces.awaited(at(1_000)), 0);
+        let first = reserve(&mut nonces, 1_000);
+        let second = reserve(&mut nonces, 1_040);
+        assert_eq!(nonces.awaited(at(1_049)), 2);
+        nonces.claim(first, ADDR);
+        nonces.claim(first, ADDR);
+        assert_eq!(nonces.awaited(at(1_049)), 1, "a replay takes nothing");
+        let third = reserve(&mut nonces, 1_051);
+        assert_eq!(nonces.awaited(at(1_089)), 2, "the second may still come");
+        nonces.release(second);
+        assert_eq!(nonces.awaited(at(1_089)), 1);
+        // Under a stream of probes that are answered, one that is lost does not count for ever.
+        for ms in 1_090..1_200 {
+            let nonce = reserve(&mut nonces, ms);
+            nonces.claim(nonce, ADDR);
+        }
+        assert_eq!(nonces.awaited(at(1_200)), 0, "the third is lost");
+        nonces.claim(third, ADDR);
+        assert_eq!(
+            nonces.awaited(at(1_200)),
+            0,
+            "its late answer takes nothing"
+        );
+        // Nor without one.
+        reserve(&mut nonces, 2_000);
+        assert_eq!(nonces.awaited(at(2_049)), 1);
+        assert_eq!(nonces.awaited(at(2_101)), 0);
+        reserve(&mut nonces, 9_000);
+        assert_eq!(nonces.awaited(at(9_049)), 1);
     }
 
     #[test]

@@ -1,0 +1,287 @@
+use super::super::nonces::tests::token;
+use super::*;
+use crate::client::rounds::Rounds;
+use crate::client::{Balancer, NoProber};
+use crate::wire::datagram::{DATAGRAM_BYTES_MAX, decode_request, encode_reply};
+use bytes::Bytes;
+use slackwater_core::policy::{Decision, Policy, Prequal, PrequalConfig, PrequalSync, Query};
+use slackwater_core::{ReplicaIds, Rif, SplitMix64};
+use std::sync::Arc;
+
+const LOCALHOST: SocketAddr =
+    SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 0);
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind(LOCALHOST).expect("a socket");
+    socket.set_nonblocking(true).expect("a socket of ours");
+    socket
+}
+
+fn lane(outstanding_max: u32) -> Lane {
+    Lane::new(socket(), None, outstanding_max).expect("randomness")
+}
+
+fn probe(addr: SocketAddr, sent_at: Instant, deadline: Instant) -> ProbeToSend {
+    ProbeToSend {
+        token: token(),
+        replica: ReplicaIds::new().allocate().expect("room"),
+        addr,
+        sent_at,
+        deadline,
+        hint: Bytes::new(),
+    }
+}
+
+fn due(ms: u64) -> Instant {
+    Instant::EPOCH + Duration::from_millis(ms)
+}
+
+/// A way back for reports, and what keeps it.
+fn reports() -> (Reports, Balancer) {
+    let policy = Box::new(Prequal::new(PrequalConfig::default()));
+    let balancer = Balancer::new(policy, NoProber);
+    (Reports::new(Arc::downgrade(&balancer.shared)), balancer)
+}
+
+/// A replica that answers what has come when it is told to.
+struct Replica {
+    socket: UdpSocket,
+    addr: SocketAddr,
+}
+
+impl Replica {
+    fn new() -> Self {
+        let socket = socket();
+        let addr = socket.local_addr().expect("bound");
+        Self { socket, addr }
+    }
+
+    /// On loopback what has been sent is there at once.
+    fn answer(&self) -> usize {
+        let mut asked = [0; DATAGRAM_BYTES_MAX];
+        let mut answered = 0;
+        while let Ok((bytes, client)) = self.socket.recv_from(&mut asked) {
+            let nonce = decode_request(&asked[..bytes], None)
+                .expect("a probe")
+                .nonce;
+            let report = LoadReport::new(Rif::new(3), None);
+            let mut reply = [0; DATAGRAM_BYTES_MAX];
+            let bytes = encode_reply(&ProbeReply { nonce, report }, None, &mut reply);
+            self.socket.send_to(&reply[..bytes], client).expect("sent");
+            answered += 1;
+        }
+        answered
+    }
+}
+
+/// Answers that the lane has taken in, without making it look for more.
+fn answered(lane: &Lane) -> u64 {
+    lane.lock().counters.answered
+}
+
+#[test]
+fn a_queue_that_nobody_works_off_is_bounded() {
+    let lane = lane(16);
+    let addr = SocketAddr::from(([127, 0, 0, 1], 9));
+    for ms in 0..100 {
+        // Each finds the places of all earlier ones free again.
+        let now = due(ms);
+        let deadline = now + Duration::from_millis(1);
+        let queued = lane.enqueue(probe(addr, now, deadline), true);
+        assert_eq!(queued.err(), (ms >= 16).then_some(Refused::Full), "{ms}");
+    }
+    assert_eq!(lane.lock().queue.len(), 16);
+    assert_eq!(lane.counters().refused_full, 84);
+}
+
+#[test]
+fn a_socket_that_only_fails_ends_the_turn() {
+    let lane = lane(2);
+    let reports = Reports::new(std::sync::Weak::new());
+    let mut inbox = Inbox::new(LOCALHOST);
+    let mut calls = 0;
+    let failing = |_: &mut Incoming, _| {
+        calls += 1;
+        Err(io::ErrorKind::NetworkDown.into())
+    };
+    let turn = lane.receive_turn(failing, &mut inbox, BATCH, None, &reports);
+    assert_eq!((turn, calls), (Turn::Failing, REPLIES_AT_ONCE));
+    let drained = |_: &mut Incoming, _| Err(io::ErrorKind::WouldBlock.into());
+    let turn = lane.receive_turn(drained, &mut inbox, BATCH, None, &reports);
+    assert_eq!(turn, Turn::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_past_its_deadline_is_not_sent() {
+    let lane = lane(2);
+    let replica = Replica::new();
+    let (reports, _balancer) = reports();
+    for deadline in [due(3), due(9)] {
+        let queued = lane.enqueue(probe(replica.addr, Instant::EPOCH, deadline), true);
+        queued.expect("room");
+    }
+    let sent = Sending::new().send_queued(&lane, Some(due(3)), &reports);
+    assert!(sent.is_ready());
+    let counters = lane.counters();
+    assert_eq!((counters.sent, counters.send_failed), (1, 1));
+    assert_eq!(replica.answer(), 1);
+    assert_eq!(lane.lock().nonces.awaited(due(3)), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
+    let replica = Replica::new();
+    let (reports, balancer) = reports();
+    let mut sending = Sending::new();
+    let mut told = 0;
+    for count in [1, 2, 5, BATCH, BATCH + 1, 3 * BATCH + 7] {
+        let lane = lane(64);
+        lane.reports.set(reports.clone()).expect("none yet");
+        for _ in 0..count {
+            let queued = lane.enqueue(probe(replica.addr, Instant::EPOCH, due(50)), true);
+            queued.expect("room");
+        }
+        assert!(
+            sending
+                .send_queued(&lane, Some(due(1)), &reports)
+                .is_ready()
+        );
+        assert_eq!(replica.answer(), count);
+        assert_eq!(answered(&lane), 0, "nobody has looked");
+        lane.collect(due(2));
+        assert_eq!(lane.lock().counters.sent, count as u64);
+        assert_eq!(answered(&lane), count as u64);
+        assert_eq!(lane.lock().nonces.awaited(due(2)), 0);
+        // A balancer that never asked is told all the same.
+        told += count as u64;
+        assert_eq!(balancer.counters().reports_late, told);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
+    let replica = Replica::new();
+    let (reports, _balancer) = reports();
+    let lane = lane(64);
+    lane.reports.set(reports.clone()).expect("none yet");
+    let mut sending = Sending::new();
+    let mut ask = |now: Instant| {
+        let queued = lane.enqueue(
+            probe(replica.addr, now, now + Duration::from_millis(50)),
+            true,
+        );
+        queued.expect("room");
+        assert!(sending.send_queued(&lane, Some(now), &reports).is_ready());
+        replica.answer()
+    };
+    let at = |us| due(1) + Duration::from_micros(us);
+    ask(at(0));
+    lane.collect(at(0));
+    assert_eq!(answered(&lane), 1);
+    ask(at(10));
+    lane.collect(at(99));
+    assert_eq!(answered(&lane), 1, "a moment ago it was empty");
+    lane.collect(at(100));
+    assert_eq!(answered(&lane), 2);
+    // With no answer to come nobody looks, whatever is there.
+    replica
+        .socket
+        .send_to(b"nonsense", lane.socket.local_addr().expect("bound"))
+        .expect("sent");
+    lane.collect(at(900));
+    assert_eq!(lane.lock().counters.malformed, 0);
+    assert_eq!(
+        lane.counters().malformed,
+        1,
+        "whoever wants the counts looks"
+    );
+}
+
+/// Lets the lane's task and the runtime's view of its sockets come up, at a time that stands still.
+async fn settle() {
+    for _ in 0..500 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
+    let replica = Replica::new();
+    let (reports, balancer) = reports();
+    let lane = Arc::new(lane(64));
+    let running = Arc::clone(&lane);
+    let task = tokio::spawn(async move { running.run(reports).await });
+    settle().await;
+    for after in [10, 5] {
+        let now = balancer.now();
+        let deadline = now + Duration::from_millis(4 * after);
+        let before = answered(&lane);
+        lane.enqueue(probe(replica.addr, now, deadline), true)
+            .expect("room");
+        settle().await;
+        assert_eq!(replica.answer(), 1, "the task has sent it");
+        settle().await;
+        assert_eq!(answered(&lane), before);
+        tokio::time::advance(Duration::from_millis(after - 1)).await;
+        settle().await;
+        assert_eq!(answered(&lane), before);
+        tokio::time::advance(Duration::from_millis(2)).await;
+        settle().await;
+        assert_eq!(answered(&lane), before + 1);
+    }
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_due_at_once_are_listened_for() {
+    let replica = Replica::new();
+    let (reports, balancer) = reports();
+    let lane = Arc::new(lane(64));
+    let running = Arc::clone(&lane);
+    let task = tokio::spawn(async move { running.run(reports).await });
+    settle().await;
+    let now = balancer.now();
+    lane.enqueue(
+        probe(replica.addr, now, now + Duration::from_millis(4)),
+        true,
+    )
+    .expect("room");
+    assert!(!lane.lock().listens);
+    lane.enqueue(
+        probe(replica.addr, now, now + Duration::from_millis(3)),
+        true,
+    )
+    .expect("room");
+    settle().await;
+    assert_eq!(replica.answer(), 2);
+    settle().await;
+    assert_eq!(
+        answered(&lane),
+        2,
+        "no time has passed, and nobody has asked"
+    );
+    task.abort();
+}
+
+#[test]
+fn answers_that_a_query_waits_for_are_listened_for() {
+    let mut policy = PrequalSync::new(PrequalConfig::default());
+    let mut ids = ReplicaIds::new();
+    let replicas: Vec<_> = (0..4).map(|_| ids.allocate().expect("room")).collect();
+    for &replica in &replicas {
+        policy.add_replica(Instant::EPOCH, replica);
+    }
+    let decision = policy.handle_query(Instant::EPOCH, Query::first(), &mut SplitMix64::new(1));
+    let Decision::Probe(round) = decision else {
+        panic!("{decision:?}");
+    };
+    let id = Rounds::default().begin(round).expect("room");
+    let lane = lane(2);
+    let wanted = probe(LOCALHOST, Instant::EPOCH, due(1_000));
+    lane.enqueue(wanted.clone(), true).expect("room");
+    assert!(!lane.lock().listens);
+    let token = ProbeToken::of_round(id, replicas[0]);
+    lane.enqueue(ProbeToSend { token, ..wanted }, true)
+        .expect("room");
+    assert!(lane.lock().listens);
+}

@@ -1,0 +1,168 @@
+//! The socket of an HTTP/2 connection, on either side: what is read goes into the connection's value, and what gathers there
+//! is written.
+
+use super::buffers;
+use super::stream::Stream;
+use crate::http2::{Connection, Ended};
+use bytes::Bytes;
+use core::cell::RefCell;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use tokio::io::AsyncWrite;
+
+/// Parts in one write, at most.
+const PARTS_MAX: usize = 16;
+
+/// A connection as all share it who have to do with it; they are all in one thread, and borrow it for a call each.
+pub(super) type Shared = Rc<RefCell<Connection>>;
+
+/// Who is told when octets pass.
+pub(super) trait Notes {
+    /// Something was read, be it the end.
+    fn received(&self);
+
+    /// Something was written.
+    fn written(&self) {}
+}
+
+#[derive(Debug)]
+pub(super) struct Wire<N> {
+    stream: Stream,
+    /// What was read before, and comes first.
+    unread: Bytes,
+    notes: N,
+    connection: Shared,
+    /// Something is written that the stream may still keep, as TLS does.
+    is_unflushed: bool,
+}
+
+/// What came of an attempt to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    Some,
+    NotYet,
+    /// There is too much to be written.
+    Unwanted,
+}
+
+impl<N: Notes> Wire<N> {
+    pub(super) fn new(stream: Stream, unread: Bytes, notes: N, connection: &Shared) -> Self {
+        Self {
+            stream,
+            unread,
+            notes,
+            connection: Rc::clone(connection),
+            is_unflushed: false,
+        }
+    }
+
+    /// Reads what is there, does the `work` that it brings, and writes what came of it. Ready when the connection has ended
+    /// and all is written.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        work: impl FnMut(&mut Context<'_>),
+    ) -> Poll<()> {
+        self.connection.borrow_mut().enter(cx);
+        let polled = self.poll_turns(cx, work);
+        self.connection.borrow_mut().leave();
+        polled
+    }
+
+    fn poll_turns(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut work: impl FnMut(&mut Context<'_>),
+    ) -> Poll<()> {
+        loop {
+            let read = self.read(cx);
+            work(cx);
+            let is_written = match self.poll_write(cx) {
+                Poll::Ready(Ok(())) => true,
+                Poll::Ready(Err(error)) => {
+                    let ended = Ended::Failed(error.kind());
+                    self.connection.borrow_mut().end(ended);
+                    return Poll::Ready(());
+                }
+                Poll::Pending => false,
+            };
+            let connection = self.connection.borrow();
+            if connection.is_over() && is_written {
+                drop(connection);
+                // Whether it comes to that or not, this is the end.
+                return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
+            }
+            let goes_on = match read {
+                Read::Some => true,
+                Read::NotYet => false,
+                Read::Unwanted => connection.wants_more(),
+            };
+            if !goes_on {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Read {
+        if !self.unread.is_empty() {
+            let unread = core::mem::take(&mut self.unread);
+            self.connection.borrow_mut().receive(unread);
+            return Read::Some;
+        }
+        if !self.connection.borrow().wants_more() {
+            return Read::Unwanted;
+        }
+        let Poll::Ready(read) = buffers::poll_read(&mut self.stream, cx) else {
+            return Read::NotYet;
+        };
+        self.notes.received();
+        let mut connection = self.connection.borrow_mut();
+        match read {
+            Ok(octets) if octets.is_empty() => connection.end(Ended::Closed),
+            Ok(octets) => {
+                connection.receive(octets);
+                return Read::Some;
+            }
+            Err(error) => connection.end(Ended::Failed(error.kind())),
+        }
+        Read::NotYet
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut connection = self.connection.borrow_mut();
+        while !connection.out().is_empty() {
+            let stream = Pin::new(&mut self.stream);
+            let written = if let Some(text) = connection.out().one_part() {
+                ready!(stream.poll_write(cx, text))?
+            } else {
+                let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+                let count = connection.out().slices(&mut parts);
+                ready!(stream.poll_write_vectored(cx, &parts[..count]))?
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.notes.written();
+            self.is_unflushed = true;
+            connection.written(written);
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads what still comes and throws it away, so that the other side gets to read what it was told last. Ready when it
+    /// has ended, too.
+    pub(super) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match ready!(buffers::poll_read(&mut self.stream, cx)) {
+                Ok(octets) if !octets.is_empty() => (),
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+}

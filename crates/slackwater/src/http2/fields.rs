@@ -1,0 +1,232 @@
+//! Header blocks as they come: put together, and what they mean on their stream. RFC 9113 §6.2, §6.10, §8.1
+
+use super::connection::{Connection, Role, State};
+use super::frame::{FrameHead, flag, without_padding};
+use super::head::{
+    BadHead, HeadLimits, ResponseHead, decode_request, decode_response, decode_trailers, skip_block,
+};
+use super::reason::Reason;
+use super::receive::{Known, depends_on};
+use super::stream::{Answer, Half, Owner};
+use super::streams::Key;
+use bytes::BytesMut;
+use http::StatusCode;
+
+/// A block as it is sent may be so many times as long as a head may be: so far it is read, so that what is too large can be
+/// answered. Frames of it, at most, for each KiB of that.
+const BLOCK_TIMES_MAX: usize = 4;
+const FRAMES_FREE: usize = 8;
+
+/// A header block of which not all has come.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) stream: u32,
+    is_end: bool,
+    depends_on_itself: bool,
+    octets: BytesMut,
+    frames: usize,
+}
+
+impl Block {
+    fn push(&mut self, part: &[u8], limits: HeadLimits) -> Result<(), Reason> {
+        let bytes_max = limits.bytes_max.saturating_mul(BLOCK_TIMES_MAX);
+        self.frames += 1;
+        if self.octets.len() + part.len() > bytes_max
+            || self.frames > FRAMES_FREE + (bytes_max >> 10)
+        {
+            return Err(Reason::ENHANCE_YOUR_CALM);
+        }
+        self.octets.extend_from_slice(part);
+        Ok(())
+    }
+}
+
+impl Connection {
+    pub(super) fn headers(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        if head.stream == 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let mut part = without_padding(head, payload).ok_or(Reason::PROTOCOL_ERROR)?;
+        let mut depends_on_itself = false;
+        if head.has(flag::PRIORITY) {
+            depends_on_itself = depends_on(part) == Some(head.stream);
+            part = part.get(5..).ok_or(Reason::FRAME_SIZE_ERROR)?;
+        }
+        let mut block = Block {
+            stream: head.stream,
+            is_end: head.has(flag::END_STREAM),
+            depends_on_itself,
+            octets: BytesMut::new(),
+            frames: 0,
+        };
+        if head.has(flag::END_HEADERS) {
+            return self.block(&block, part);
+        }
+        block.push(part, self.config.head)?;
+        self.reading.block = Some(block);
+        Ok(())
+    }
+
+    pub(super) fn continuation(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        let mut block = self.reading.block.take().ok_or(Reason::PROTOCOL_ERROR)?;
+        block.push(payload, self.config.head)?;
+        if head.has(flag::END_HEADERS) {
+            let octets = core::mem::take(&mut block.octets);
+            return self.block(&block, &octets);
+        }
+        self.reading.block = Some(block);
+        Ok(())
+    }
+
+    /// A block that is complete.
+    fn block(&mut self, block: &Block, octets: &[u8]) -> Result<(), Reason> {
+        let id = block.stream;
+        let known = self.known(id);
+        if block.depends_on_itself {
+            self.skip(octets)?;
+            self.last_theirs = self.last_theirs.max(id);
+            return self.fault(id, Reason::PROTOCOL_ERROR);
+        }
+        match known {
+            Known::Here(key) if self.streams[key].theirs == Half::Done => {
+                self.skip(octets)?;
+                self.fault(id, Reason::STREAM_CLOSED)
+            }
+            Known::Here(key) => match self.streams[key].answer {
+                Answer::Awaited { to_head } => self.response(key, to_head, block.is_end, octets),
+                _ => self.trailers(key, block.is_end, octets),
+            },
+            Known::Closed => {
+                self.skip(octets)?;
+                if self.state == State::Left || self.streams.may_be_reset(id) {
+                    return Ok(());
+                }
+                Err(Reason::STREAM_CLOSED)
+            }
+            Known::Idle if self.config.role == Role::Server && id % 2 == 1 => {
+                self.request(id, block.is_end, octets)
+            }
+            Known::Idle => Err(Reason::PROTOCOL_ERROR),
+        }
+    }
+
+    /// What nobody wants, but for its effect on what follows.
+    fn skip(&mut self, octets: &[u8]) -> Result<(), Reason> {
+        match skip_block(&mut self.decoder, octets, self.config.head) {
+            Err(BadHead::Compression(_)) => Err(Reason::COMPRESSION_ERROR),
+            Err(BadHead::FarTooLarge) => Err(Reason::ENHANCE_YOUR_CALM),
+            _ => Ok(()),
+        }
+    }
+
+    /// A new stream. RFC 9113 §5.1.1, §5.1.2
+    fn request(&mut self, id: u32, is_end: bool, octets: &[u8]) -> Result<(), Reason> {
+        self.last_theirs = id;
+        if self.streams.open() >= self.config.streams_max as usize {
+            self.skip(octets)?;
+            self.write_reset(id, Reason::REFUSED_STREAM);
+            return Ok(());
+        }
+        let headers = (self.config.lend_headers)();
+        let head = match decode_request(&mut self.decoder, octets, self.config.head, headers) {
+            Ok(head) => head,
+            Err(BadHead::TooLarge) => {
+                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                self.refuse_with(id, status);
+                if !is_end {
+                    self.write_reset(id, Reason::NO_ERROR);
+                }
+                return Ok(());
+            }
+            Err(bad) => return self.bad(id, bad),
+        };
+        let mut stream = self.new_stream(id);
+        if is_end {
+            if head.length.is_some_and(|length| length > 0) {
+                (self.config.take_headers_back)(head.headers);
+                return self.fault(id, Reason::PROTOCOL_ERROR);
+            }
+            stream.theirs = Half::Done;
+        } else {
+            stream.left = head.length;
+        }
+        let key = self.streams.insert(stream);
+        self.streams.begin(id, key);
+        self.requests.push_back((key, head));
+        Ok(())
+    }
+
+    fn response(
+        &mut self,
+        key: Key,
+        to_head: bool,
+        is_end: bool,
+        octets: &[u8],
+    ) -> Result<(), Reason> {
+        let id = self.streams[key].id;
+        let headers = (self.config.lend_headers)();
+        let head = match decode_response(&mut self.decoder, octets, self.config.head, headers) {
+            Ok(head) => head,
+            Err(bad) => return self.bad(id, bad),
+        };
+        if head.status.is_informational() {
+            (self.config.take_headers_back)(head.headers);
+            // It is no end. RFC 9113 §8.1
+            if is_end {
+                return self.fault(id, Reason::PROTOCOL_ERROR);
+            }
+            return Ok(());
+        }
+        let stream = &mut self.streams[key];
+        stream.left = length_of_body(&head, to_head);
+        stream.answer = Answer::Here(Box::new(head));
+        if is_end {
+            return self.end_theirs(key);
+        }
+        stream.wake_reader();
+        Ok(())
+    }
+
+    fn trailers(&mut self, key: Key, is_end: bool, octets: &[u8]) -> Result<(), Reason> {
+        let id = self.streams[key].id;
+        let headers = (self.config.lend_headers)();
+        let trailers = match decode_trailers(&mut self.decoder, octets, self.config.head, headers) {
+            Ok(trailers) => trailers,
+            Err(bad) => return self.bad(id, bad),
+        };
+        if !is_end {
+            return self.fault(id, Reason::PROTOCOL_ERROR);
+        }
+        let stream = &mut self.streams[key];
+        if stream.reader == Owner::Holds {
+            stream.trailers = Some(Box::new(trailers));
+        }
+        self.end_theirs(key)
+    }
+
+    /// What a head that is none means.
+    fn bad(&mut self, id: u32, bad: BadHead) -> Result<(), Reason> {
+        match bad {
+            BadHead::Compression(_) => Err(Reason::COMPRESSION_ERROR),
+            BadHead::FarTooLarge => Err(Reason::ENHANCE_YOUR_CALM),
+            // Who sends these means harm; a server's other streams need not suffer from it.
+            BadHead::Octets(_) if self.config.role == Role::Server => Err(Reason::PROTOCOL_ERROR),
+            BadHead::Octets(_) | BadHead::Malformed(_) | BadHead::TooLarge => {
+                self.fault(id, Reason::PROTOCOL_ERROR)
+            }
+        }
+    }
+}
+
+/// What a response's head says of its body. RFC 9110 §6.4.1, §8.6
+fn length_of_body(head: &ResponseHead, to_head: bool) -> Option<u64> {
+    let is_bare = matches!(
+        head.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if to_head || is_bare {
+        None
+    } else {
+        head.length
+    }
+}

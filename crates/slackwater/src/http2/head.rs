@@ -1,0 +1,346 @@
+//! Heads and trailers: what a block says as a message, and back. RFC 9113 §8.1–8.3
+//!
+//! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request is for is not judged
+//! (see `forward/target`), but only whether there is such a place at all.
+
+use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
+use bytes::BytesMut;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
+use http::uri::{self, Authority, PathAndQuery, Scheme};
+use http::{Method, StatusCode, Uri};
+use std::borrow::Cow;
+
+/// How many times as much as is allowed a head may say before it is called an attack.
+const ABUSE_FACTOR: usize = 4;
+
+/// How much a head may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadLimits {
+    /// Octets of all names and values, and 32 more for each field. RFC 9113 §6.5.2
+    pub(crate) bytes_max: usize,
+    /// Without pseudo-header fields.
+    pub(crate) fields_max: usize,
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(crate) struct RequestHead {
+    pub(crate) method: Method,
+    /// Without a scheme if no `:authority` came, because there is no such URI.
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    /// What `content-length` says.
+    pub(crate) length: Option<u64>,
+}
+
+/// The head of a response, final or not.
+#[derive(Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// What `content-length` says; of a response to HEAD, or with 304, nothing of it follows.
+    pub(crate) length: Option<u64>,
+}
+
+/// Why a block is no head. Texts are for people: lower-case, no trailing stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHead {
+    /// Which fields it means can't be known, so nothing after it can be read: the connection ends with
+    /// `COMPRESSION_ERROR`.
+    Compression(&'static str),
+    /// It has octets that no field has, and that nobody sends by mistake. The table is in step.
+    Octets(&'static str),
+    /// Its stream ends with `PROTOCOL_ERROR`. The table is in step.
+    Malformed(&'static str),
+    /// A request that is answered with 431. The table is in step.
+    TooLarge,
+    /// So much that the rest was not even read: the connection ends with `ENHANCE_YOUR_CALM`.
+    FarTooLarge,
+}
+
+impl From<Broken> for BadHead {
+    fn from(Broken(reason): Broken) -> Self {
+        Self::Compression(reason)
+    }
+}
+
+/// The head of a request. `headers` is empty; it may have room left over from another one.
+pub(crate) fn decode_request(
+    decoder: &mut Decoder,
+    block: &[u8],
+    limits: HeadLimits,
+    headers: HeaderMap,
+) -> Result<RequestHead, BadHead> {
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
+    if gathered.status.is_some() {
+        return Err(BadHead::Malformed("a request has no :status"));
+    }
+    let method = (gathered.method).ok_or(BadHead::Malformed("the request has no :method"))?;
+    let mut parts = uri::Parts::default();
+    if method == Method::CONNECT {
+        if gathered.scheme.is_some() || gathered.path.is_some() {
+            return Err(BadHead::Malformed("CONNECT has neither :scheme nor :path"));
+        }
+        if gathered.authority.is_none() {
+            return Err(BadHead::Malformed("CONNECT names no host"));
+        }
+    } else {
+        let scheme = (gathered.scheme).ok_or(BadHead::Malformed("the request has no :scheme"))?;
+        let path = (gathered.path).ok_or(BadHead::Malformed("the request has no :path"))?;
+        parts.scheme = gathered.authority.is_some().then_some(scheme);
+        parts.path_and_query = Some(path);
+    }
+    parts.authority = gathered.authority;
+    let uri = Uri::from_parts(parts).map_err(|_| BadHead::Malformed("the target is not valid"))?;
+    Ok(RequestHead {
+        method,
+        uri,
+        headers: gathered.headers,
+        length: gathered.length,
+    })
+}
+
+/// The head of a response. `headers` is empty; it may have room left over from another one.
+pub(crate) fn decode_response(
+    decoder: &mut Decoder,
+    block: &[u8],
+    limits: HeadLimits,
+    headers: HeaderMap,
+) -> Result<ResponseHead, BadHead> {
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
+    if gathered.has_request_part() {
+        return Err(BadHead::Malformed("a response has a part of a request"));
+    }
+    let status = (gathered.status).ok_or(BadHead::Malformed("the response has no :status"))?;
+    Ok(ResponseHead {
+        status,
+        headers: gathered.headers,
+        length: gathered.length,
+    })
+}
+
+/// What follows a body. `headers` is empty; it may have room left over from another one.
+pub(crate) fn decode_trailers(
+    decoder: &mut Decoder,
+    block: &[u8],
+    limits: HeadLimits,
+    headers: HeaderMap,
+) -> Result<HeaderMap, BadHead> {
+    let mut gathered = Gathered::new(headers);
+    gathered.hear_block(decoder, block, limits)?;
+    if gathered.status.is_some() || gathered.has_request_part() {
+        return Err(BadHead::Malformed("trailers have a pseudo-header field"));
+    }
+    Ok(gathered.headers)
+}
+
+/// Reads a block that nobody wants any more, because the next ones may build upon it.
+pub(crate) fn skip_block(
+    decoder: &mut Decoder,
+    block: &[u8],
+    limits: HeadLimits,
+) -> Result<(), BadHead> {
+    let mut size = 0;
+    decoder.decode(block, |_, field_size| {
+        size += field_size;
+        check_abuse(size, limits)
+    })
+}
+
+fn check_abuse(size: usize, limits: HeadLimits) -> Result<(), BadHead> {
+    if size > limits.bytes_max.saturating_mul(ABUSE_FACTOR) {
+        return Err(BadHead::FarTooLarge);
+    }
+    Ok(())
+}
+
+/// What the fields of a block say together.
+#[derive(Debug, Default)]
+struct Gathered {
+    method: Option<Method>,
+    scheme: Option<Scheme>,
+    authority: Option<Authority>,
+    path: Option<PathAndQuery>,
+    status: Option<StatusCode>,
+    headers: HeaderMap,
+    length: Option<u64>,
+    /// What the fields count.
+    size: usize,
+    /// Fields other than pseudo-header fields.
+    count: usize,
+    /// The worst that is wrong.
+    fault: Option<Fault>,
+}
+
+impl Gathered {
+    fn new(headers: HeaderMap) -> Self {
+        Self {
+            headers,
+            ..Self::default()
+        }
+    }
+
+    fn hear_block(
+        &mut self,
+        decoder: &mut Decoder,
+        block: &[u8],
+        limits: HeadLimits,
+    ) -> Result<(), BadHead> {
+        decoder.decode(block, |field, size| self.take(field, size, limits))?;
+        match self.fault {
+            None => Ok(()),
+            Some(Fault::Octets(reason)) => Err(BadHead::Octets(reason)),
+            Some(Fault::Malformed(reason)) => Err(BadHead::Malformed(reason)),
+            Some(Fault::TooLong) => Err(BadHead::TooLarge),
+        }
+    }
+
+    fn take(
+        &mut self,
+        field: Cow<'_, Field>,
+        size: usize,
+        limits: HeadLimits,
+    ) -> Result<(), BadHead> {
+        self.size += size;
+        if self.size > limits.bytes_max {
+            check_abuse(self.size, limits)?;
+            self.note(Fault::TooLong);
+        }
+        // What the table has is not copied as a whole only to be taken apart.
+        match field {
+            Cow::Borrowed(Field::Header(name, value)) => {
+                if self.admits(name, value, limits.fields_max) {
+                    self.append(name, value.clone());
+                }
+            }
+            Cow::Owned(Field::Header(name, value)) => {
+                if self.admits(&name, &value, limits.fields_max) {
+                    self.append(name, value);
+                }
+            }
+            part => match part.into_owned() {
+                Field::Method(method) => self.pseudo(|head| &mut head.method, method),
+                Field::Scheme(scheme) => self.pseudo(|head| &mut head.scheme, scheme),
+                Field::Authority(host) => self.pseudo(|head| &mut head.authority, host),
+                Field::Path(path) => self.pseudo(|head| &mut head.path, path),
+                Field::Status(status) => self.pseudo(|head| &mut head.status, status),
+                Field::Bad(fault) => self.note(fault),
+                Field::Header(..) => (),
+            },
+        }
+        Ok(())
+    }
+
+    fn pseudo<T>(&mut self, place: impl Fn(&mut Self) -> &mut Option<T>, part: T) {
+        if self.count > 0 {
+            self.note(Fault::Malformed(
+                "a pseudo-header field stands behind another field",
+            ));
+        }
+        if place(self).replace(part).is_some() {
+            self.note(Fault::Malformed("a pseudo-header field comes twice"));
+        }
+    }
+
+    /// Hears a field, and whether it goes into the head.
+    fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
+        self.count += 1;
+        if *name == header::CONTENT_LENGTH {
+            match decimal(value.as_bytes()) {
+                Some(length) if self.length.is_none() => self.length = Some(length),
+                Some(_) => self.note(Fault::Malformed("more than one content-length")),
+                None => self.note(Fault::Malformed("the content-length is not a number")),
+            }
+        }
+        if self.count > fields_max {
+            self.note(Fault::TooLong);
+        }
+        self.fault.is_none()
+    }
+
+    fn append(&mut self, name: impl IntoHeaderName, value: HeaderValue) {
+        if self.headers.try_append(name, value).is_err() {
+            self.note(Fault::TooLong);
+        }
+    }
+
+    fn note(&mut self, fault: Fault) {
+        let is_worse = match self.fault {
+            None | Some(Fault::TooLong) => true,
+            Some(Fault::Malformed(_)) => matches!(fault, Fault::Octets(_)),
+            Some(Fault::Octets(_)) => false,
+        };
+        if is_worse {
+            self.fault = Some(fault);
+        }
+    }
+
+    const fn has_request_part(&self) -> bool {
+        self.method.is_some()
+            || self.scheme.is_some()
+            || self.authority.is_some()
+            || self.path.is_some()
+    }
+}
+
+/// Digits and nothing else, and not too many.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// The head of a request, behind what is in `out`.
+pub(crate) fn encode_request(
+    encoder: &mut Encoder,
+    out: &mut BytesMut,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) {
+    encoder.encode(Kind::Head, out, |block| {
+        block.method(method);
+        if *method != Method::CONNECT {
+            block.scheme(uri.scheme().unwrap_or(&Scheme::HTTP));
+        }
+        if let Some(authority) = uri.authority() {
+            block.authority(authority.as_str());
+        }
+        if *method != Method::CONNECT {
+            match uri.path_and_query().map_or("", PathAndQuery::as_str) {
+                "" if *method == Method::OPTIONS => block.path("*"),
+                "" => block.path("/"),
+                query if query.starts_with('?') => block.path(&format!("/{query}")),
+                path => block.path(path),
+            }
+        }
+        block.headers(headers);
+    });
+}
+
+/// The head of a response, final or not, behind what is in `out`.
+pub(crate) fn encode_response(
+    encoder: &mut Encoder,
+    out: &mut BytesMut,
+    status: StatusCode,
+    headers: &HeaderMap,
+) {
+    encoder.encode(Kind::Head, out, |block| {
+        block.status(status);
+        block.headers(headers);
+    });
+}
+
+/// What follows a body, behind what is in `out`.
+pub(crate) fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
+    encoder.encode(Kind::Trailers, out, |block| block.headers(trailers));
+}
+
+#[cfg(test)]
+mod tests;

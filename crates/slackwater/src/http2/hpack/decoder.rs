@@ -1,0 +1,161 @@
+//! Blocks to fields, and the table that this needs. RFC 7541 §3, §6
+
+use super::field::{Field, Name};
+use super::integer::Unread;
+use super::{Broken, TABLE_BYTES, field_size, huffman, static_table};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+/// Reads the blocks of one connection, in their order.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// Newest first.
+    told: VecDeque<Told>,
+    /// What the fields in `told` count.
+    bytes: usize,
+    /// What they may count. The peer chooses, below what it was offered.
+    bytes_max: usize,
+    /// Text that came in Huffman code.
+    text: Vec<u8>,
+}
+
+/// A field that the peer told to remember.
+#[derive(Debug)]
+struct Told {
+    field: Field,
+    name_length: usize,
+    size: usize,
+}
+
+impl Decoder {
+    /// A table of the size that both ends may use without a word about it.
+    pub(crate) const fn new() -> Self {
+        Self {
+            told: VecDeque::new(),
+            bytes: 0,
+            bytes_max: TABLE_BYTES,
+            text: Vec::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A field is lent if the
+    /// table has it.
+    pub(in crate::http2) fn decode<E: From<Broken>>(
+        &mut self,
+        block: &[u8],
+        mut take: impl FnMut(Cow<'_, Field>, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut unread = Unread(block);
+        let mut may_resize = true;
+        while let Some(first) = unread.octet() {
+            if first & 0x80 != 0 {
+                let index = unread.integer(first, 7)?;
+                let (field, _, size) = self.at(index)?;
+                take(Cow::Borrowed(field), size)?;
+            } else if first & 0xc0 == 0x40 {
+                let told = self.literal(&mut unread, first, 6, false)?;
+                take(Cow::Borrowed(&told.field), told.size)?;
+                self.remember(told);
+            } else if first & 0xe0 == 0x20 {
+                if !may_resize {
+                    return Err(Broken("a table changes its size within a block").into());
+                }
+                self.resize(unread.integer(first, 5)?)?;
+                continue;
+            } else {
+                let told = self.literal(&mut unread, first, 4, first & 0x10 != 0)?;
+                take(Cow::Owned(told.field), told.size)?;
+            }
+            may_resize = false;
+        }
+        Ok(())
+    }
+
+    /// A field by its index, with the length of its name and what it counts.
+    fn at(&self, index: u32) -> Result<(&Field, usize, usize), Broken> {
+        let index = index as usize;
+        if let Some(known) = static_table::known_at(index) {
+            return Ok((&known.field, known.name_length, known.size));
+        }
+        let told = (index.checked_sub(static_table::LENGTH + 1))
+            .and_then(|place| self.told.get(place))
+            .ok_or(Broken("an index that no field has"))?;
+        Ok((&told.field, told.name_length, told.size))
+    }
+
+    fn literal(
+        &mut self,
+        unread: &mut Unread<'_>,
+        first: u8,
+        bits: u32,
+        is_secret: bool,
+    ) -> Result<Told, Broken> {
+        let (name, name_length) = match unread.integer(first, bits)? {
+            0 => {
+                let text = string(unread, &mut self.text)?;
+                (Name::parse(text), text.len())
+            }
+            index if index as usize == static_table::AUTHORITY => {
+                (Name::Authority, ":authority".len())
+            }
+            index => {
+                let (field, name_length, _) = self.at(index)?;
+                (Name::of(field), name_length)
+            }
+        };
+        let value = string(unread, &mut self.text)?;
+        Ok(Told {
+            field: name.with_value(value, is_secret),
+            name_length,
+            size: field_size(name_length, value.len()),
+        })
+    }
+
+    fn remember(&mut self, told: Told) {
+        self.shrink(self.bytes_max.saturating_sub(told.size));
+        // A field that is larger than the table only empties it. RFC 7541 §4.4
+        if told.size <= self.bytes_max {
+            self.bytes += told.size;
+            self.told.push_front(told);
+        }
+    }
+
+    fn resize(&mut self, bytes: u32) -> Result<(), Broken> {
+        let bytes = bytes as usize;
+        if bytes > TABLE_BYTES {
+            return Err(Broken("a table is to be larger than was offered"));
+        }
+        self.bytes_max = bytes;
+        self.shrink(bytes);
+        Ok(())
+    }
+
+    /// Forgets the oldest fields, until those left count no more than this.
+    fn shrink(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max
+            && let Some(oldest) = self.told.pop_back()
+        {
+            self.bytes -= oldest.size;
+        }
+    }
+}
+
+/// A string; `text` is used if it is coded.
+fn string<'s, 'b: 's>(unread: &mut Unread<'b>, text: &'s mut Vec<u8>) -> Result<&'s [u8], Broken> {
+    let first = unread
+        .octet()
+        .ok_or(Broken("a block ends before a string"))?;
+    let length = unread.integer(first, 7)?;
+    let octets = unread.octets(length)?;
+    if first & 0x80 == 0 {
+        return Ok(octets);
+    }
+    text.clear();
+    huffman::decode(octets, text)?;
+    Ok(text)
+}

@@ -1,0 +1,200 @@
+//! Fields to blocks. RFC 7541 §6
+//!
+//! Text is never Huffman-coded: see `huffman`.
+
+use super::integer::put_integer;
+use super::told::{Finding, Given, Kind, Table};
+use super::{TABLE_BYTES, static_table};
+use bytes::BytesMut;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::uri::Scheme;
+use http::{Method, StatusCode};
+
+/// Room for a larger block is not kept.
+const KEPT_BYTES_MAX: usize = 4 << 10;
+
+/// Writes the blocks of one connection, in their order.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    /// In a box, and made for the first block, because many connections carry none for a long time.
+    table: Option<Box<Table>>,
+    /// What the peer's table may count, as far as we use it.
+    bytes_max: usize,
+    /// The smallest `bytes_max` that was not told to the peer yet.
+    untold: Option<usize>,
+    /// The block that is being written, or room for the next one.
+    text: Vec<u8>,
+}
+
+/// A block that is being written.
+#[derive(Debug)]
+pub(in crate::http2) struct Block<'e> {
+    table: &'e mut Table,
+    out: &'e mut Vec<u8>,
+}
+
+impl Encoder {
+    /// A table of the size that both ends may use without a word about it.
+    pub(crate) const fn new() -> Self {
+        Self {
+            table: None,
+            bytes_max: TABLE_BYTES,
+            untold: None,
+            text: Vec::new(),
+        }
+    }
+
+    /// What the peer's table may count from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than 4096 octets are never
+    /// used; with 0 all is told in full.
+    pub(crate) fn set_table_bytes_max(&mut self, bytes: u32) {
+        let bytes = TABLE_BYTES.min(bytes as usize);
+        if bytes != self.bytes_max || self.untold.is_some() {
+            self.bytes_max = bytes;
+            self.untold = Some(self.untold.map_or(bytes, |untold| untold.min(bytes)));
+        }
+    }
+
+    /// Writes a block behind what is in `out`.
+    pub(in crate::http2) fn encode(
+        &mut self,
+        kind: Kind,
+        out: &mut BytesMut,
+        write: impl FnOnce(&mut Block<'_>),
+    ) {
+        let table = (self.table).get_or_insert_with(|| Box::new(Table::new(TABLE_BYTES)));
+        table.begin(kind);
+        self.text.clear();
+        let mut block = Block {
+            table,
+            out: &mut self.text,
+        };
+        if let Some(smallest) = self.untold.take() {
+            // If the limit went down and up again, the peer has to know both. RFC 7541 §4.2
+            block.resize(smallest);
+            if self.bytes_max != smallest {
+                block.resize(self.bytes_max);
+            }
+        }
+        write(&mut block);
+        out.extend_from_slice(&self.text);
+        if self.text.capacity() > KEPT_BYTES_MAX {
+            self.text = Vec::new();
+        }
+    }
+}
+
+impl Block<'_> {
+    fn resize(&mut self, bytes: usize) {
+        put_integer(self.out, 0x20, 5, bytes);
+        self.table.resize(bytes);
+    }
+
+    pub(in crate::http2) fn method(&mut self, method: &Method) {
+        match *method {
+            Method::GET => self.out.push(0x80 | 2),
+            Method::POST => self.out.push(0x80 | 3),
+            _ => self.field(2, b":method", method.as_str().as_bytes()),
+        }
+    }
+
+    pub(in crate::http2) fn scheme(&mut self, scheme: &Scheme) {
+        if *scheme == Scheme::HTTP {
+            self.out.push(0x80 | 6);
+        } else if *scheme == Scheme::HTTPS {
+            self.out.push(0x80 | 7);
+        } else {
+            self.field(6, b":scheme", scheme.as_str().as_bytes());
+        }
+    }
+
+    pub(in crate::http2) fn authority(&mut self, authority: &str) {
+        self.field(1, b":authority", authority.as_bytes());
+    }
+
+    pub(in crate::http2) fn path(&mut self, path: &str) {
+        if path == "/" {
+            self.out.push(0x80 | 4);
+        } else {
+            self.field(4, b":path", path.as_bytes());
+        }
+    }
+
+    pub(in crate::http2) fn status(&mut self, status: StatusCode) {
+        let index = match status {
+            StatusCode::OK => 8,
+            StatusCode::NO_CONTENT => 9,
+            StatusCode::PARTIAL_CONTENT => 10,
+            StatusCode::NOT_MODIFIED => 11,
+            StatusCode::BAD_REQUEST => 12,
+            StatusCode::NOT_FOUND => 13,
+            StatusCode::INTERNAL_SERVER_ERROR => 14,
+            _ => return self.field(8, b":status", status.as_str().as_bytes()),
+        };
+        self.out.push(0x80 | index);
+    }
+
+    pub(in crate::http2) fn headers(&mut self, headers: &HeaderMap) {
+        for (name, value) in headers {
+            self.header(name, value);
+        }
+    }
+
+    /// Any other field, unless it is about one connection of HTTP/1.1: such a field is left out.
+    pub(in crate::http2) fn header(&mut self, name: &HeaderName, value: &HeaderValue) {
+        let index = match *name {
+            header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return,
+            // Who can send guesses of such values on the same connection must not see which of them is right.
+            // RFC 7541 §7.1.3
+            header::AUTHORIZATION
+            | header::COOKIE
+            | header::PROXY_AUTHORIZATION
+            | header::SET_COOKIE => {
+                let index = static_table::index_of(name);
+                return self.literal(0x10, 4, index, name.as_str(), value.as_bytes());
+            }
+            _ => static_table::index_of(name),
+        };
+        let name = name.as_str();
+        if index == 0 && matches!(name, "keep-alive" | "proxy-connection") {
+            return;
+        }
+        if value.is_sensitive() {
+            return self.literal(0x10, 4, index, name, value.as_bytes());
+        }
+        self.field(index, name.as_bytes(), value.as_bytes());
+    }
+
+    /// A field whose name has this index, or 0, in the static table.
+    fn field(&mut self, index: usize, name: &[u8], value: &[u8]) {
+        let field = Given {
+            name_index: index,
+            name,
+            value,
+        };
+        match self.table.find(field) {
+            Finding::Indexed(index) => put_integer(self.out, 0x80, 7, index),
+            Finding::Remembered => self.literal(0x40, 6, index, name, value),
+            Finding::Passing => self.literal(0, 4, index, name, value),
+        }
+    }
+
+    fn literal(
+        &mut self,
+        first: u8,
+        bits: u32,
+        index: usize,
+        name: impl AsRef<[u8]>,
+        value: &[u8],
+    ) {
+        put_integer(self.out, first, bits, index);
+        if index == 0 {
+            self.string(name.as_ref());
+        }
+        self.string(value);
+    }
+
+    fn string(&mut self, octets: &[u8]) {
+        put_integer(self.out, 0, 7, octets.len());
+        self.out.extend_from_slice(octets);
+    }
+}

@@ -1,0 +1,175 @@
+//! The table that everybody has. RFC 7541 appendix A
+
+use super::field::{Fault, Field};
+use super::field_size;
+use http::header::{self, HeaderName, HeaderValue};
+use http::uri::{PathAndQuery, Scheme};
+use http::{Method, StatusCode};
+
+/// Entries; indices begin with 1.
+pub(super) const LENGTH: usize = 61;
+
+/// An entry.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) field: Field,
+    pub(super) name_length: usize,
+    /// What it counts.
+    pub(super) size: usize,
+}
+
+const fn known(name_length: usize, value_length: usize, field: Field) -> Known {
+    Known {
+        field,
+        name_length,
+        size: field_size(name_length, value_length),
+    }
+}
+
+/// A field that is in the table for its name.
+const fn named(name_length: usize, name: HeaderName) -> Known {
+    let field = Field::Header(name, HeaderValue::from_static(""));
+    known(name_length, 0, field)
+}
+
+/// In the order of their indices; in front of each, the length of its name, and of its value if it has one.
+static ENTRIES: [Known; LENGTH] = [
+    // A host is never empty.
+    known(
+        10,
+        0,
+        Field::Bad(Fault::Malformed("the authority is empty")),
+    ),
+    known(7, 3, Field::Method(Method::GET)),
+    known(7, 4, Field::Method(Method::POST)),
+    known(5, 1, Field::Path(PathAndQuery::from_static("/"))),
+    known(5, 11, Field::Path(PathAndQuery::from_static("/index.html"))),
+    known(7, 4, Field::Scheme(Scheme::HTTP)),
+    known(7, 5, Field::Scheme(Scheme::HTTPS)),
+    known(7, 3, Field::Status(StatusCode::OK)),
+    known(7, 3, Field::Status(StatusCode::NO_CONTENT)),
+    known(7, 3, Field::Status(StatusCode::PARTIAL_CONTENT)),
+    known(7, 3, Field::Status(StatusCode::NOT_MODIFIED)),
+    known(7, 3, Field::Status(StatusCode::BAD_REQUEST)),
+    known(7, 3, Field::Status(StatusCode::NOT_FOUND)),
+    known(7, 3, Field::Status(StatusCode::INTERNAL_SERVER_ERROR)),
+    named(14, header::ACCEPT_CHARSET),
+    known(
+        15,
+        13,
+        Field::Header(
+            header::ACCEPT_ENCODING,
+            HeaderValue::from_static("gzip, deflate"),
+        ),
+    ),
+    named(15, header::ACCEPT_LANGUAGE),
+    named(13, header::ACCEPT_RANGES),
+    named(6, header::ACCEPT),
+    named(27, header::ACCESS_CONTROL_ALLOW_ORIGIN),
+    named(3, header::AGE),
+    named(5, header::ALLOW),
+    named(13, header::AUTHORIZATION),
+    named(13, header::CACHE_CONTROL),
+    named(19, header::CONTENT_DISPOSITION),
+    named(16, header::CONTENT_ENCODING),
+    named(16, header::CONTENT_LANGUAGE),
+    named(14, header::CONTENT_LENGTH),
+    named(16, header::CONTENT_LOCATION),
+    named(13, header::CONTENT_RANGE),
+    named(12, header::CONTENT_TYPE),
+    named(6, header::COOKIE),
+    named(4, header::DATE),
+    named(4, header::ETAG),
+    named(6, header::EXPECT),
+    named(7, header::EXPIRES),
+    named(4, HeaderName::from_static("from")),
+    named(4, header::HOST),
+    named(8, header::IF_MATCH),
+    named(17, header::IF_MODIFIED_SINCE),
+    named(13, header::IF_NONE_MATCH),
+    named(8, header::IF_RANGE),
+    named(19, header::IF_UNMODIFIED_SINCE),
+    named(13, header::LAST_MODIFIED),
+    named(4, header::LINK),
+    named(8, header::LOCATION),
+    named(12, header::MAX_FORWARDS),
+    named(18, header::PROXY_AUTHENTICATE),
+    named(19, header::PROXY_AUTHORIZATION),
+    named(5, header::RANGE),
+    named(7, header::REFERER),
+    named(7, header::REFRESH),
+    named(11, header::RETRY_AFTER),
+    named(6, header::SERVER),
+    named(10, header::SET_COOKIE),
+    named(25, header::STRICT_TRANSPORT_SECURITY),
+    // Concerns one connection, so it has no place in HTTP/2.
+    known(
+        17,
+        0,
+        Field::Bad(Fault::Malformed("a field of HTTP/1.1's connections")),
+    ),
+    named(10, header::USER_AGENT),
+    named(4, header::VARY),
+    named(3, header::VIA),
+    named(16, header::WWW_AUTHENTICATE),
+];
+
+/// The entry at an index.
+pub(super) fn known_at(index: usize) -> Option<&'static Known> {
+    ENTRIES.get(index.wrapping_sub(1))
+}
+
+/// The index of `:authority`, whose value there is none that a message could have.
+pub(super) const AUTHORITY: usize = 1;
+
+/// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but hardly ever sent.
+pub(super) fn index_of(name: &HeaderName) -> usize {
+    match *name {
+        header::ACCEPT_CHARSET => 15,
+        header::ACCEPT_ENCODING => 16,
+        header::ACCEPT_LANGUAGE => 17,
+        header::ACCEPT_RANGES => 18,
+        header::ACCEPT => 19,
+        header::ACCESS_CONTROL_ALLOW_ORIGIN => 20,
+        header::AGE => 21,
+        header::ALLOW => 22,
+        header::AUTHORIZATION => 23,
+        header::CACHE_CONTROL => 24,
+        header::CONTENT_DISPOSITION => 25,
+        header::CONTENT_ENCODING => 26,
+        header::CONTENT_LANGUAGE => 27,
+        header::CONTENT_LENGTH => 28,
+        header::CONTENT_LOCATION => 29,
+        header::CONTENT_RANGE => 30,
+        header::CONTENT_TYPE => 31,
+        header::COOKIE => 32,
+        header::DATE => 33,
+        header::ETAG => 34,
+        header::EXPECT => 35,
+        header::EXPIRES => 36,
+        header::HOST => 38,
+        header::IF_MATCH => 39,
+        header::IF_MODIFIED_SINCE => 40,
+        header::IF_NONE_MATCH => 41,
+        header::IF_RANGE => 42,
+        header::IF_UNMODIFIED_SINCE => 43,
+        header::LAST_MODIFIED => 44,
+        header::LINK => 45,
+        header::LOCATION => 46,
+        header::MAX_FORWARDS => 47,
+        header::PROXY_AUTHENTICATE => 48,
+        header::PROXY_AUTHORIZATION => 49,
+        header::RANGE => 50,
+        header::REFERER => 51,
+        header::REFRESH => 52,
+        header::RETRY_AFTER => 53,
+        header::SERVER => 54,
+        header::SET_COOKIE => 55,
+        header::STRICT_TRANSPORT_SECURITY => 56,
+        header::USER_AGENT => 58,
+        header::VARY => 59,
+        header::VIA => 60,
+        header::WWW_AUTHENTICATE => 61,
+        _ => 0,
+    }
+}

@@ -1,0 +1,123 @@
+//! Data of a stream that has come and nobody has taken yet. Bounded by the stream's window, whatever pieces it comes in.
+
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Up to this, pieces that have to wait are put together.
+const JOINED_BYTES_MAX: usize = 512;
+
+/// A frame that waits is worth at least so many octets, beyond [`FRAMES_BYTES_FREE`] of them; who sends less in each means harm.
+const FRAME_BYTES_WORTH: usize = 4;
+const FRAMES_BYTES_FREE: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    /// The first piece; empty if there is none.
+    front: Bytes,
+    pieces: VecDeque<Bytes>,
+    /// Small ones, behind all others, and how many they were.
+    tail: BytesMut,
+    tail_frames: usize,
+    length: usize,
+}
+
+impl Inbox {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Puts in a piece that is not empty; `share` gives it without a copy where that is wanted.
+    pub(super) fn push(&mut self, octets: &[u8], share: impl FnOnce() -> Bytes) {
+        if self.is_empty() {
+            self.front = share();
+        } else if octets.len() <= JOINED_BYTES_MAX {
+            self.tail.extend_from_slice(octets);
+            self.tail_frames += 1;
+        } else {
+            if !self.tail.is_empty() {
+                let tail = self.take_tail();
+                self.pieces.push_back(tail);
+            }
+            self.pieces.push_back(share());
+        }
+        self.length += octets.len();
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        if self.length == 0 {
+            return None;
+        }
+        let piece = if !self.front.is_empty() {
+            core::mem::take(&mut self.front)
+        } else if let Some(piece) = self.pieces.pop_front() {
+            piece
+        } else {
+            self.take_tail()
+        };
+        self.length -= piece.len();
+        Some(piece)
+    }
+
+    fn take_tail(&mut self) -> Bytes {
+        self.tail_frames = 0;
+        core::mem::take(&mut self.tail).freeze()
+    }
+
+    /// Whether so many frames wait for so little data that it can only be meant to cost us.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.tail_frames * FRAME_BYTES_WORTH > self.tail.len() + FRAMES_BYTES_FREE
+    }
+
+    /// Drops all of it, and tells how much that was.
+    pub(super) fn clear(&mut self) -> usize {
+        core::mem::take(self).length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(inbox: &mut Inbox, octets: &'static [u8]) {
+        inbox.push(octets, || Bytes::from_static(octets));
+    }
+
+    #[test]
+    fn pieces_come_out_in_order_and_small_ones_together() {
+        static LARGE: [u8; JOINED_BYTES_MAX + 1] = [b'l'; JOINED_BYTES_MAX + 1];
+        let mut inbox = Inbox::default();
+        assert!(inbox.is_empty());
+        for piece in [b"a", b"b", b"c"] {
+            push(&mut inbox, piece);
+        }
+        push(&mut inbox, &LARGE);
+        push(&mut inbox, b"d");
+        assert_eq!(inbox.pop().as_deref(), Some(&b"a"[..]));
+        assert_eq!(inbox.pop().as_deref(), Some(&b"bc"[..]));
+        push(&mut inbox, b"e");
+        assert_eq!(inbox.pop().as_deref(), Some(&LARGE[..]));
+        assert_eq!(inbox.pop().as_deref(), Some(&b"de"[..]));
+        assert_eq!(inbox.pop(), None);
+        push(&mut inbox, b"f");
+        assert_eq!(inbox.clear(), 1);
+        assert!(inbox.is_empty());
+    }
+
+    #[test]
+    fn only_frames_of_next_to_nothing_are_a_flood() {
+        let mut inbox = Inbox::default();
+        let frames = FRAMES_BYTES_FREE / (FRAME_BYTES_WORTH - 1);
+        // The first one waits by itself.
+        for _ in 0..=frames {
+            push(&mut inbox, b"a");
+        }
+        assert!(!inbox.is_flooded());
+        push(&mut inbox, b"a");
+        assert!(inbox.is_flooded());
+        let mut inbox = Inbox::default();
+        for _ in 0..10 * frames {
+            push(&mut inbox, b"abcd");
+        }
+        assert!(!inbox.is_flooded());
+    }
+}

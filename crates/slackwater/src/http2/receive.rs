@@ -1,0 +1,500 @@
+//! Frames as they come. RFC 9113 §4, §5.1, §6
+
+use super::connection::{Connection, LEAVING, PREFACE, Role, State};
+use super::fields::Block;
+use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
+use super::reason::{Ended, Lost, Reason};
+use super::settings::{FRAME_BYTES_FIRST, Settings};
+use super::stream::{Answer, Half, Owner};
+use super::streams::Key;
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Frames that bring nothing, beyond those that bring something, at most.
+const EMPTY_MAX: usize = 1000;
+
+/// Requests taken back before anybody has seen them, beyond those that were seen, at most.
+const TAKEN_BACK_MAX: usize = 200;
+
+/// Up to this, data is copied out of what was read: a share would cost as much.
+const COPIED_BYTES_MAX: usize = 512;
+
+/// What was read is at most so many times as large as a piece that keeps it from being given back.
+const KEPT_TIMES_MAX: usize = 8;
+
+/// What has been read and is not complete.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// What is still to come of what a client says first.
+    preface: &'static [u8],
+    awaits_settings: bool,
+    /// A part of a frame, but never of data.
+    unread: BytesMut,
+    data: Option<DataFrame>,
+    pub(super) block: Option<Block>,
+    empty: usize,
+    taken_back: usize,
+}
+
+/// A DATA frame of which not all has come.
+#[derive(Clone, Copy, Debug)]
+struct DataFrame {
+    stream: u32,
+    /// Somebody wants it.
+    is_wanted: bool,
+    left: usize,
+    padding: usize,
+    is_end: bool,
+}
+
+/// What is known of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Here(Key),
+    /// It was there, or is not looked at any more.
+    Closed,
+    /// Nobody has begun it.
+    Idle,
+}
+
+impl Reading {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            preface: match role {
+                Role::Server => PREFACE,
+                Role::Client => &[],
+            },
+            awaits_settings: true,
+            unread: BytesMut::new(),
+            data: None,
+            block: None,
+            empty: 0,
+            taken_back: 0,
+        }
+    }
+
+    /// The other side has not said anything of itself.
+    pub(super) const fn awaits_settings(&self) -> bool {
+        self.awaits_settings
+    }
+
+    /// A request has been seen.
+    pub(super) const fn took_one(&mut self) {
+        self.taken_back = self.taken_back.saturating_sub(1);
+    }
+
+    /// A request was taken back before it was seen.
+    pub(super) const fn taken_back(&mut self) -> Result<(), Reason> {
+        self.taken_back += 1;
+        if self.taken_back > TAKEN_BACK_MAX {
+            return Err(Reason::ENHANCE_YOUR_CALM);
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    pub(super) fn read(&mut self, mut octets: Bytes) -> Result<(), Reason> {
+        if !self.reading.preface.is_empty() && !self.read_preface(&mut octets) {
+            return Ok(());
+        }
+        if !self.reading.unread.is_empty() {
+            let mut unread = core::mem::take(&mut self.reading.unread);
+            unread.extend_from_slice(&octets);
+            octets = unread.freeze();
+        }
+        let kept = octets.len();
+        let mut at = 0;
+        loop {
+            if self.reading.data.is_some() {
+                at += self.read_data(&octets, at, kept)?;
+                if self.reading.data.is_some() {
+                    return Ok(());
+                }
+            }
+            let rest = &octets[at..];
+            let Some(head) = FrameHead::read(rest) else {
+                break;
+            };
+            let rest = &rest[HEAD_BYTES..];
+            if head.length > FRAME_BYTES_FIRST {
+                return Err(Reason::FRAME_SIZE_ERROR);
+            }
+            self.check_order(head)?;
+            if head.kind == kind::DATA {
+                let Some(padding) = self.begin_data(head, rest.first().copied())? else {
+                    break;
+                };
+                at += HEAD_BYTES + padding;
+                continue;
+            }
+            let Some(payload) = rest.get(..head.length) else {
+                break;
+            };
+            at += HEAD_BYTES + head.length;
+            self.frame(head, payload)?;
+        }
+        self.reading.unread.extend_from_slice(&octets[at..]);
+        Ok(())
+    }
+
+    /// `false` if it is another one.
+    fn read_preface(&mut self, octets: &mut Bytes) -> bool {
+        let preface = self.reading.preface;
+        let length = preface.len().min(octets.len());
+        if octets[..length] != preface[..length] {
+            // Whoever this is would not understand a GOAWAY. RFC 9113 §3.4
+            self.end(Ended::ByUs(Reason::PROTOCOL_ERROR));
+            return false;
+        }
+        self.reading.preface = &preface[length..];
+        octets.advance(length);
+        true
+    }
+
+    /// What may come now. RFC 9113 §3.4, §6.10
+    fn check_order(&mut self, head: FrameHead) -> Result<(), Reason> {
+        if self.reading.awaits_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let continued = self.reading.block.as_ref().map(|block| block.stream);
+        let is_continuation = head.kind == kind::CONTINUATION;
+        if is_continuation != continued.is_some()
+            || continued.is_some_and(|stream| stream != head.stream)
+        {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        Ok(())
+    }
+
+    /// Any frame but DATA.
+    fn frame(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        match head.kind {
+            kind::HEADERS => self.headers(head, payload),
+            kind::CONTINUATION => self.continuation(head, payload),
+            kind::PRIORITY => self.priority(head, payload),
+            kind::RST_STREAM => self.rst_stream(head, payload),
+            kind::SETTINGS => self.settings(head, payload),
+            kind::PING => self.ping(head, payload),
+            kind::GOAWAY => self.goaway(head, payload),
+            kind::WINDOW_UPDATE => self.window_update(head, payload),
+            // We don't let servers push, and clients can't.
+            kind::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a number means.
+    pub(super) fn known(&self, id: u32) -> Known {
+        if let Some(key) = self.streams.find(id) {
+            return Known::Here(key);
+        }
+        let is_ours = (id % 2 == 1) == (self.config.role == Role::Client);
+        let is_closed = if id == 0 {
+            // The connection is no stream.
+            false
+        } else if is_ours {
+            id < self.next_ours
+        } else {
+            // Those that come when we have said which is the last one may be any. RFC 9113 §6.8
+            id <= self.last_theirs || (self.state == State::Left && id % 2 == 1)
+        };
+        if is_closed {
+            Known::Closed
+        } else {
+            Known::Idle
+        }
+    }
+
+    /// What came on a stream is a mistake; the others may go on.
+    pub(super) fn fault(&mut self, id: u32, reason: Reason) -> Result<(), Reason> {
+        self.count_fault()?;
+        match self.streams.find(id) {
+            Some(key) => self.reset_stream(key, reason),
+            None => self.write_reset(id, reason),
+        }
+        Ok(())
+    }
+
+    /// The head of a DATA frame has come, and what follows it at once. How many octets are done with it; `None` if there are
+    /// too few. RFC 9113 §6.1
+    fn begin_data(&mut self, head: FrameHead, next: Option<u8>) -> Result<Option<usize>, Reason> {
+        let (padding, overhead) = if head.has(flag::PADDED) {
+            if head.length == 0 {
+                return Err(Reason::FRAME_SIZE_ERROR);
+            }
+            let Some(padding) = next.map(usize::from) else {
+                return Ok(None);
+            };
+            (padding, 1)
+        } else {
+            (0, 0)
+        };
+        let left = (head.length - overhead).checked_sub(padding);
+        let left = left.ok_or(Reason::PROTOCOL_ERROR)?;
+        if !self.receives.receive(head.length) {
+            return Err(Reason::FLOW_CONTROL_ERROR);
+        }
+        let is_wanted = self.data_is_wanted(head, left)?;
+        let is_end = head.has(flag::END_STREAM);
+        if left > 0 {
+            self.reading.empty = self.reading.empty.saturating_sub(1);
+        } else if !is_end {
+            self.reading.empty += 1;
+            if self.reading.empty > EMPTY_MAX {
+                return Err(Reason::ENHANCE_YOUR_CALM);
+            }
+        }
+        // What is no data is never taken by anybody.
+        self.release(overhead + padding);
+        if is_wanted
+            && let Known::Here(key) = self.known(head.stream)
+            && let Some(more) = self.streams[key].receives.release(overhead + padding)
+        {
+            frame::write_number(self.out.text(), kind::WINDOW_UPDATE, head.stream, more);
+        }
+        self.reading.data = Some(DataFrame {
+            stream: head.stream,
+            is_wanted,
+            left,
+            padding,
+            is_end,
+        });
+        Ok(Some(overhead))
+    }
+
+    /// Whether the stream of a DATA frame takes it.
+    fn data_is_wanted(&mut self, head: FrameHead, length: usize) -> Result<bool, Reason> {
+        let key = match self.known(head.stream) {
+            Known::Here(key) => key,
+            Known::Closed => {
+                let is_under_way =
+                    self.state == State::Left || self.streams.may_be_reset(head.stream);
+                if !is_under_way {
+                    self.fault(head.stream, Reason::STREAM_CLOSED)?;
+                }
+                return Ok(false);
+            }
+            Known::Idle => return Err(Reason::PROTOCOL_ERROR),
+        };
+        let stream = &mut self.streams[key];
+        let length = length as u64;
+        let wrong = if stream.theirs == Half::Done {
+            Some(Reason::STREAM_CLOSED)
+        } else if !stream.receives.receive(head.length) {
+            Some(Reason::FLOW_CONTROL_ERROR)
+        } else if matches!(stream.answer, Answer::Awaited { .. })
+            || stream.left.is_some_and(|left| left < length)
+        {
+            Some(Reason::PROTOCOL_ERROR)
+        } else {
+            None
+        };
+        if let Some(reason) = wrong {
+            self.fault(head.stream, reason)?;
+            return Ok(false);
+        }
+        stream.left = stream.left.map(|left| left - length);
+        Ok(true)
+    }
+
+    /// Takes what there is of a DATA frame at `at`, and tells how much that is. What was read is `kept` octets.
+    fn read_data(&mut self, octets: &Bytes, at: usize, kept: usize) -> Result<usize, Reason> {
+        let Some(mut data) = self.reading.data.take() else {
+            return Ok(0);
+        };
+        let there = octets.len() - at;
+        let length = data.left.min(there);
+        let padding = data.padding.min(there - length);
+        data.left -= length;
+        data.padding -= padding;
+        let key = match self.known(data.stream) {
+            Known::Here(key) if data.is_wanted => Some(key),
+            _ => None,
+        };
+        let range = at..at + length;
+        match key.map(|key| &mut self.streams[key]) {
+            Some(stream) if stream.reader == Owner::Holds => {
+                if length > 0 {
+                    let piece = &octets[range.clone()];
+                    stream.inbox.push(piece, || {
+                        if length <= COPIED_BYTES_MAX || length * KEPT_TIMES_MAX < kept {
+                            Bytes::copy_from_slice(piece)
+                        } else {
+                            octets.slice(range)
+                        }
+                    });
+                    if stream.inbox.is_flooded() {
+                        return Err(Reason::ENHANCE_YOUR_CALM);
+                    }
+                    stream.wake_reader();
+                }
+            }
+            _ => self.release(length),
+        }
+        if data.left > 0 || data.padding > 0 {
+            self.reading.data = Some(data);
+        } else if data.is_end
+            && let Some(key) = key
+        {
+            self.end_theirs(key)?;
+        }
+        Ok(length + padding)
+    }
+
+    /// All of a message has come.
+    pub(super) fn end_theirs(&mut self, key: Key) -> Result<(), Reason> {
+        let stream = &mut self.streams[key];
+        if stream.left.is_some_and(|left| left > 0) {
+            let id = stream.id;
+            return self.fault(id, Reason::PROTOCOL_ERROR);
+        }
+        stream.theirs = Half::Done;
+        stream.wake_reader();
+        self.settle(key);
+        Ok(())
+    }
+
+    fn priority(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        if head.stream == 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        if payload.len() != 5 {
+            return self.fault(head.stream, Reason::FRAME_SIZE_ERROR);
+        }
+        if depends_on(payload) == Some(head.stream) {
+            return self.fault(head.stream, Reason::PROTOCOL_ERROR);
+        }
+        Ok(())
+    }
+
+    fn rst_stream(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        let reason = Reason(one_number(payload)?);
+        match self.known(head.stream) {
+            Known::Here(key) => {
+                self.streams[key].lose(Lost::Reset(reason));
+                self.settle(key);
+                Ok(())
+            }
+            Known::Closed => Ok(()),
+            Known::Idle => Err(Reason::PROTOCOL_ERROR),
+        }
+    }
+
+    fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        if head.stream != 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        if head.has(flag::ACK) {
+            let is_empty = payload.is_empty();
+            return is_empty.then_some(()).ok_or(Reason::FRAME_SIZE_ERROR);
+        }
+        let is_client = self.config.role == Role::Server;
+        let before: Settings = self.theirs;
+        self.theirs.read(payload, is_client)?;
+        let now = self.theirs;
+        self.reading.awaits_settings = false;
+        if now.table_bytes_max != before.table_bytes_max {
+            self.encoder.set_table_bytes_max(now.table_bytes_max);
+        }
+        let more = i64::from(now.stream_window) - i64::from(before.stream_window);
+        if more != 0 {
+            for (_, stream) in self.streams.iter_mut() {
+                stream
+                    .sends
+                    .grow(more)
+                    .map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
+                stream.wake_writer();
+            }
+        }
+        let answer = FrameHead {
+            length: 0,
+            kind: kind::SETTINGS,
+            flags: flag::ACK,
+            stream: 0,
+        };
+        answer.write(self.out.text());
+        self.begin_unsent();
+        Ok(())
+    }
+
+    fn ping(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        if head.stream != 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let opaque: [u8; 8] = payload.try_into().map_err(|_| Reason::FRAME_SIZE_ERROR)?;
+        if !head.has(flag::ACK) {
+            frame::write_ping(self.out.text(), flag::ACK, opaque);
+        } else if opaque == LEAVING && self.state == State::Announced {
+            self.leave_now();
+        }
+        Ok(())
+    }
+
+    /// RFC 9113 §6.8
+    fn goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        if head.stream != 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let (last, reason) = payload
+            .split_first_chunk::<4>()
+            .and_then(|(last, rest)| Some((u32::from_be_bytes(*last), frame::number(rest)?)))
+            .ok_or(Reason::FRAME_SIZE_ERROR)?;
+        self.told_to_leave = Some(Reason(reason));
+        if self.config.role == Role::Client {
+            let last = last & 0x7fff_ffff;
+            let turned_away: Vec<Key> = self
+                .streams
+                .iter_mut()
+                .filter(|(_, stream)| !stream.is_closed() && (stream.id > last || stream.id == 0))
+                .map(|(key, _)| key)
+                .collect();
+            // So that none of those that wait is begun.
+            self.unsent.clear();
+            for key in turned_away {
+                self.streams[key].lose(Lost::TurnedAway);
+                self.settle(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
+        let more = one_number(payload)? & 0x7fff_ffff;
+        if head.stream == 0 {
+            if more == 0 {
+                return Err(Reason::PROTOCOL_ERROR);
+            }
+            let grown = self.sends.grow(i64::from(more));
+            grown.map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
+            self.give_turns();
+            return Ok(());
+        }
+        match self.known(head.stream) {
+            Known::Here(_) if more == 0 => self.fault(head.stream, Reason::PROTOCOL_ERROR),
+            Known::Here(key) => {
+                let stream = &mut self.streams[key];
+                let was_shut = stream.sends.room() == 0;
+                if stream.sends.grow(i64::from(more)).is_err() {
+                    return self.fault(head.stream, Reason::FLOW_CONTROL_ERROR);
+                }
+                if was_shut {
+                    stream.wake_writer();
+                }
+                Ok(())
+            }
+            Known::Closed => Ok(()),
+            Known::Idle => Err(Reason::PROTOCOL_ERROR),
+        }
+    }
+}
+
+/// The stream on which another one depends, by the first octets of its priority.
+pub(super) fn depends_on(payload: &[u8]) -> Option<u32> {
+    frame::number(payload).map(|it| it & 0x7fff_ffff)
+}
+
+/// A payload of one number.
+fn one_number(payload: &[u8]) -> Result<u32, Reason> {
+    let octets: [u8; 4] = payload.try_into().map_err(|_| Reason::FRAME_SIZE_ERROR)?;
+    Ok(u32::from_be_bytes(octets))
+}

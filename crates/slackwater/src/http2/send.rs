@@ -1,0 +1,421 @@
+//! What the owners of streams do with them.
+
+use super::connection::{Connection, Role, STREAMS_FIRST};
+use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
+use super::head::{RequestHead, ResponseHead, encode_request, encode_response, encode_trailers};
+use super::hpack::Encoder;
+use super::reason::{Lost, Reason};
+use super::settings::FRAME_BYTES_FIRST;
+use super::stream::{Answer, Half, Piece, Unsent, note};
+use super::streams::Key;
+use super::window::WINDOW_MAX;
+use bytes::{Bytes, BytesMut};
+use core::task::{Context, Poll};
+use http::{HeaderMap, Method, StatusCode, Uri};
+
+/// No data is put to what is to be written beyond this.
+const ROOM_BYTES: usize = 128 << 10;
+
+/// Frames that a stream may send in a row while others wait.
+const TURN_FRAMES: usize = 2;
+
+impl Connection {
+    /// The next request that has come. Its stream is read and written by the key, until both are left.
+    pub(crate) fn next_request(&mut self) -> Option<(Key, RequestHead)> {
+        loop {
+            let (key, head) = self.requests.pop_front()?;
+            if self.streams[key].lost.is_none() {
+                self.reading.took_one();
+                return Some((key, head));
+            }
+            self.streams.remove(key);
+            (self.config.take_headers_back)(head.headers);
+            if let Err(reason) = self.reading.taken_back() {
+                self.fail(reason);
+            }
+        }
+    }
+
+    /// Whether another request can be begun; why not, if not.
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        if let Some(ended) = self.ended() {
+            return Err(Lost::Connection(ended));
+        }
+        if self.told_to_leave.is_some() || self.is_over() || self.next_ours > WINDOW_MAX {
+            return Err(Lost::TurnedAway);
+        }
+        Ok(())
+    }
+
+    /// How many streams the other side allows.
+    pub(crate) fn streams_max(&self) -> usize {
+        if self.reading.awaits_settings() {
+            return STREAMS_FIRST;
+        }
+        let theirs = self.theirs.streams_max;
+        theirs.map_or(usize::MAX, |it| it as usize)
+    }
+
+    /// Sends a request, or keeps it until it may be sent. Only while [`Self::check`] has nothing against it.
+    pub(crate) fn begin(
+        &mut self,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
+        is_end: bool,
+    ) -> Key {
+        let mut stream = self.new_stream(0);
+        stream.answer = Answer::Awaited {
+            to_head: method == Method::HEAD,
+        };
+        let request = Unsent {
+            method,
+            uri,
+            headers,
+            is_end,
+        };
+        let has_room = self.unsent.is_empty() && self.streams.open() < self.streams_max();
+        if has_room {
+            let key = self.streams.insert(stream);
+            self.send_request(key, request);
+            self.nudge();
+            key
+        } else {
+            stream.unsent = Some(Box::new(request));
+            let key = self.streams.insert(stream);
+            self.unsent.push_back(key);
+            key
+        }
+    }
+
+    fn send_request(&mut self, key: Key, request: Unsent) {
+        let id = self.next_ours;
+        self.next_ours += 2;
+        let stream = &mut self.streams[key];
+        stream.id = id;
+        if request.is_end {
+            stream.ours = Half::Done;
+        }
+        self.streams.begin(id, key);
+        self.write_block(id, request.is_end, |encoder, text| {
+            encode_request(
+                encoder,
+                text,
+                &request.method,
+                &request.uri,
+                &request.headers,
+            );
+        });
+        (self.config.take_headers_back)(request.headers);
+    }
+
+    /// Sends what waited for a stream, as far as there may be more now.
+    pub(super) fn begin_unsent(&mut self) {
+        while !self.unsent.is_empty() && self.streams.open() < self.streams_max() {
+            let Some(key) = self.unsent.pop_front() else {
+                return;
+            };
+            if let Some(request) = self.streams[key].unsent.take() {
+                self.send_request(key, *request);
+                self.streams[key].wake_writer();
+            }
+        }
+    }
+
+    /// Sends the head of a response; `is_end` if nothing follows it.
+    pub(crate) fn respond(
+        &mut self,
+        key: Key,
+        status: StatusCode,
+        headers: &HeaderMap,
+        is_end: bool,
+    ) -> Result<(), Lost> {
+        let stream = &self.streams[key];
+        if let Some(lost) = stream.lost {
+            return Err(lost);
+        }
+        let id = stream.id;
+        self.write_block(id, is_end, |encoder, text| {
+            encode_response(encoder, text, status, headers);
+        });
+        if is_end {
+            self.end_ours(key);
+        }
+        self.nudge();
+        Ok(())
+    }
+
+    fn end_ours(&mut self, key: Key) {
+        self.streams[key].ours = Half::Done;
+        self.settle(key);
+    }
+
+    /// Sends as much of `piece` as there is room for, and ready when that is all. `is_last`: nothing follows it.
+    pub(crate) fn poll_send(
+        &mut self,
+        key: Key,
+        piece: &mut Bytes,
+        is_last: bool,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), Lost>> {
+        let mut frames = 0;
+        while !piece.is_empty() {
+            let is_crowded = !self.line.is_empty();
+            let room = self.room();
+            let stream = &mut self.streams[key];
+            if let Some(lost) = stream.lost {
+                return Poll::Ready(Err(lost));
+            }
+            let window = stream.sends.room();
+            if window == 0 || stream.unsent.is_some() {
+                note(&mut stream.write_waker, cx);
+                self.pass_on(key);
+                return Poll::Pending;
+            }
+            let has_turn = if is_crowded { stream.has_turn } else { true };
+            if room == 0 || !has_turn || (is_crowded && frames >= TURN_FRAMES) {
+                note(&mut stream.write_waker, cx);
+                stream.has_turn = false;
+                if !stream.in_line {
+                    stream.in_line = true;
+                    self.line.push_back(key);
+                }
+                self.give_turns();
+                return Poll::Pending;
+            }
+            let frame_bytes_max = self.theirs.frame_bytes_max.min(ROOM_BYTES);
+            let length = piece.len().min(window).min(room).min(frame_bytes_max);
+            stream.sends.take(length);
+            self.sends.take(length);
+            let is_end = is_last && length == piece.len();
+            let head = FrameHead {
+                length,
+                kind: kind::DATA,
+                flags: if is_end { flag::END_STREAM } else { 0 },
+                stream: stream.id,
+            };
+            let data = if length == piece.len() {
+                core::mem::take(piece)
+            } else {
+                piece.split_to(length)
+            };
+            self.out.push(head, data);
+            frames += 1;
+            if is_end {
+                self.end_ours(key);
+                self.pass_on(key);
+                self.nudge();
+                return Poll::Ready(Ok(()));
+            }
+        }
+        if is_last {
+            return Poll::Ready(self.send_end(key));
+        }
+        self.pass_on(key);
+        self.nudge();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends a message of which all is sent.
+    fn send_end(&mut self, key: Key) -> Result<(), Lost> {
+        let stream = &mut self.streams[key];
+        if let Some(lost) = stream.lost {
+            return Err(lost);
+        }
+        if let Some(unsent) = &mut stream.unsent {
+            // It ends with its head, then.
+            unsent.is_end = true;
+            return Ok(());
+        }
+        let head = FrameHead {
+            length: 0,
+            kind: kind::DATA,
+            flags: flag::END_STREAM,
+            stream: stream.id,
+        };
+        head.write(self.out.text());
+        self.end_ours(key);
+        self.pass_on(key);
+        self.nudge();
+        Ok(())
+    }
+
+    /// Ends a message with trailers. Ready when they are sent.
+    pub(crate) fn poll_send_trailers(
+        &mut self,
+        key: Key,
+        trailers: &HeaderMap,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), Lost>> {
+        let stream = &mut self.streams[key];
+        if let Some(lost) = stream.lost {
+            return Poll::Ready(Err(lost));
+        }
+        if stream.unsent.is_some() {
+            note(&mut stream.write_waker, cx);
+            return Poll::Pending;
+        }
+        let id = stream.id;
+        self.write_block(id, true, |encoder, text| {
+            encode_trailers(encoder, text, trailers);
+        });
+        self.end_ours(key);
+        self.pass_on(key);
+        self.nudge();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Gives a stream up.
+    pub(crate) fn reset(&mut self, key: Key, reason: Reason) {
+        if !self.streams[key].is_closed() {
+            self.reset_stream(key, reason);
+            self.nudge();
+        }
+    }
+
+    /// Ready when the stream has been lost.
+    pub(crate) fn poll_lost(&mut self, key: Key, cx: &Context<'_>) -> Poll<Lost> {
+        self.streams[key].poll_lost(cx)
+    }
+
+    /// Waits for the head of the final response.
+    pub(crate) fn poll_response(
+        &mut self,
+        key: Key,
+        cx: &Context<'_>,
+    ) -> Poll<Result<ResponseHead, Lost>> {
+        let stream = &mut self.streams[key];
+        match core::mem::replace(&mut stream.answer, Answer::Taken) {
+            Answer::Here(head) => return Poll::Ready(Ok(*head)),
+            awaited => stream.answer = awaited,
+        }
+        if let Some(lost) = stream.lost {
+            return Poll::Ready(Err(lost));
+        }
+        note(&mut stream.read_waker, cx);
+        Poll::Pending
+    }
+
+    /// The next part of what comes behind the head; `None` at its end.
+    pub(crate) fn poll_piece(
+        &mut self,
+        key: Key,
+        cx: &Context<'_>,
+    ) -> Poll<Option<Result<Piece, Lost>>> {
+        let stream = &mut self.streams[key];
+        if let Some(data) = stream.inbox.pop() {
+            let id = stream.id;
+            if stream.theirs == Half::Open
+                && stream.lost.is_none()
+                && let Some(more) = stream.receives.release(data.len())
+            {
+                frame::write_number(self.out.text(), kind::WINDOW_UPDATE, id, more);
+            }
+            self.release(data.len());
+            self.nudge();
+            return Poll::Ready(Some(Ok(Piece::Data(data))));
+        }
+        if let Some(trailers) = stream.trailers.take() {
+            return Poll::Ready(Some(Ok(Piece::Trailers(*trailers))));
+        }
+        if stream.theirs == Half::Done {
+            return Poll::Ready(None);
+        }
+        if let Some(lost) = stream.lost {
+            return Poll::Ready(Some(Err(lost)));
+        }
+        note(&mut stream.read_waker, cx);
+        Poll::Pending
+    }
+
+    /// Whether all that comes has come, and been taken.
+    pub(crate) fn is_read(&self, key: Key) -> bool {
+        let stream = &self.streams[key];
+        stream.theirs == Half::Done && stream.inbox.is_empty() && stream.trailers.is_none()
+    }
+
+    /// Octets of data that all streams may send now.
+    fn room(&self) -> usize {
+        if self.out.len() >= ROOM_BYTES {
+            return 0;
+        }
+        self.sends.room()
+    }
+
+    /// A stream doesn't need its turn.
+    fn pass_on(&mut self, key: Key) {
+        if !self.line.is_empty() {
+            let stream = self.streams.get_mut(key);
+            if stream.is_some_and(|stream| core::mem::take(&mut stream.has_turn)) {
+                self.give_turns();
+            }
+        }
+    }
+
+    /// Wakes as many of those in the line as there is room for.
+    pub(super) fn give_turns(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        let mut room = self.room();
+        while room > 0
+            && let Some(key) = self.line.pop_front()
+        {
+            let stream = &mut self.streams[key];
+            stream.in_line = false;
+            stream.has_turn = true;
+            stream.wake_writer();
+            room = room.saturating_sub(TURN_FRAMES * FRAME_BYTES_FIRST);
+        }
+    }
+
+    /// A header block in one frame, or in as many as it takes.
+    fn write_block(
+        &mut self,
+        id: u32,
+        is_end: bool,
+        encode: impl FnOnce(&mut Encoder, &mut BytesMut),
+    ) {
+        let text = self.out.text();
+        let start = text.len();
+        text.extend_from_slice(&[0; HEAD_BYTES]);
+        encode(&mut self.encoder, text);
+        let length = text.len() - start - HEAD_BYTES;
+        let length_max = self.theirs.frame_bytes_max;
+        let mut head = FrameHead {
+            length: length.min(length_max),
+            kind: kind::HEADERS,
+            flags: if is_end { flag::END_STREAM } else { 0 },
+            stream: id,
+        };
+        if length <= length_max {
+            head.flags |= flag::END_HEADERS;
+            text[start..start + HEAD_BYTES].copy_from_slice(&head.octets());
+            return;
+        }
+        let block = text.split_off(start + HEAD_BYTES);
+        text.truncate(start);
+        let mut parts = block.chunks(length_max).peekable();
+        while let Some(part) = parts.next() {
+            head.length = part.len();
+            if parts.peek().is_none() {
+                head.flags |= flag::END_HEADERS;
+            }
+            head.write(text);
+            text.extend_from_slice(part);
+            head.kind = kind::CONTINUATION;
+            head.flags = 0;
+        }
+    }
+
+    /// An answer to a request that is not looked at, and has no owner.
+    pub(super) fn refuse_with(&mut self, id: u32, status: StatusCode) {
+        debug_assert!(
+            self.config.role == Role::Server,
+            "only requests are answered"
+        );
+        self.write_block(id, true, |encoder, text| {
+            encode_response(encoder, text, status, &HeaderMap::new());
+        });
+    }
+}

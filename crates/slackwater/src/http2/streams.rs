@@ -1,0 +1,145 @@
+//! All streams of a connection, by number and by key.
+
+use super::stream::Stream;
+use core::ops::{Index, IndexMut};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// So many streams that we have reset are known as such, at most: what is still under way on them is no mistake.
+const RESET_MAX: usize = 256;
+
+/// A stream, as its owner names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(usize);
+
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    slab: Slab<Stream>,
+    /// Those that are not closed, by number.
+    open: VecDeque<(u32, Key)>,
+    /// Those that we have reset, the last ones.
+    reset: VecDeque<u32>,
+    /// The highest of the others that we have reset.
+    forgotten: u32,
+}
+
+impl Index<Key> for Streams {
+    type Output = Stream;
+
+    fn index(&self, key: Key) -> &Stream {
+        &self.slab[key.0]
+    }
+}
+
+impl IndexMut<Key> for Streams {
+    fn index_mut(&mut self, key: Key) -> &mut Stream {
+        &mut self.slab[key.0]
+    }
+}
+
+impl Streams {
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Stream> {
+        self.slab.get_mut(key.0)
+    }
+
+    /// None is held by anybody.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Those that are not closed.
+    pub(super) fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn insert(&mut self, stream: Stream) -> Key {
+        Key(self.slab.insert(stream))
+    }
+
+    /// It has a number from now on, higher than all before it.
+    pub(super) fn begin(&mut self, id: u32, key: Key) {
+        self.open.push_back((id, key));
+    }
+
+    /// Its number is no longer known.
+    pub(super) fn close(&mut self, id: u32) {
+        if let Ok(at) = self.position(id) {
+            self.open.remove(at);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<Stream> {
+        self.slab.try_remove(key.0)
+    }
+
+    pub(super) fn find(&self, id: u32) -> Option<Key> {
+        // Often there is one, or it is the last.
+        match self.open.back() {
+            Some(&(last, key)) if last == id => Some(key),
+            Some(_) => Some(self.open[self.position(id).ok()?].1),
+            None => None,
+        }
+    }
+
+    fn position(&self, id: u32) -> Result<usize, usize> {
+        self.open.binary_search_by_key(&id, |&(id, _)| id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Stream)> {
+        self.slab
+            .iter_mut()
+            .map(|(index, stream)| (Key(index), stream))
+    }
+
+    /// We reset it.
+    pub(super) fn note_reset(&mut self, id: u32) {
+        if self.reset.len() == RESET_MAX
+            && let Some(first) = self.reset.pop_front()
+        {
+            self.forgotten = self.forgotten.max(first);
+        }
+        self.reset.push_back(id);
+    }
+
+    /// Whether a stream that is closed may have been reset by us.
+    pub(super) fn may_be_reset(&self, id: u32) -> bool {
+        id <= self.forgotten || self.reset.contains(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_known_until_they_are_closed() {
+        let mut streams = Streams::default();
+        let mut keys = Vec::new();
+        for id in [1, 3, 7, 9] {
+            let key = streams.insert(Stream::new(id, 0, 0));
+            streams.begin(id, key);
+            keys.push(key);
+        }
+        assert_eq!(streams.find(5), None);
+        assert_eq!(streams.find(3), Some(keys[1]));
+        assert_eq!(streams.find(9), Some(keys[3]));
+        streams.close(3);
+        streams.close(5);
+        assert_eq!((streams.find(3), streams.open()), (None, 3));
+        assert_eq!(streams.find(1), Some(keys[0]));
+        assert_eq!(streams.remove(keys[1]).map(|stream| stream.id), Some(3));
+        assert!(!streams.is_empty());
+    }
+
+    #[test]
+    fn what_was_reset_long_ago_may_have_been_any_of_them() {
+        let mut streams = Streams::default();
+        streams.note_reset(3);
+        assert!(streams.may_be_reset(3) && !streams.may_be_reset(1));
+        for id in 0..RESET_MAX {
+            streams.note_reset(5 + 2 * u32::try_from(id).unwrap_or(0));
+        }
+        assert!(streams.may_be_reset(1) && streams.may_be_reset(3) && streams.may_be_reset(5));
+        assert!(!streams.may_be_reset(4));
+    }
+}

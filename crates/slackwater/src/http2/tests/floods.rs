@@ -1,0 +1,146 @@
+//! What is allowed, too often. RFC 9113 §10.5
+
+use super::*;
+
+const CALM: Option<Reason> = Some(Reason::ENHANCE_YOUR_CALM);
+
+/// What ends a server that gets this again and again, and after how often.
+fn until_calm(mut octets: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
+    let mut server = Peer::server();
+    for turn in 0..30_000 {
+        server.feed(&octets(1 + 2 * turn));
+        while let Some((key, _)) = server.connection.next_request() {
+            server.drop_stream(key);
+        }
+        if server.connection.ended().is_some() {
+            assert_eq!(server.goaway(), CALM);
+            return Some(turn);
+        }
+        server.octets();
+    }
+    None
+}
+
+#[test]
+fn streams_that_are_wrong_are_counted() {
+    let malformed = until_calm(|stream| headers(stream, flag::END_STREAM, &GET[..1]));
+    assert_eq!(malformed, Some(1024));
+    let overflown = until_calm(|stream| [open(stream), window_update(stream, 0)].concat());
+    assert_eq!(overflown, Some(200), "nobody has seen them, either");
+}
+
+#[test]
+fn requests_that_nobody_has_seen_are_not_taken_back_for_ever() {
+    let taken_back = until_calm(|stream| [get(stream), reset(stream, Reason::CANCEL)].concat());
+    assert_eq!(taken_back, Some(200));
+}
+
+#[test]
+fn requests_that_are_seen_outweigh_those() {
+    let mut turn = 0;
+    let taken_back = until_calm(|stream| {
+        turn += 1;
+        let request = get(stream);
+        if turn % 2 == 0 {
+            return request;
+        }
+        [request, reset(stream, Reason::CANCEL)].concat()
+    });
+    assert_eq!(taken_back, None);
+}
+
+#[test]
+fn more_streams_than_allowed_are_refused() {
+    let mut server = Peer::server();
+    for stream in 0..=STREAMS_MAX {
+        server.feed(&open(1 + 2 * stream));
+    }
+    assert_eq!(server.resets(), [(21, Reason::REFUSED_STREAM)]);
+    // Another one may come when one has ended.
+    let key = server.request();
+    server.ok(key, true);
+    server.drop_stream(key);
+    server.sent();
+    server.feed(&open(23));
+    assert_eq!(server.resets(), []);
+}
+
+#[test]
+fn a_head_ends_sometime() {
+    let mut server = Peer::server();
+    server.feed(&frame(kind::HEADERS, 0, 1, &block(&GET)));
+    let mut frames = 0;
+    while server.connection.ended().is_none() {
+        server.feed(&frame(kind::CONTINUATION, 0, 1, &[]));
+        frames += 1;
+    }
+    assert_eq!((server.goaway(), frames), (CALM, 8 + 64));
+    let mut server = Peer::server();
+    server.feed(&frame(kind::HEADERS, 0, 1, &block(&GET)));
+    let mut octets = 0;
+    while server.connection.ended().is_none() {
+        server.feed(&frame(kind::CONTINUATION, 0, 1, &[0; 10_000]));
+        octets += 10_000;
+    }
+    assert_eq!((server.goaway(), octets), (CALM, 70_000));
+}
+
+#[test]
+fn a_head_that_is_too_large_is_answered_and_the_next_one_is_read() {
+    let mut server = Peer::server();
+    let value = "v".repeat(100);
+    let many = [&GET[..], &[("x", &value[..]); 120]].concat();
+    let flags = [0, flag::END_HEADERS];
+    let block = block(&many);
+    let (first, second) = block.split_at(10_000);
+    server.feed(&frame(kind::HEADERS, flags[0], 1, first));
+    server.feed(&frame(kind::CONTINUATION, flags[1], 1, second));
+    let sent = server.sent();
+    assert_eq!((sent[0].0, sent[0].2), (kind::HEADERS, 1));
+    assert_eq!(sent[0].1, flag::END_HEADERS | flag::END_STREAM);
+    assert_eq!(sent[1], (kind::RST_STREAM, 0, 1, vec![0; 4]));
+    server.feed(&data(1, flag::END_STREAM, b"under way"));
+    server.feed(&get(3));
+    server.request();
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
+fn data_frames_bring_something() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    for _ in 0..1000 {
+        server.feed(&data(1, flag::PADDED, &[1, 0]));
+    }
+    assert_eq!(server.connection.ended(), None);
+    server.feed(&data(1, 0, b"a"));
+    server.feed(&data(1, 0, b""));
+    assert_eq!(server.connection.ended(), None);
+    server.feed(&data(1, 0, b""));
+    assert_eq!(server.goaway(), CALM);
+}
+
+#[test]
+fn frames_of_next_to_nothing_do_not_pile_up() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    let frames = data(1, 0, b"a").repeat(21_846);
+    server.feed(&frames);
+    assert_eq!(server.connection.ended(), None);
+    server.feed(&data(1, 0, b"a").repeat(2));
+    assert_eq!(server.goaway(), CALM);
+}
+
+#[test]
+fn whoever_does_not_read_is_read_no_more() {
+    let mut server = Peer::server();
+    let ping = frame(kind::PING, 0, 0, &[0; 8]);
+    let mut pings = 0;
+    while server.connection.wants_more() {
+        server.feed(&ping);
+        pings += 1;
+    }
+    assert_eq!(pings, (256_usize << 10).div_ceil(17));
+    server.octets();
+    assert!(server.connection.wants_more());
+}

@@ -1,0 +1,243 @@
+//! Windows, and who may send next. RFC 9113 §5.2, §6.9
+
+use super::*;
+
+/// Octets of data among these frames.
+fn data_sent(frames: &[Sent]) -> usize {
+    let data = frames.iter().filter(|frame| frame.0 == kind::DATA);
+    data.map(|frame| frame.3.len()).sum()
+}
+
+/// A server with so many requests that it has begun to answer.
+fn answering(count: u32) -> (Peer, Vec<Key>) {
+    let mut server = Peer::server();
+    let keys = (0..count).map(|index| {
+        server.feed(&get(1 + 2 * index));
+        let key = server.request();
+        server.ok(key, false);
+        key
+    });
+    let keys = keys.collect();
+    server.sent();
+    (server, keys)
+}
+
+#[test]
+fn no_more_is_sent_than_a_window_allows() {
+    let (mut server, keys) = answering(1);
+    let mut piece = large(70_000);
+    assert!(server.send(keys[0], &mut piece, true).is_pending());
+    let sent = server.sent();
+    assert_eq!(data_sent(&sent), 65_535);
+    assert!(sent.iter().all(|frame| frame.3.len() <= FRAME_BYTES_FIRST));
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let poll = |server: &mut Peer, piece: &mut Bytes| {
+        server.connection.poll_send(keys[0], piece, true, &cx)
+    };
+    assert!(poll(&mut server, &mut piece).is_pending());
+    server.feed(&window_update(0, 10_000));
+    assert!(!woken.take(), "its own window is shut");
+    server.feed(&window_update(1, 10_000));
+    assert!(woken.take());
+    assert_eq!(poll(&mut server, &mut piece), Poll::Ready(Ok(())));
+    let sent = server.sent();
+    assert_eq!((data_sent(&sent), sent.len()), (70_000 - 65_535, 1));
+    assert_eq!(sent[0].1, flag::END_STREAM);
+}
+
+#[test]
+fn windows_may_be_made_smaller_than_what_was_sent() {
+    let (mut server, keys) = answering(1);
+    let mut piece = large(1000);
+    assert!(server.send(keys[0], &mut piece, false).is_ready());
+    server.sent();
+    server.feed(&settings(&[(4, 500)]));
+    server.sent();
+    let mut piece = large(10);
+    assert!(server.send(keys[0], &mut piece, false).is_pending());
+    server.feed(&window_update(1, 500));
+    assert!(server.send(keys[0], &mut piece, false).is_pending());
+    server.feed(&settings(&[(4, 505)]));
+    server.sent();
+    assert!(server.send(keys[0], &mut piece, false).is_pending());
+    assert_eq!(data_sent(&server.sent()), 5);
+    server.feed(&settings(&[(4, u32::MAX >> 1)]));
+    assert_eq!(server.connection.ended(), None);
+    server.feed(&window_update(1, 5000));
+    assert_eq!(server.resets(), [(1, Reason::FLOW_CONTROL_ERROR)]);
+}
+
+#[test]
+fn settings_that_make_a_window_too_large_end_the_connection() {
+    let (mut server, _) = answering(1);
+    server.feed(&window_update(1, (1 << 31) - 1 - 65_535));
+    server.feed(&settings(&[(4, 65_536)]));
+    assert_eq!(server.goaway(), Some(Reason::FLOW_CONTROL_ERROR));
+}
+
+#[test]
+fn frames_are_as_long_as_the_other_side_takes_them() {
+    let (mut server, keys) = answering(1);
+    server.feed(&settings(&[(5, 20_000)]));
+    let mut piece = large(50_000);
+    assert!(server.send(keys[0], &mut piece, false).is_ready());
+    let lengths: Vec<_> = server.sent()[1..].iter().map(|it| it.3.len()).collect();
+    assert_eq!(lengths, [20_000, 20_000, 10_000]);
+}
+
+#[test]
+fn a_last_piece_of_nothing_needs_no_window() {
+    let (mut server, keys) = answering(1);
+    let mut piece = large(65_535);
+    assert!(server.send(keys[0], &mut piece, false).is_ready());
+    server.sent();
+    let end = server.send(keys[0], &mut Bytes::new(), true);
+    assert_eq!(end, Poll::Ready(Ok(())));
+    let end = (kind::DATA, flag::END_STREAM, 1, vec![]);
+    assert_eq!(server.sent(), [end]);
+}
+
+#[test]
+fn those_who_wait_for_the_connection_take_turns() {
+    let (mut server, keys) = answering(3);
+    let mut pieces = vec![large(60_000); 3];
+    let wakers: Vec<_> = (0..3).map(|_| Woken::new()).collect();
+    let mut sent = [0; 3];
+    let mut order = Vec::new();
+    for round in 0..100 {
+        for index in 0..3 {
+            let (woken, waker) = &wakers[index];
+            if pieces[index].is_empty() || (round > 0 && !woken.take()) {
+                continue;
+            }
+            let cx = Context::from_waker(waker);
+            let _ = (server.connection).poll_send(keys[index], &mut pieces[index], false, &cx);
+            let now = data_sent(&server.sent());
+            if round > 0 && now > 0 {
+                order.push(index);
+            }
+            sent[index] += now;
+        }
+        server.feed(&window_update(0, 16_384));
+    }
+    assert_eq!(sent, [60_000; 3], "none is forgotten");
+    // The first one had most of the window; the others went on in turn.
+    assert!(
+        order[..4].contains(&1) && order[..4].contains(&2),
+        "{order:?}"
+    );
+}
+
+#[test]
+fn a_turn_that_nobody_takes_is_passed_on() {
+    let (mut server, keys) = answering(3);
+    let mut first = large(65_535);
+    assert!(server.send(keys[0], &mut first, false).is_ready());
+    server.sent();
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let mut piece = large(10);
+    assert!(server.send(keys[1], &mut piece.clone(), false).is_pending());
+    let waits = server.connection.poll_send(keys[2], &mut piece, false, &cx);
+    assert!(waits.is_pending());
+    server.feed(&window_update(0, 5));
+    assert!(!woken.take(), "there is room for one");
+    server.drop_stream(keys[1]);
+    assert!(woken.take());
+}
+
+#[test]
+fn what_waits_to_be_written_has_a_bound() {
+    let (mut server, keys) = answering(1);
+    server.feed(&settings(&[(4, 1 << 30)]));
+    server.feed(&window_update(0, 1 << 30));
+    let mut piece = large(1 << 20);
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    assert!(
+        server
+            .connection
+            .poll_send(keys[0], &mut piece, false, &cx)
+            .is_pending()
+    );
+    let waiting = server.connection.out.len();
+    assert!((128 << 10..160 << 10).contains(&waiting), "{waiting}");
+    assert!(!woken.take());
+    server.connection.written(100_000);
+    assert!(woken.take());
+}
+
+#[test]
+fn a_reader_that_is_slow_holds_no_more_than_a_window() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    let key = server.request();
+    for _ in 0..10 {
+        server.feed(&data(1, 0, &[0; 10_000]));
+    }
+    assert_eq!(server.sent(), [], "nothing was taken");
+    assert_eq!(server.data(key).len(), 100_000);
+    let more: Vec<_> = server.sent().iter().map(|it| (it.0, it.2)).collect();
+    assert!(more.iter().all(|it| *it == (kind::WINDOW_UPDATE, 1)));
+    assert!((1..=2).contains(&more.len()), "told by halves: {more:?}");
+    server.feed(&data(1, 0, &[0; 10_000]));
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
+fn more_than_a_window_is_an_error() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    let key = server.request();
+    for _ in 0..10 {
+        server.feed(&data(1, 0, &[0; 10_000]));
+    }
+    server.feed(&data(1, 0, &[0]));
+    assert_eq!(server.resets(), [(1, Reason::FLOW_CONTROL_ERROR)]);
+    // What came before it can still be read, and then the error.
+    assert_eq!(server.data(key).len(), 100_000);
+    let lost = server.connection.poll_piece(key, &idly());
+    let expected = Lost::ByUs(Reason::FLOW_CONTROL_ERROR);
+    assert!(matches!(lost, Poll::Ready(Some(Err(lost))) if lost == expected));
+}
+
+#[test]
+fn the_connection_has_a_window_of_its_own() {
+    let mut server = Peer::server();
+    // Eleven windows of streams are more than one of the connection.
+    for index in 0..10 {
+        server.feed(&open(1 + 2 * index));
+        for _ in 0..10 {
+            server.feed(&data(1 + 2 * index, 0, &[0; 10_000]));
+        }
+    }
+    let key = server.request();
+    server.drop_stream(key);
+    server.sent();
+    server.feed(&open(21));
+    for _ in 0..5 {
+        server.feed(&data(21, 0, &[0; 10_000]));
+    }
+    assert_eq!(server.goaway(), Some(Reason::FLOW_CONTROL_ERROR));
+}
+
+#[test]
+fn what_nobody_reads_any_more_gives_its_window_back() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    let key = server.request();
+    server.connection.leave_reading(key);
+    for _ in 0..10 {
+        server.feed(&data(1, 0, &[0; 10_000]));
+    }
+    server.feed(&open(3));
+    for _ in 0..5 {
+        server.feed(&data(3, 0, &[0; 10_000]));
+    }
+    server
+        .connection
+        .leave_reading(server.connection.streams.find(3).expect("open"));
+    let receives = server.connection.receives;
+    assert_eq!(receives.missing(), 0, "all came back");
+}

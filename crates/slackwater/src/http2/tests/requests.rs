@@ -1,0 +1,222 @@
+//! What a client does: requests, and what comes of them.
+
+use super::*;
+
+/// The streams of the heads that were sent.
+fn begun(client: &mut Peer) -> Vec<u32> {
+    let sent = client.sent();
+    let heads = sent.iter().filter(|frame| frame.0 == kind::HEADERS);
+    heads.map(|frame| frame.2).collect()
+}
+
+const OK: [(&str, &str); 1] = [(":status", "200")];
+
+fn answer(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
+    headers(stream, flags, &[&OK[..], fields].concat())
+}
+
+fn response(client: &mut Peer, key: Key) -> Poll<Result<StatusCode, Lost>> {
+    let polled = client.connection.poll_response(key, &idly());
+    polled.map_ok(|head| head.status)
+}
+
+#[test]
+fn a_request_and_its_response() {
+    let mut client = Peer::client();
+    let key = client.post();
+    assert!(response(&mut client, key).is_pending());
+    let mut piece = Bytes::from_static(b"hello");
+    assert!(client.send(key, &mut piece, false).is_ready());
+    let trailers =
+        HeaderMap::from_iter([(HeaderName::from_static("x"), HeaderValue::from_static("y"))]);
+    let sent = client
+        .connection
+        .poll_send_trailers(key, &trailers, &idly());
+    assert_eq!(sent, Poll::Ready(Ok(())));
+    let sent: Vec<_> = client.sent().iter().map(|it| (it.0, it.1)).collect();
+    let both = flag::END_HEADERS | flag::END_STREAM;
+    assert_eq!(
+        sent,
+        [
+            (kind::HEADERS, flag::END_HEADERS),
+            (kind::DATA, 0),
+            (kind::HEADERS, both)
+        ]
+    );
+    // What is not final says nothing to us.
+    client.feed(&headers(1, 0, &[(":status", "103")]));
+    assert!(response(&mut client, key).is_pending());
+    client.feed(&answer(1, 0, &[("content-length", "5")]));
+    assert_eq!(response(&mut client, key), Poll::Ready(Ok(StatusCode::OK)));
+    client.feed(&data(1, flag::END_STREAM, b"there"));
+    assert!(!client.connection.is_read(key));
+    assert_eq!(client.data(key), b"there");
+    assert!(client.connection.is_read(key));
+    client.drop_stream(key);
+    assert_eq!(client.sent(), []);
+    assert!(client.connection.streams.is_empty());
+}
+
+#[test]
+fn what_is_no_response_ends_the_stream() {
+    for (name, octets) in [
+        ("data before the head", data(1, 0, b"a")),
+        (
+            "a head that is not final, and the end",
+            headers(1, flag::END_STREAM, &[(":status", "100")]),
+        ),
+        (
+            "a length, and nothing",
+            answer(1, flag::END_STREAM, &[("content-length", "5")]),
+        ),
+        ("no status", headers(1, 0, &[("x", "y")])),
+        ("octets that none has", answer(1, 0, &[("x", "a\0b")])),
+        ("too large", answer(1, 0, &[("x", "0123456789"); 400])),
+    ] {
+        let mut client = Peer::client();
+        let key = client.get();
+        client.sent();
+        client.feed(&octets);
+        let reason = Reason::PROTOCOL_ERROR;
+        assert_eq!(client.resets(), [(1, reason)], "{name}");
+        let lost = response(&mut client, key);
+        assert!(
+            matches!(lost, Poll::Ready(Err(it)) if it == Lost::ByUs(reason)) || lost.is_ready(),
+            "{name}: {lost:?}"
+        );
+        assert_eq!(client.connection.ended(), None, "{name}");
+    }
+}
+
+#[test]
+fn a_length_without_a_body_is_right_after_head_and_for_304() {
+    let mut client = Peer::client();
+    let uri = "http://x/".parse().expect("a URI");
+    let headers_of = HeaderMap::new();
+    let head = client.connection.begin(Method::HEAD, uri, headers_of, true);
+    client.get();
+    client.sent();
+    client.feed(&answer(1, flag::END_STREAM, &[("content-length", "5")]));
+    let fields = [(":status", "304"), ("content-length", "5")];
+    client.feed(&headers(3, flag::END_STREAM, &fields));
+    assert_eq!(client.sent(), []);
+    assert!(client.connection.is_read(head));
+}
+
+#[test]
+fn requests_wait_for_a_stream() {
+    let mut client = Peer::client();
+    client.feed(&settings(&[(3, 1)]));
+    let first = client.get();
+    let second = client.post();
+    let third = client.get();
+    assert_eq!(begun(&mut client), [1]);
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let mut piece = Bytes::from_static(b"a");
+    let sent = client.connection.poll_send(second, &mut piece, true, &cx);
+    assert!(sent.is_pending());
+    // One that is given up is never begun.
+    client.drop_stream(third);
+    let fourth = client.get();
+    client.feed(&answer(1, flag::END_STREAM, &[]));
+    assert!(woken.take());
+    assert_eq!(begun(&mut client), [3]);
+    assert!(client.send(second, &mut piece, true).is_ready());
+    client.feed(&settings(&[(3, 2)]));
+    assert_eq!(begun(&mut client), [5]);
+    assert!(response(&mut client, first).is_ready());
+    assert!(response(&mut client, fourth).is_pending());
+}
+
+#[test]
+fn until_it_is_known_a_hundred_streams_are_allowed() {
+    let mut client = Peer::new(Role::Client);
+    assert_eq!(client.connection.streams_max(), 100);
+    for _ in 0..101 {
+        client.get();
+    }
+    assert_eq!(begun(&mut client).len(), 100);
+    client.feed(&settings(&[]));
+    assert_eq!(begun(&mut client).len(), 1);
+}
+
+#[test]
+fn a_reset_comes_after_what_was_said_before_it() {
+    let mut client = Peer::client();
+    let key = client.get();
+    client.feed(&answer(1, 0, &[]));
+    client.feed(&[data(1, 0, b"half"), reset(1, Reason::CANCEL)].concat());
+    assert!(response(&mut client, key).is_ready());
+    assert_eq!(client.data(key), b"half");
+    let lost = client.connection.poll_piece(key, &idly());
+    assert!(matches!(
+        lost,
+        Poll::Ready(Some(Err(Lost::Reset(Reason::CANCEL))))
+    ));
+}
+
+#[test]
+fn a_reset_behind_the_end_takes_nothing_from_it() {
+    let mut client = Peer::client();
+    let key = client.post();
+    client.feed(&answer(1, flag::END_STREAM, &[]));
+    client.feed(&reset(1, Reason::NO_ERROR));
+    assert!(response(&mut client, key).is_ready());
+    let end = client.connection.poll_piece(key, &idly());
+    assert!(matches!(end, Poll::Ready(None)));
+    let lost = client.send(key, &mut large(1), true);
+    assert_eq!(lost, Poll::Ready(Err(Lost::Reset(Reason::NO_ERROR))));
+}
+
+#[test]
+fn a_refused_stream_was_turned_away_and_others_were_not() {
+    for (reason, expected) in [(Reason::REFUSED_STREAM, true), (Reason::CANCEL, false)] {
+        let mut client = Peer::client();
+        let key = client.get();
+        client.feed(&reset(1, reason));
+        let Poll::Ready(Err(lost)) = response(&mut client, key) else {
+            panic!("no response is expected");
+        };
+        assert_eq!(lost.is_turned_away(), expected);
+    }
+}
+
+#[test]
+fn nobody_may_push_to_us() {
+    let mut client = Peer::client();
+    client.get();
+    client.sent();
+    client.feed(&frame(
+        kind::PUSH_PROMISE,
+        flag::END_HEADERS,
+        1,
+        &[0, 0, 0, 2],
+    ));
+    assert_eq!(client.goaway(), Some(Reason::PROTOCOL_ERROR));
+    let mut client = Peer::client();
+    client.feed(&answer(2, 0, &[]));
+    assert_eq!(client.goaway(), Some(Reason::PROTOCOL_ERROR));
+    let mut client = Peer::client();
+    client.feed(&answer(1, 0, &[]));
+    assert_eq!(client.goaway(), Some(Reason::PROTOCOL_ERROR));
+}
+
+#[test]
+fn heads_that_are_longer_than_a_frame_are_continued() {
+    let mut client = Peer::client();
+    let value = HeaderValue::from_str(&"v".repeat(20_000)).expect("a value");
+    let fields = HeaderMap::from_iter([(HeaderName::from_static("x"), value)]);
+    let uri = "http://x/".parse().expect("a URI");
+    client.connection.begin(Method::GET, uri, fields, true);
+    let sent = client.sent();
+    let frames: Vec<_> = sent.iter().map(|it| (it.0, it.1, it.2)).collect();
+    assert_eq!(
+        frames,
+        [
+            (kind::HEADERS, flag::END_STREAM, 1),
+            (kind::CONTINUATION, flag::END_HEADERS, 1)
+        ]
+    );
+    assert_eq!(sent[0].3.len(), FRAME_BYTES_FIRST);
+}

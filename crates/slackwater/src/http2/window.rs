@@ -1,0 +1,118 @@
+//! Windows: how much may be sent before the other side has taken it. RFC 9113 §5.2, §6.9
+
+/// No window is larger.
+pub(crate) const WINDOW_MAX: u32 = (1 << 31) - 1;
+
+/// Every window at first.
+pub(super) const WINDOW_FIRST: u32 = 65_535;
+
+/// A window grew beyond [`WINDOW_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overflow;
+
+/// What we may send. Below zero when the other side has made its windows smaller. RFC 9113 §6.9.2
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SendWindow(i64);
+
+impl SendWindow {
+    pub(super) fn new(octets: u32) -> Self {
+        Self(i64::from(octets))
+    }
+
+    pub(super) fn grow(&mut self, octets: i64) -> Result<(), Overflow> {
+        let grown = self.0 + octets;
+        if grown > i64::from(WINDOW_MAX) {
+            return Err(Overflow);
+        }
+        self.0 = grown;
+        Ok(())
+    }
+
+    pub(super) fn room(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    /// So many are sent, of those for which there is room.
+    pub(super) fn take(&mut self, octets: usize) {
+        self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
+    }
+}
+
+/// What the other side may send, and what of it is to be given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiveWindow {
+    size: u32,
+    left: u32,
+    taken: u32,
+}
+
+impl ReceiveWindow {
+    pub(super) const fn new(size: u32) -> Self {
+        Self {
+            size,
+            left: size,
+            taken: 0,
+        }
+    }
+
+    /// What the other side would have to take, were all of it given back.
+    #[cfg(test)]
+    pub(super) const fn missing(&self) -> u32 {
+        self.size - self.left - self.taken
+    }
+
+    /// So many have come; `false` if there was no room for them.
+    pub(super) fn receive(&mut self, octets: usize) -> bool {
+        let left = u32::try_from(octets).ok();
+        match left.and_then(|octets| self.left.checked_sub(octets)) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// So many that have come are taken. Gives what the other side is to be told, which is seldom: half of a window at once.
+    pub(super) fn release(&mut self, octets: usize) -> Option<u32> {
+        self.taken += u32::try_from(octets).unwrap_or(0);
+        if self.taken < self.size.div_ceil(2) || self.taken == 0 {
+            return None;
+        }
+        self.left += self.taken;
+        Some(core::mem::take(&mut self.taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_may_be_below_zero_and_not_above_its_maximum() {
+        let mut window = SendWindow::new(10);
+        window.take(10);
+        assert_eq!(window.room(), 0);
+        assert_eq!(window.grow(-5), Ok(()));
+        assert_eq!(window.room(), 0);
+        assert_eq!(window.grow(6), Ok(()));
+        assert_eq!(window.room(), 1);
+        assert_eq!(window.grow(i64::from(WINDOW_MAX) - 1), Ok(()));
+        assert_eq!(window.grow(1), Err(Overflow));
+        assert_eq!(window.room(), WINDOW_MAX as usize);
+    }
+
+    #[test]
+    fn what_is_taken_is_given_back_by_halves() {
+        let mut window = ReceiveWindow::new(100);
+        assert!(window.receive(100));
+        assert!(!window.receive(1));
+        assert_eq!(window.release(49), None);
+        assert!(!window.receive(1), "it has not been told yet");
+        assert_eq!(window.release(1), Some(50));
+        assert!(window.receive(50));
+        assert!(!window.receive(1));
+        assert_eq!(window.release(0), None);
+        assert_eq!(window.release(100), Some(100));
+    }
+}
