@@ -226,11 +226,12 @@ impl Trace {
         });
     }
 
-    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
-    pub(crate) fn answer<B: Body>(&self, response: &Response<B>) {
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that. `status`
+    /// is what it stands for; gRPC has statuses of its own.
+    pub(crate) fn answer<B: Body>(&self, status: StatusCode, response: &Response<B>) {
         self.note(|record| {
             if record.status.is_none() {
-                record.status = Some(response.status());
+                record.status = Some(status);
                 record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
                 record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
                 record.ended = Some(Ended::Complete);

@@ -8,7 +8,7 @@ use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, Watch, answer, prepare_request, refuse,
+    ResponseBody, Watch, answer, check_upgrade, is_grpc_call, prepare_request, refuse, say_in_grpc,
 };
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
@@ -40,7 +40,18 @@ type Answer = Response<ResponseBody<Passing>>;
 impl Handler for Door {
     type Watch = Passing;
 
-    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let is_grpc_call = is_grpc_call(request.headers());
+        let mut answer = self.answer(request, origin).await;
+        if is_grpc_call {
+            say_in_grpc(&mut answer);
+        }
+        answer
+    }
+}
+
+impl Door {
+    async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
             return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
                 .map(|()| ResponseBody::own(Bytes::new()));
@@ -50,14 +61,14 @@ impl Handler for Door {
             return answer(Some(&Cause::Withdrawn));
         }
         let protocol = self.server.protocol();
-        if let Err(refusal) = prepare_request(&mut request, protocol, self.connect, origin) {
+        let prepared = check_upgrade(&request, protocol)
+            .and_then(|()| prepare_request(&mut request, protocol, self.connect, origin));
+        if let Err(refusal) = prepared {
             return refuse(refusal);
         }
         self.pass_on(request).await
     }
-}
 
-impl Door {
     fn is_probe(&self, request: &Request<RequestBody>) -> bool {
         request.uri().path() == &*self.probe_path && request.method() == Method::GET
     }

@@ -5,6 +5,7 @@
 
 use super::body::{ResponseBody, Watch};
 use super::failure::Cause;
+use super::grpc_answer::{GRPC_STATUS, UNAVAILABLE};
 use super::hygiene::Refusal;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -17,11 +18,7 @@ const WITHDRAWN: &str = "withdrawn";
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     let Some(cause) = cause else {
-        return text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "no_replica",
-            "there is no replica to send this to",
-        );
+        return shed("no_replica", "there is no replica to send this to");
     };
     match cause {
         Cause::Unreachable(error) => {
@@ -80,8 +77,16 @@ fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
 
 /// Whether an agent answered in place of its server.
 pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
-    response.status() == StatusCode::SERVICE_UNAVAILABLE
-        && (response.headers().get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
+    let headers = response.headers();
+    let is_told = match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE => true,
+        // To a gRPC call.
+        StatusCode::OK => headers
+            .get(GRPC_STATUS)
+            .is_some_and(|status| status == UNAVAILABLE),
+        _ => false,
+    };
+    is_told && (headers.get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN)
 }
 
 /// Takes the mark out of a response that is not ours to mark.

@@ -173,6 +173,14 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
+    /// Takes a text of our own away, so that nothing is left of the body.
+    pub(super) fn take_own(&mut self) -> Option<Bytes> {
+        match &mut self.source {
+            Source::Own(text) => Some(text.take().unwrap_or_default()),
+            _ => None,
+        }
+    }
+
     /// Goes on with the request while the client does not take the response. Ready when it had to be over.
     pub(super) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {

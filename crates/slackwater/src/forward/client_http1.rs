@@ -246,6 +246,10 @@ async fn respond<W: Watch>(
     if inbound.is_body_left() {
         inbound.skip_body();
     }
+    if asked.version == Version::HTTP_10 {
+        // It gets none.
+        response.headers_mut().remove(header::TRAILER);
+    }
     let is_tunnel = response.body_mut().tunnel().is_some();
     let framing = if is_tunnel {
         Framing::Absent

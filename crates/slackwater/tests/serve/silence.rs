@@ -31,7 +31,10 @@ async fn silent() -> Replica {
                 .send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
                 .await;
             // More than fits between it and the client.
-            connection.send(&"x".repeat(100_000_000)).await;
+            let piece = "x".repeat(1_000_000);
+            for _ in 0..100 {
+                connection.send(&piece).await;
+            }
         }
         while connection.more().await > 0 {}
     })
@@ -42,6 +45,7 @@ async fn silent() -> Replica {
 fn times(replica: SocketAddr) -> String {
     services(&[("web", replica)])
         + "[timeouts]\nfirst_byte = \"400ms\"\nstall = \"50ms\"\ntunnel = \"400ms\"\n\
+           [[routes]]\npath = \"/flood\"\nservice = \"web\"\ntimeouts.stall = \"1m\"\n\
            [[routes]]\nservice = \"web\"\ntimeouts.stall = \"400ms\"\n"
 }
 
@@ -91,9 +95,10 @@ async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
 async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
     let log = Log::new("silent-tunnel");
     let replica = silent().await;
-    let toml = times(replica.address).replace(
+    let toml = times(replica.address).replacen(
         "[[routes]]",
         "[[routes]]\npath = \"/tunnel/brief\"\nservice = \"web\"\ntimeouts.tunnel = \"60ms\"\n[[routes]]",
+        1,
     );
     let proxy = Proxy::of_file(&(toml + &log.toml("")));
     let open = async |path: &str| {

@@ -43,7 +43,10 @@ fn a_record_is_written_once_with_what_became_of_it() {
     trace.head(StatusCode::BAD_GATEWAY);
     trace.attempt("two", "fallback", None);
     trace.head(StatusCode::OK);
-    trace.answer(&Response::new(String::from("not ours to count")));
+    trace.answer(
+        StatusCode::OK,
+        &Response::new(String::from("not ours to count")),
+    );
     trace.passed(10);
     let of_the_body = trace.clone();
     drop(trace);
@@ -85,7 +88,7 @@ fn a_record_that_hears_nothing_lost_its_client() {
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
     let trace = begin(&recorder, Request::get("/"));
     trace.attempt("one", "cold", None);
-    trace.answer(&answer);
+    trace.answer(answer.status(), &answer);
     drop(trace);
     let line = &lines(&queue)[0];
     assert_eq!(
