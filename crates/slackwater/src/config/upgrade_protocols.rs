@@ -10,8 +10,8 @@ const MOST: usize = 16;
 const DEFAULT: &str = "websocket";
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// The list; without the key, WebSocket alone. `over_http2` is a replica's protocol over which none of them is to be had,
-/// and whose; that is worth a remark where the list was written down.
+/// The list; without the key, WebSocket alone. `over_http2` names who speaks HTTP/2, over which none of them is to be had:
+/// worth a remark where the list was written down.
 pub(super) fn read_upgrade_protocols(
     reader: &mut Reader<'_>,
     over_http2: Option<&str>,
