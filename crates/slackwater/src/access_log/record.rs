@@ -4,8 +4,8 @@ use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
 use crate::config::{AccessLogFormat, AccessLogSettings};
-use crate::forward::{Progress, X_SLACKWATER_ERROR};
-use core::cell::RefCell;
+use crate::forward::{Cut, Progress, X_SLACKWATER_ERROR};
+use core::cell::{Cell, RefCell};
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
@@ -24,9 +24,13 @@ pub(crate) enum Ended {
     Complete,
     /// The client left before that.
     ClientGone,
+    /// The client took nothing for too long, and was cut off.
+    ClientStalled,
+    /// It was cut off: the time to finish was over.
+    CutOff,
     /// The replica broke off in the midst of its response.
     Broken,
-    /// The replica fell silent in the midst of its response.
+    /// The replica fell silent in the midst of its response, or both sides of a tunnel did.
     Stalled,
 }
 
@@ -35,6 +39,8 @@ impl Ended {
         match self {
             Self::Complete => "complete",
             Self::ClientGone => "client_gone",
+            Self::ClientStalled => "client_stalled",
+            Self::CutOff => "cut_off",
             Self::Broken => "broken",
             Self::Stalled => "stalled",
         }
@@ -65,12 +71,14 @@ impl Recorder {
         })
     }
 
-    /// A request has come. Its line is written when the record is dropped.
+    /// A request has come. Its line is written when the record is dropped; by then `cut` says whether its connection was
+    /// ended by us.
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,
         client: IpAddr,
         listener: &Authority,
+        cut: &Rc<Cell<Cut>>,
     ) -> Trace {
         let headers = request.headers();
         let field = |name: &HeaderName| headers.get(name).cloned();
@@ -98,7 +106,8 @@ impl Recorder {
             queue: None,
             connect: None,
             first_byte: None,
-            ended: Ended::ClientGone,
+            ended: None,
+            cut: Rc::clone(cut),
         }))))
     }
 }
@@ -175,7 +184,7 @@ fn without_user(authority: &[u8]) -> &[u8] {
 }
 
 /// A handle on a request's record; without a log there is none, and nothing happens. The line is written when the last
-/// handle is dropped. Until it is told how the request ended, its client is taken to have left.
+/// handle is dropped. If it was not told how the request ended, then the client was cut off, or else it left.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Option<Rc<RefCell<Record>>>);
 
@@ -217,14 +226,15 @@ impl Trace {
         });
     }
 
-    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
-    pub(crate) fn answer<B: Body>(&self, response: &Response<B>) {
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that. `status`
+    /// is what it stands for; gRPC has statuses of its own.
+    pub(crate) fn answer<B: Body>(&self, status: StatusCode, response: &Response<B>) {
         self.note(|record| {
             if record.status.is_none() {
-                record.status = Some(response.status());
+                record.status = Some(status);
                 record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
                 record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
-                record.ended = Ended::Complete;
+                record.ended = Some(Ended::Complete);
             }
         });
     }
@@ -237,7 +247,7 @@ impl Trace {
 
     /// How it ended.
     pub(crate) fn end(&self, ended: Ended) {
-        self.note(|record| record.ended = ended);
+        self.note(|record| record.ended = Some(ended));
     }
 
     fn note(&self, note: impl FnOnce(&mut Record)) {
@@ -274,13 +284,22 @@ struct Record {
     queue: Option<Duration>,
     connect: Option<Duration>,
     first_byte: Option<Duration>,
-    ended: Ended,
+    ended: Option<Ended>,
+    cut: Rc<Cell<Cut>>,
 }
 
 impl Record {
+    fn ended(&self) -> Ended {
+        self.ended.unwrap_or_else(|| match self.cut.get() {
+            Cut::Not => Ended::ClientGone,
+            Cut::Off => Ended::CutOff,
+            Cut::ClientStalled => Ended::ClientStalled,
+        })
+    }
+
     fn failed(&self) -> bool {
         self.status.is_some_and(|status| status.is_server_error())
-            || matches!(self.ended, Ended::Broken | Ended::Stalled)
+            || matches!(self.ended(), Ended::Broken | Ended::Stalled | Ended::CutOff)
     }
 }
 
@@ -318,7 +337,7 @@ impl Drop for Record {
             connect: self.connect,
             first_byte: self.first_byte,
             total,
-            end: self.ended.as_str(),
+            end: self.ended().as_str(),
             error: bytes(self.error.as_ref()),
         };
         recorder.write(&facts);

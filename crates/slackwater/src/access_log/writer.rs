@@ -238,7 +238,8 @@ mod tests {
     fn record(recorder: &Rc<Recorder>, path: &'static str) {
         let request = Request::get(path).body(()).expect("a request");
         let client = core::net::IpAddr::from([10, 0, 0, 9]);
-        drop(recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80")));
+        let listener = Authority::from_static("10.0.0.1:80");
+        drop(recorder.begin(&request, client, &listener, &Rc::default()));
     }
 
     fn wait_for(path: &Path, text: &str) {

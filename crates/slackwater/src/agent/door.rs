@@ -8,7 +8,8 @@ use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, UnreadableCounts, Watch, answer, prepare_request, refuse,
+    ResponseBody, UnreadableCounts, Watch, answer, check_upgrade, is_grpc_call, prepare_request,
+    refuse, say_in_grpc,
 };
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
@@ -41,20 +42,13 @@ type Answer = Response<ResponseBody<Passing>>;
 impl Handler for Door {
     type Watch = Passing;
 
-    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
-        if self.is_probe(&request) {
-            return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
-                .map(|()| ResponseBody::own(Bytes::new()));
+    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let is_grpc_call = is_grpc_call(request.headers());
+        let mut answer = self.answer(request, origin).await;
+        if is_grpc_call {
+            say_in_grpc(&mut answer);
         }
-        if self.presence.is_withdrawn() {
-            self.presence.count_refused();
-            return answer(Some(&Cause::Withdrawn));
-        }
-        let protocol = self.server.protocol();
-        if let Err(refusal) = prepare_request(&mut request, protocol, self.connect, origin) {
-            return refuse(refusal);
-        }
-        self.pass_on(request).await
+        answer
     }
 
     fn unreadable(&self, answer: &Answer, origin: &Origin) {
@@ -65,6 +59,24 @@ impl Handler for Door {
 }
 
 impl Door {
+    async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        if self.is_probe(&request) {
+            return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
+                .map(|()| ResponseBody::own(Bytes::new()));
+        }
+        if self.presence.is_withdrawn() {
+            self.presence.count_refused();
+            return answer(Some(&Cause::Withdrawn));
+        }
+        let protocol = self.server.protocol();
+        let prepared = check_upgrade(&request, protocol)
+            .and_then(|()| prepare_request(&mut request, protocol, self.connect, origin));
+        if let Err(refusal) = prepared {
+            return refuse(refusal);
+        }
+        self.pass_on(request).await
+    }
+
     fn is_probe(&self, request: &Request<RequestBody>) -> bool {
         request.uri().path() == &*self.probe_path && request.method() == Method::GET
     }
@@ -174,7 +186,7 @@ impl Watch for Passing {
     fn finish(self, ending: Ending) {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
-            Ending::Complete => self.end(End::Success),
+            Ending::Complete | Ending::Silent => self.end(End::Success),
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);

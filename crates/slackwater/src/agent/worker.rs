@@ -63,8 +63,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         .map(|(index, listener)| Ok((index, TcpListener::from_std(listener)?)))
         .collect::<io::Result<Vec<_>>>()?;
     let timeouts = &config.timeouts;
-    let shortest = timeouts.first_byte.min(timeouts.head).min(timeouts.idle);
-    let deadlines = Deadlines::new(shortest);
+    let deadlines = Deadlines::new(timeouts.shortest());
     let options = Rc::new(ReplicaOptions {
         may_be_agent: false,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)

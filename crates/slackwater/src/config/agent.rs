@@ -9,7 +9,7 @@ use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, 
 use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::log::{LogSettings, read_log};
-use super::model::{AdminSettings, Limits, ProbeKey, ReplicaSettings, Timeouts};
+use super::model::{AdminSettings, Limits, ProbeKey, ReplicaProtocol, ReplicaSettings, Timeouts};
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
@@ -124,7 +124,7 @@ pub(crate) struct AgentOverrides {
     /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<String>,
-    /// What the server speaks: http1 or h2c [key: replica.protocol; default: http1]
+    /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
     /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
@@ -249,7 +249,9 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let orca = reader_ref.setting("orca", Written::Never, "", |value| one_of(value, &ORCA));
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
-    let upgrade_protocols = read_upgrade_protocols(reader_ref);
+    let over_http2 =
+        (replica.protocol != ReplicaProtocol::Http1).then_some("the server, which speaks");
+    let upgrade_protocols = read_upgrade_protocols(reader_ref, over_http2, &mut remarks);
     let connect = Connect::read(reader_ref);
     let timeouts = read_timeouts(reader_ref);
     let limits = read_limits(reader_ref);

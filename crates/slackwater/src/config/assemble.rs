@@ -33,7 +33,6 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let listeners = read_listeners(reader_ref, &mut remarks);
     let workers = read_workers(reader_ref);
     let forwarded = ForwardedSettings::read(reader_ref);
-    let upgrade_protocols = read_upgrade_protocols(reader_ref);
     let connect = Connect::read(reader_ref);
     let delay = Duration::ZERO..=Duration::from_mins(10);
     let drain_delay = timeout(reader_ref, "drain_delay", Duration::ZERO, &delay);
@@ -47,6 +46,12 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
     let services = read_services(reader_ref, own, &timeouts, &mut remarks);
+    let over_http2 = services
+        .iter()
+        .find(|service| service.replica.protocol != ReplicaProtocol::Http1);
+    let over_http2 =
+        over_http2.map(|service| format!("the service {:?}, whose replicas speak", service.name));
+    let upgrade_protocols = read_upgrade_protocols(reader_ref, over_http2.as_deref(), &mut remarks);
     let dns = read_dns(reader_ref);
     let named = Named {
         listeners: &listeners,
@@ -164,6 +169,8 @@ pub(super) fn read_timeouts(reader: &mut Reader<'_>) -> Timeouts {
             MS..=Duration::from_hours(1),
         ),
         head: span("timeouts.head", whole.head, MS..=Duration::from_hours(1)),
+        stall: span("timeouts.stall", whole.stall, MS..=DAY),
+        tunnel: span("timeouts.tunnel", whole.tunnel, MS..=DAY),
         idle: span("timeouts.idle", whole.idle, MS..=DAY),
         drain: span("timeouts.drain", whole.drain, Duration::ZERO..=DAY),
         drain_idle: span(

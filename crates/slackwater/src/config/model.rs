@@ -282,6 +282,11 @@ pub(crate) struct Timeouts {
     pub(crate) head: Duration,
     /// From a request's dispatch to the head of the replica's response: 1 ms to 24 hours, default 60 s.
     pub(crate) first_byte: Duration,
+    /// For which a replica may send nothing of a body that it has begun, and a client take nothing of a response: 1 ms to
+    /// 24 hours, default 5 minutes.
+    pub(crate) stall: Duration,
+    /// For which neither side of a tunnel (a WebSocket, CONNECT) may say anything: 1 ms to 24 hours, default 1 hour.
+    pub(crate) tunnel: Duration,
     /// A connection that carries nothing, to a client or to a replica, is closed after this: 1 ms to 24 hours, default
     /// 60 s.
     pub(crate) idle: Duration,
@@ -300,10 +305,26 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(10),
             first_byte: Duration::from_mins(1),
+            stall: Duration::from_mins(5),
+            tunnel: Duration::from_hours(1),
             idle: Duration::from_mins(1),
             drain: Duration::from_secs(30),
             drain_idle: Duration::from_secs(1),
         }
+    }
+}
+
+impl Timeouts {
+    /// The one that deadlines must be exact enough for.
+    pub(crate) fn shortest(&self) -> Duration {
+        let others = [
+            self.head,
+            self.first_byte,
+            self.stall,
+            self.tunnel,
+            self.idle,
+        ];
+        others.into_iter().fold(self.handshake, Duration::min)
     }
 }
 

@@ -279,11 +279,13 @@ fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {
     let span = |span| quoted(show_duration(span));
-    let timeouts: [(&str, &dyn Display); 7] = [
+    let timeouts: [(&str, &dyn Display); 9] = [
         ("connect", &span(t.connect)),
         ("handshake", &span(t.handshake)),
         ("head", &span(t.head)),
         ("first_byte", &span(t.first_byte)),
+        ("stall", &span(t.stall)),
+        ("tunnel", &span(t.tunnel)),
         ("idle", &span(t.idle)),
         ("drain", &span(t.drain)),
         ("drain_idle", &span(t.drain_idle)),

@@ -2,7 +2,7 @@
 
 use super::show::quoted;
 use crate::toml_reader::values::text;
-use crate::toml_reader::{Item, Mistake, Reader};
+use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity};
 use core::fmt::{self, Write};
 use http::HeaderValue;
 
@@ -10,13 +10,26 @@ const MOST: usize = 16;
 const DEFAULT: &str = "websocket";
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// The list; without the key, WebSocket alone.
-pub(super) fn read_upgrade_protocols(reader: &mut Reader<'_>) -> Vec<HeaderValue> {
+/// The list; without the key, WebSocket alone. `over_http2` names who speaks HTTP/2, over which none of them is to be had:
+/// worth a remark where the list was written down.
+pub(super) fn read_upgrade_protocols(
+    reader: &mut Reader<'_>,
+    over_http2: Option<&str>,
+    remarks: &mut Vec<Remark>,
+) -> Vec<HeaderValue> {
     let Some(items) = reader.take_list("upgrade_protocols") else {
         return vec![HeaderValue::from_static(DEFAULT)];
     };
     if let Some(item) = items.get(MOST) {
         reader.add_mistake(item.mistake(format!("is one too many, expected at most {MOST}")));
+    }
+    if let (Some(item), Some(whose)) = (items.first(), over_http2) {
+        remarks.push(Remark {
+            severity: Severity::Warning,
+            about: item.mistake(format!(
+                "does nothing for {whose} HTTP/2: a request for it is answered with 501 there"
+            )),
+        });
     }
     let items = items.iter().take(MOST);
     items

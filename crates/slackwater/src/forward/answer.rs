@@ -5,6 +5,7 @@
 
 use super::body::{ResponseBody, Watch};
 use super::failure::Cause;
+use super::grpc_answer::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
 use super::hygiene::Refusal;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -21,11 +22,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     let Some(cause) = cause else {
-        return text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "no_replica",
-            "there is no replica to send this to",
-        );
+        return shed("no_replica", "there is no replica to send this to");
     };
     match cause {
         Cause::Unreachable(error) => {
@@ -87,21 +84,32 @@ fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
 /// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
 pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
     let headers = response.headers();
-    let is_marked = response.status() == StatusCode::SERVICE_UNAVAILABLE
-        && (headers.get(X_SLACKWATER_ERROR)).is_some_and(|kind| kind == WITHDRAWN);
+    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == UNAVAILABLE);
+    let (kind, length) = match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE => (TEXT, WITHDRAWN_LINE.len() + 1),
+        // To a gRPC call.
+        StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
+        _ => return false,
+    };
     let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
-        header::CONTENT_TYPE => value == TEXT,
+        header::CONTENT_TYPE => value == kind,
         header::RETRY_AFTER => value == RETRY_AFTER,
         header::CONTENT_LENGTH => {
-            let length = value.to_str().ok().and_then(|text| text.parse().ok());
-            length == Some(WITHDRAWN_LINE.len() + 1)
+            let said = value.to_str().ok().and_then(|text| text.parse().ok());
+            said == Some(length)
         }
         header::DATE | header::CONNECTION => true,
-        _ => name == X_SLACKWATER_ERROR,
+        _ if *name == X_SLACKWATER_ERROR => value == WITHDRAWN,
+        _ if *name == GRPC_MESSAGE => value == WITHDRAWN_LINE,
+        _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
     };
-    is_marked
-        && headers.contains_key(header::CONTENT_TYPE)
-        && headers.contains_key(header::RETRY_AFTER)
+    [
+        X_SLACKWATER_ERROR,
+        header::CONTENT_TYPE,
+        header::RETRY_AFTER,
+    ]
+    .iter()
+    .all(|name| headers.contains_key(name))
         && headers.iter().all(is_agents)
 }
 

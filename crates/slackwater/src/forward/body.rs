@@ -9,7 +9,7 @@ use super::hygiene;
 use super::pool::Pool;
 use super::replica_http1::{Connection, Download};
 use super::replica_http2;
-use super::session::Busy;
+use super::session::{Busy, Session};
 use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -29,9 +29,11 @@ pub(crate) enum End {
     Broken,
     /// Nothing came from the replica for too long.
     Stalled,
+    /// Neither side of a tunnel said anything for too long.
+    Silent,
 }
 
-/// Hears how a request ended. Dropped without a word: the client left.
+/// Hears how a request ended. Dropped without a word: the client left, or was cut off.
 pub(crate) trait Watch: Unpin {
     /// Bytes of the response's body go to the client.
     fn passed(&self, bytes: usize) {
@@ -70,6 +72,7 @@ pub(super) enum Source {
 struct Open<W> {
     /// Runs while the replica is waited for.
     deadline: Deadline,
+    /// For which it may be: of a tunnel, for which both sides may be silent.
     stall_ticks: u64,
     /// When it has to be over, in ticks; `None`: whenever.
     ends_at: Option<u64>,
@@ -84,6 +87,11 @@ impl Source {
             Self::Http2(download) => download.poll_frame(cx),
             Self::Own(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
         }
+    }
+
+    /// Whether it carries no body, but bytes both ways.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self, Self::Http1(download, _) if download.is_tunnel)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -131,16 +139,23 @@ impl<W: Watch> ResponseBody<W> {
     }
 
     /// Bounds what is left of a replica's response: the time between two of its pieces, if `stall` says so, and the time
-    /// until it is over.
-    pub(crate) fn bound(&mut self, stall: Option<Duration>, ends: Option<Instant>) {
+    /// until it is over. A tunnel is bounded by `tunnel` alone.
+    pub(crate) fn bound(
+        &mut self,
+        stall: Option<Duration>,
+        tunnel: Option<Duration>,
+        ends: Option<Instant>,
+    ) {
+        let is_tunnel = self.source.is_tunnel();
         let Some(open) = &mut self.open else {
             return;
         };
+        let stall = if is_tunnel { tunnel } else { stall };
         let ticks = |span| open.deadline.deadlines().ticks(span);
         if let Some(stall) = stall {
             open.stall_ticks = ticks(stall);
         }
-        if let Some(ends) = ends {
+        if let Some(ends) = ends.filter(|_| !is_tunnel) {
             let left = ticks(ends.saturating_duration_since(Instant::now()));
             open.ends_at = Some(open.deadline.deadlines().now().saturating_add(left));
         }
@@ -150,6 +165,14 @@ impl<W: Watch> ResponseBody<W> {
     pub(super) fn own_length(&self) -> Option<u64> {
         match &self.source {
             Source::Own(text) => Some(text.as_ref().map_or(0, |text| text.len() as u64)),
+            _ => None,
+        }
+    }
+
+    /// Takes a text of our own away, so that nothing is left of the body.
+    pub(super) fn take_own(&mut self) -> Option<Bytes> {
+        match &mut self.source {
+            Source::Own(text) => Some(text.take().unwrap_or_default()),
             _ => None,
         }
     }
@@ -176,9 +199,29 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
+    /// Ready when neither side of a tunnel has said anything for too long.
+    pub(super) fn poll_silent(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
+        let Some(open) = &self.open else {
+            return Poll::Pending;
+        };
+        loop {
+            let left = open.stall_ticks.saturating_sub(session.still_for());
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            open.deadline.arm(left);
+            ready!(open.deadline.poll_passed(cx));
+        }
+    }
+
     /// The tunnel has ended.
-    pub(super) fn end_tunnel(mut self) {
-        self.settle(End::Complete);
+    pub(super) fn end_tunnel(mut self, end: End) {
+        self.settle(end);
+    }
+
+    /// Whether its replica is waited for, and has only so much time.
+    pub(super) fn awaits_replica(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.waiting)
     }
 
     /// Whoever is to hear how the body ends; `None` once that is settled.
@@ -191,7 +234,7 @@ impl<W: Watch> ResponseBody<W> {
             return;
         };
         if end == End::Complete
-            && matches!(&self.source, Source::Http1(download, _) if !download.is_tunnel)
+            && !self.source.is_tunnel()
             && let Source::Http1(download, pool) =
                 core::mem::replace(&mut self.source, Source::Own(None))
             && let Some(connection) = download.into_reusable()

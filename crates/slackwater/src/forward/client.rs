@@ -28,9 +28,6 @@ use std::rc::Rc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// For which a response's body, or a client's connection in the midst of a request, may show no sign of life.
-pub(super) const STALL_MAX: Duration = Duration::from_mins(5);
-
 /// Decides what becomes of a request.
 pub(crate) trait Handler: 'static {
     /// Hears how forwarded requests ended.
@@ -56,7 +53,7 @@ pub(crate) struct ClientSettings {
     pub(crate) handshake: Duration,
     /// From the first byte of a head to its last.
     pub(crate) head: Duration,
-    /// For which a connection with requests may move no byte in either direction.
+    /// For which a connection may move no byte in either direction while a response is there for its client.
     pub(crate) stall: Duration,
     /// Requests at once on an HTTP/2 connection, at most.
     pub(crate) streams_max: u32,
@@ -77,7 +74,7 @@ impl ClientSettings {
             idle: timeouts.idle,
             handshake: timeouts.handshake,
             head: timeouts.head,
-            stall: STALL_MAX,
+            stall: timeouts.stall,
             streams_max: limits.streams_max,
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
@@ -210,6 +207,7 @@ impl Clients {
             };
             (inbound, speaks_http2)
         };
+        origin.cut = Rc::clone(&session.cut);
         let origin = Rc::new(origin);
         if speaks_http2 {
             // In a box, so that HTTP/1.1 connections do not carry its size around.

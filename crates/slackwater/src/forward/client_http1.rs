@@ -45,7 +45,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                 }
             }
             Some(Err(bad)) => {
-                let _busy = Busy::new(&inbound.session);
+                let busy = Busy::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
                 handler.unreadable(&response, origin);
                 let asked = Asked {
@@ -54,7 +54,7 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                     version: Version::HTTP_11,
                     keep_alive: false,
                 };
-                if matches!(respond(inbound, response, asked).await, After::Lost) {
+                if matches!(respond(inbound, response, asked, &busy).await, After::Lost) {
                     return;
                 }
                 break;
@@ -149,7 +149,7 @@ async fn exchange<H: Handler>(
     origin: &Origin,
     handler: &H,
 ) -> After {
-    let _busy = Busy::new(&inbound.session);
+    let busy = Busy::new(&inbound.session);
     (inbound.session.clients).tell_certificate(&mut head.headers, origin);
     let asked = Asked {
         is_head: head.method == Method::HEAD,
@@ -169,7 +169,7 @@ async fn exchange<H: Handler>(
         .await
     };
     match response {
-        Some(response) => respond(inbound, response, asked).await,
+        Some(response) => respond(inbound, response, asked, &busy).await,
         None => After::Lost,
     }
 }
@@ -218,9 +218,14 @@ async fn respond<W: Watch>(
     inbound: &Inbound,
     mut response: Response<ResponseBody<W>>,
     asked: Asked,
+    busy: &Busy,
 ) -> After {
     if inbound.is_body_left() {
         inbound.skip_body();
+    }
+    if asked.version == Version::HTTP_10 {
+        // It gets none.
+        response.headers_mut().remove(header::TRAILER);
     }
     let is_tunnel = response.body_mut().tunnel().is_some();
     let framing = if is_tunnel {
@@ -247,13 +252,13 @@ async fn respond<W: Watch>(
     let headers = core::mem::take(response.headers_mut());
     let mut body = response.into_body();
     if is_tunnel {
-        let is_relayed = relay(inbound, out, &mut body).await;
-        body.end_tunnel();
+        let (end, is_relayed) = relay(inbound, out, &mut body).await;
+        body.end_tunnel(end);
         return if is_relayed { After::End } else { After::Lost };
     }
     buffers::take_headers_back(headers);
     let mut sender = BodySender::new(framing);
-    let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out)).await;
+    let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, busy)).await;
     if !sent {
         if framing == Framing::UntilClose {
             // An end would say that the response is complete.
@@ -282,6 +287,7 @@ fn poll_send<W: Watch>(
     sender: &mut BodySender,
     body: &mut ResponseBody<W>,
     out: &mut Out,
+    busy: &Busy,
 ) -> Poll<bool> {
     loop {
         let Ok(fill) = sender.fill(cx, body, out) else {
@@ -293,7 +299,8 @@ fn poll_send<W: Watch>(
             Poll::Ready(Ok(())) if fill == Fill::Done => return Poll::Ready(true),
             Poll::Ready(Ok(())) if fill == Fill::Full => (),
             Poll::Ready(Err(_)) => return Poll::Ready(false),
-            Poll::Ready(Ok(())) | Poll::Pending => {
+            flushed @ (Poll::Ready(Ok(())) | Poll::Pending) => {
+                busy.await_replica(flushed.is_ready() && body.awaits_replica());
                 let has_left = body.poll_untaken(cx).is_ready()
                     || inbound.poll_discard(cx).is_ready()
                     || inbound.poll_left(cx).is_ready()

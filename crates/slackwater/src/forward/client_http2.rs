@@ -148,6 +148,9 @@ impl<H: Handler> Served<H> {
         let mut outgoing = Outgoing::new(writer);
         let sent = poll_fn(|cx| {
             let sent = outgoing.poll_send(cx, &mut body);
+            if let Some(busy) = &body.busy {
+                busy.await_replica(body.awaits_replica());
+            }
             if sent.is_pending() && body.poll_untaken(cx).is_ready() {
                 return Poll::Ready(Err(Unsent::Body));
             }

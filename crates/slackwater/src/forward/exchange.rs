@@ -7,7 +7,6 @@
 
 use super::answer::{says_withdrawn, unmark};
 use super::body::{ResponseBody, Source, Watch};
-use super::client::STALL_MAX;
 use super::connect::{ReplicaAddress, Target};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
@@ -43,6 +42,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) first_byte: Duration,
     /// Between two pieces of a response's body.
     pub(crate) stall: Duration,
+    /// For which neither side of a tunnel may say anything.
+    pub(crate) tunnel: Duration,
     /// For which a connection that carries nothing is kept.
     pub(crate) idle: Duration,
     /// HTTP/1.1 connections that carry nothing, at most.
@@ -69,7 +70,8 @@ impl ReplicaOptions {
             protocol: settings.protocol,
             connect: timeouts.connect,
             first_byte: timeouts.first_byte,
-            stall: STALL_MAX,
+            stall: timeouts.stall,
+            tunnel: timeouts.tunnel,
             idle: timeouts.idle,
             idle_connections_max: settings.idle_connections_max as usize,
             connections_max: multiplex::CONNECTIONS_MAX,
@@ -100,6 +102,7 @@ pub(crate) struct Replica {
     deadlines: Rc<Deadlines>,
     first_byte_ticks: u64,
     stall_ticks: u64,
+    tunnel_ticks: u64,
 }
 
 #[derive(Debug)]
@@ -195,6 +198,7 @@ impl Replica {
             deadlines: Rc::clone(deadlines),
             first_byte_ticks: deadlines.ticks(options.first_byte),
             stall_ticks: deadlines.ticks(options.stall),
+            tunnel_ticks: deadlines.ticks(options.tunnel),
         }
     }
 
@@ -297,10 +301,15 @@ impl Replica {
         if !hygiene::prepare_response(&mut response) {
             return Err(Failure::new(Cause::Coding));
         }
+        let stall_ticks = if response.body().is_tunnel() {
+            self.tunnel_ticks
+        } else {
+            self.stall_ticks
+        };
         Ok(Reply {
             response,
             deadline,
-            stall_ticks: self.stall_ticks,
+            stall_ticks,
             spare,
             connect_took: None,
         })

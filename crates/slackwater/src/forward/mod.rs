@@ -37,6 +37,7 @@ mod deadline;
 mod exchange;
 mod failure;
 mod forwarded;
+mod grpc_answer;
 mod http2_body;
 mod http2_wire;
 mod hygiene;
@@ -75,12 +76,15 @@ pub(crate) use counts::{Count, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};
+pub(crate) use grpc_answer::{is_grpc_call, say_in_grpc};
 pub(crate) use hygiene::{Refusal, prepare_request};
 pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules, tells_ends};
 pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
+pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
+pub(crate) use tunnel::check_upgrade;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,8 +2,10 @@
 
 use super::counts::Count;
 use super::forwarded;
+use super::session::Cut;
 use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
 use crate::proxy_protocol::Ends;
+use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request};
@@ -84,6 +86,8 @@ pub(crate) struct Origin {
     pub(crate) listener: usize,
     /// The client's connection, where a service tells replicas of it.
     ends: Option<Arc<Ends>>,
+    /// Whether and why we ended the connection.
+    pub(super) cut: Rc<Cell<Cut>>,
 }
 
 impl Origin {
@@ -105,7 +109,13 @@ impl Origin {
             local,
             listener,
             ends: None,
+            cut: Rc::default(),
         }
+    }
+
+    /// Whether and why we ended the connection, when that is known.
+    pub(crate) const fn cut(&self) -> &Rc<Cell<Cut>> {
+        &self.cut
     }
 
     /// Notes where the client's connection comes from and leads to, if somebody is to be told; `to` is asked only then.

@@ -1,8 +1,8 @@
 //! One client's connection: what its socket and its requests know together, and its one deadline.
 //!
 //! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head must be complete within
-//! its own time; while it carries requests, bytes must move one way or the other. A deadline that passes is looked at
-//! again here: it may have been moved since.
+//! its own time; while a request waits for its client, bytes must move one way or the other. A request that waits for its
+//! replica has a deadline elsewhere. One that passes here is looked at again: it may have been moved since.
 
 use super::client::{Clients, Phase};
 use super::deadline::Deadline;
@@ -28,11 +28,27 @@ pub(super) struct Session {
     pub(super) clients: Rc<Clients>,
     deadline: Deadline,
     requests: Cell<u32>,
+    /// Of those, the ones that wait for their replica.
+    awaiting_replica: Cell<u32>,
+    /// Why it was ended, for the requests on it.
+    pub(super) cut: Rc<Cell<Cut>>,
     http2: Cell<bool>,
     /// Dropping a request's future is the client's doing; on HTTP/1.1 it happens once.
     pub(super) resets: Rc<Resets>,
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
+}
+
+/// Why we ended a client's connection that had requests on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// We did not; the client may have.
+    #[default]
+    Not,
+    /// The time to finish was over, or the client took too many requests back.
+    Off,
+    /// The client took nothing for too long.
+    ClientStalled,
 }
 
 enum Overdue {
@@ -50,6 +66,8 @@ impl Session {
             clients: Rc::clone(clients),
             deadline,
             requests: Cell::new(0),
+            awaiting_replica: Cell::new(0),
+            cut: Rc::default(),
             http2: Cell::new(false),
             resets: Rc::default(),
             in_head: Cell::new(false),
@@ -140,6 +158,7 @@ impl Session {
                     ask_to_end(connection.as_mut());
                 }
                 if phase == Phase::Stopped {
+                    self.cut.set(Cut::Off);
                     return Poll::Ready(None);
                 }
                 if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -147,6 +166,7 @@ impl Session {
                 }
                 if self.resets.is_flood() {
                     tracing::debug!("a client takes its requests back, again and again");
+                    self.cut.set(Cut::Off);
                     return Poll::Ready(None);
                 }
                 if self.deadline.poll_passed(cx).is_pending() {
@@ -168,6 +188,12 @@ impl Session {
     /// Bytes went in or out.
     pub(super) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
+    }
+
+    /// For how many ticks none did.
+    pub(super) fn still_for(&self) -> u64 {
+        let now = self.clients.deadlines.now();
+        now.saturating_sub(self.moved_at.get())
     }
 
     /// Bytes came in.
@@ -204,13 +230,19 @@ impl Session {
     }
 
     fn overdue(&self, asked_to_end: bool) -> Overdue {
-        if self.requests.get() > 0 {
-            let now = self.clients.deadlines.now();
-            let still_for = now.saturating_sub(self.moved_at.get());
-            if still_for >= self.clients.stall_ticks {
+        let (requests, awaiting_replica) = (self.requests.get(), self.awaiting_replica.get());
+        if requests > 0 {
+            let stall = self.clients.stall_ticks;
+            let left = if requests == awaiting_replica {
+                stall
+            } else {
+                stall.saturating_sub(self.still_for())
+            };
+            if left == 0 {
+                self.cut.set(Cut::ClientStalled);
                 return Overdue::Close;
             }
-            self.deadline.arm(self.clients.stall_ticks - still_for);
+            self.deadline.arm(left);
             return Overdue::NotYet;
         }
         if self.http2.get() && !asked_to_end {
@@ -229,21 +261,45 @@ impl Drop for Session {
 
 /// A request on a connection, to the end of its response.
 #[derive(Debug)]
-pub(super) struct Busy(Rc<Session>);
+pub(super) struct Busy {
+    session: Rc<Session>,
+    awaits_replica: Cell<bool>,
+}
 
 impl Busy {
+    /// It waits for its replica.
     pub(super) fn new(session: &Rc<Session>) -> Self {
         session.in_head.set(false);
         if session.requests.replace(session.requests.get() + 1) == 0 {
             session.deadline.arm(session.clients.stall_ticks);
         }
-        Self(Rc::clone(session))
+        let busy = Self {
+            session: Rc::clone(session),
+            awaits_replica: Cell::new(false),
+        };
+        busy.await_replica(true);
+        busy
+    }
+
+    /// Whether it waits for its replica, which has time of its own, or for its client, whose time begins now.
+    pub(super) fn await_replica(&self, awaits: bool) {
+        if self.awaits_replica.replace(awaits) == awaits {
+            return;
+        }
+        let waiting = &self.session.awaiting_replica;
+        if awaits {
+            waiting.set(waiting.get() + 1);
+        } else {
+            waiting.set(waiting.get() - 1);
+            self.session.moved();
+        }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let session = &self.0;
+        self.await_replica(false);
+        let session = &self.session;
         let requests = session.requests.get() - 1;
         session.requests.set(requests);
         if requests == 0 {

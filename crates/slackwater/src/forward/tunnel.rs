@@ -1,33 +1,58 @@
-//! A connection that has changed to another protocol: bytes both ways until either side ends.
+//! A connection that has changed to another protocol: bytes both ways until either side ends, or neither says anything
+//! for too long.
 
-use super::body::{ResponseBody, Watch};
+use super::body::{End, ResponseBody, Watch};
+use super::hygiene::{Refusal, not_implemented};
 use super::inbound::Inbound;
 use super::out::Out;
 use super::replica_http1::Connection;
+use super::request_body::RequestBody;
+use crate::config::ReplicaProtocol;
 use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
+use http::Request;
 use std::io;
 
+/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can be asked for: over HTTP/2
+/// a connection does not change.
+pub(crate) fn check_upgrade(
+    request: &Request<RequestBody>,
+    protocol: ReplicaProtocol,
+) -> Result<(), Refusal> {
+    if protocol == ReplicaProtocol::Http1 || request.body().upgrade().is_none() {
+        return Ok(());
+    }
+    Err(not_implemented(
+        "the replicas speak HTTP/2 here, over which the protocol cannot change",
+    ))
+}
+
 /// Carries bytes between a client and the replica's connection of `body`, after writing `to_client`. What one side had
-/// sent before it ended reaches the other one. `false` if a connection failed.
+/// sent before it ended reaches the other one. How it ended, and whether the client may still be told so.
 pub(super) async fn relay<W: Watch>(
     inbound: &Inbound,
     mut to_client: Out,
     body: &mut ResponseBody<W>,
-) -> bool {
-    let Some(replica) = body.tunnel() else {
-        return false;
-    };
+) -> (End, bool) {
+    // It is silence that both are given so much time for, not only the client.
+    inbound.session.moved();
     let ended = poll_fn(|cx| {
+        let Some(replica) = body.tunnel() else {
+            return Poll::Ready((End::Complete, false));
+        };
         // Both are polled, so that both wake this task.
         let down = poll_down(cx, inbound, &mut to_client, replica);
         let up = poll_up(cx, inbound, replica);
         match (down, up) {
-            (Poll::Pending, Poll::Pending) => Poll::Pending,
-            (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => Poll::Ready(ended),
+            (Poll::Pending, Poll::Pending) => body
+                .poll_silent(&inbound.session, cx)
+                .map(|()| (End::Silent, true)),
+            (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => {
+                Poll::Ready((End::Complete, ended.is_ok()))
+            }
         }
     });
-    ended.await.is_ok()
+    ended.await
 }
 
 /// From the replica to the client. Ready when the replica has ended and all of it is written.

@@ -56,7 +56,7 @@ impl Action {
         let bounds = &forward.bounds;
         let tries = forward.retries.iter().flat_map(|retries| &retries.at);
         let tries = tries.filter_map(|(_, rules)| rules.attempt_timeout);
-        let spans = [bounds.first_byte, bounds.stall, bounds.total];
+        let spans = [bounds.first_byte, bounds.stall, bounds.tunnel, bounds.total];
         spans.into_iter().flatten().chain(tries).min()
     }
 }
@@ -121,6 +121,8 @@ pub(crate) struct Bounds {
     pub(crate) first_byte: Option<Duration>,
     /// Between two pieces of the response's body.
     pub(crate) stall: Option<Duration>,
+    /// For which neither side of a tunnel may say anything.
+    pub(crate) tunnel: Option<Duration>,
     /// From its arrival to the end of the response.
     pub(crate) total: Option<Duration>,
     /// Bytes of its body.

@@ -141,7 +141,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
 
 /// The one that deadlines must be exact enough for.
 fn shortest_timeout(config: &Config) -> Duration {
-    let own = (config.timeouts.head.min(config.timeouts.idle)).min(config.timeouts.handshake);
+    let own = config.timeouts.shortest();
     let of_service = |service: &ServiceConfig| {
         let of_try = service.retries.rules.attempt_timeout;
         let of_all = service.timeouts.first_byte;

@@ -7,15 +7,15 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A file that goes when this is dropped.
-struct Log(PathBuf);
+pub(crate) struct Log(PathBuf);
 
 impl Log {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("slackwater-log-{name}-{}", std::process::id());
         Self(std::env::temp_dir().join(name))
     }
 
-    fn toml(&self, more: &str) -> String {
+    pub(crate) fn toml(&self, more: &str) -> String {
         let file = self.0.display();
         format!("[access_log]\nto = \"{file}\"\nformat = \"json\"\n{more}")
     }
@@ -25,7 +25,7 @@ impl Log {
     }
 
     /// The first `count` lines, once they are there.
-    async fn lines(&self, count: usize) -> Vec<Value> {
+    pub(crate) async fn lines(&self, count: usize) -> Vec<Value> {
         until("the lines are there", async || {
             let text = self.text();
             let lines: Vec<_> = text

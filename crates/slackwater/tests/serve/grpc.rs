@@ -1,8 +1,10 @@
 //! What becomes of gRPC statuses, which come with HTTP status 200 whatever they say.
 
-use crate::clients::Client;
+use crate::access_log::Log;
+use crate::clients::{Answer, Client};
 use crate::proxy::Proxy;
-use crate::replicas::Replica;
+use crate::replicas::{Replica, nobody};
+use crate::routes::services;
 
 /// A replica that answers everything with the gRPC status, in the head if there is no body, or else in the trailers.
 async fn says(status: &'static str, has_body: bool) -> Replica {
@@ -69,5 +71,88 @@ async fn a_status_that_blames_the_caller_is_none() {
         let (sent, failed) = calls(&one, &other).await;
         assert!((20..=80).contains(&sent), "as good as any: {sent}");
         assert_eq!(failed, 0);
+    }
+}
+
+/// A call as gRPC makes one, but over HTTP/1.1 and without a message.
+async fn call(proxy: &Proxy, path: &str, content_type: &str) -> Answer {
+    let mut client = Client::connect(proxy.address).await;
+    let fields = format!("host: x\r\ncontent-type: {content_type}\r\ncontent-length: 0\r\n");
+    client
+        .send(&format!("POST {path} HTTP/1.1\r\n{fields}\r\n"))
+        .await;
+    client.answer().await
+}
+
+#[tokio::test]
+async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
+    let log = Log::new("grpc");
+    let mute = Replica::scripted(|mut connection| async move {
+        connection.head().await;
+        while connection.more().await > 0 {}
+    })
+    .await;
+    let (mute, gone) = (mute.address, nobody().await);
+    let toml = services(&[("mute", mute), ("gone", gone)])
+        + "[[routes]]\npath = \"/mute\"\nservice = \"mute\"\ntimeouts.first_byte = \"100ms\"\n\
+           [[routes]]\npath = \"/gone\"\nservice = \"gone\"\nresponse_headers.set = { x-mine = \"1\" }\n\
+           [[routes]]\npath = \"/fixed\"\nrespond = { status = 503, body = \"mine\" }\n";
+    let proxy = Proxy::of_file(&(toml + &log.toml("")));
+    for (path, http, kind, grpc) in [
+        ("/mute", 504, "first_byte_timeout", "4"),
+        ("/gone", 502, "unreachable", "14"),
+        ("/none", 404, "no_route", "12"),
+    ] {
+        let answer = call(&proxy, path, "application/grpc+proto").await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(answer.field("content-type"), Some("application/grpc"));
+        assert_eq!(answer.field("grpc-status"), Some(grpc), "{path}");
+        assert_eq!(answer.field("x-slackwater-error"), Some(kind), "{path}");
+        assert!(
+            answer
+                .field("grpc-message")
+                .is_some_and(|text| text.len() > 10)
+        );
+        assert_eq!(answer.body.len(), 0, "{path}");
+        let is_routed = answer.field("x-mine") == Some("1");
+        assert_eq!(is_routed, path == "/gone", "what its route adds stays");
+        let other = call(&proxy, path, "application/grpc-web").await;
+        assert_eq!(other.status, http, "{path}: another protocol");
+        assert!(!other.body.is_empty(), "{path}");
+    }
+    // What the configuration says is said as it is.
+    let fixed = call(&proxy, "/fixed", "application/grpc").await;
+    assert_eq!((fixed.status, fixed.text()), (503, "mine"));
+    let lines = log.lines(7).await;
+    for (line, status) in lines.iter().step_by(2).zip([504, 502, 404]) {
+        assert_eq!(line["status"], status, "what it stands for: {line}");
+        assert_eq!(line["bytes_out"], 0, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_turns_calls_away_is_heard_and_the_call_goes_elsewhere() {
+    let withdrawn = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            let fields =
+                "grpc-status: 14\r\nx-slackwater-error: withdrawn\r\ncontent-length: 0\r\n";
+            connection
+                .send(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"))
+                .await;
+        }
+    })
+    .await;
+    let toml = services(&[("web", withdrawn.address)]) + "[[routes]]\nservice = \"web\"\n";
+    let alone = Proxy::of_file(&toml);
+    let answer = call(&alone, "/", "application/grpc").await;
+    assert_eq!(answer.field("grpc-status"), Some("14"));
+    assert_eq!(answer.field("x-slackwater-error"), Some("withdrawn"));
+    assert_eq!(answer.field("retry-after"), Some("1"));
+    assert_eq!(answer.field("grpc-retry-pushback-ms"), Some("1000"));
+    let other = says("0", false).await;
+    let proxy = Proxy::start(&[withdrawn.address, other.address], "");
+    for _ in 0..4 {
+        let answer = call(&proxy, "/", "application/grpc").await;
+        assert_eq!(answer.field("grpc-status"), Some("0"));
     }
 }

@@ -34,6 +34,7 @@ mod retries;
 mod room;
 mod route_bounds;
 mod routes;
+mod silence;
 mod sticky;
 mod stopping;
 mod streaming;

@@ -138,3 +138,26 @@ async fn only_the_protocols_that_are_configured_are_asked_for() {
         assert_eq!(line, told, "{configured}");
     }
 }
+
+#[tokio::test]
+async fn replicas_that_speak_http2_cannot_be_asked_to_change_the_protocol() {
+    let replica = crate::replicas::http2(|_| async {
+        http::Response::new(crate::clients::full("no change"))
+    })
+    .await;
+    let proxy = Proxy::start(&[replica], "replica.protocol = \"h2c\"\n");
+    let ask = async |upgrade: &str| {
+        let mut client = Client::connect(proxy.address).await;
+        let fields = format!("host: a\r\nconnection: upgrade\r\nupgrade: {upgrade}\r\n");
+        client
+            .send(&format!("GET / HTTP/1.1\r\n{fields}\r\n"))
+            .await;
+        client.answer().await
+    };
+    let answer = ask("websocket").await;
+    assert_eq!(answer.status, 501);
+    assert_eq!(answer.field("x-slackwater-error"), Some("refused"));
+    assert!(answer.text().contains("HTTP/2"), "{}", answer.text());
+    // What is not asked for anyway is none the less one like others.
+    assert_eq!(ask("other").await.status, 200);
+}

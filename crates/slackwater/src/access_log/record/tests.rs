@@ -18,7 +18,8 @@ fn json() -> AccessLogSettings {
 fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
     let request = request.body(()).expect("a request");
     let client = IpAddr::from([10, 0, 0, 9]);
-    recorder.begin(&request, client, &Authority::from_static("10.0.0.1:80"))
+    let listener = Authority::from_static("10.0.0.1:80");
+    recorder.begin(&request, client, &listener, &Rc::default())
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
@@ -42,7 +43,10 @@ fn a_record_is_written_once_with_what_became_of_it() {
     trace.head(StatusCode::BAD_GATEWAY);
     trace.attempt("two", "fallback", None);
     trace.head(StatusCode::OK);
-    trace.answer(&Response::new(String::from("not ours to count")));
+    trace.answer(
+        StatusCode::OK,
+        &Response::new(String::from("not ours to count")),
+    );
     trace.passed(10);
     let of_the_body = trace.clone();
     drop(trace);
@@ -84,7 +88,7 @@ fn a_record_that_hears_nothing_lost_its_client() {
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
     let trace = begin(&recorder, Request::get("/"));
     trace.attempt("one", "cold", None);
-    trace.answer(&answer);
+    trace.answer(answer.status(), &answer);
     drop(trace);
     let line = &lines(&queue)[0];
     assert_eq!(
@@ -144,7 +148,9 @@ fn of_a_sample_of_none_failures_are_left() {
         (500, Ended::Complete, true),
         (200, Ended::Broken, true),
         (200, Ended::Stalled, true),
+        (200, Ended::CutOff, true),
         (200, Ended::ClientGone, false),
+        (200, Ended::ClientStalled, false),
     ] {
         let trace = begin(&recorder, Request::get("/"));
         trace.head(StatusCode::from_u16(status).expect("a status"));

@@ -21,13 +21,15 @@ pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Bounds {
         };
         reader.setting(&field, None, told, parse).value
     };
-    let (first_byte, stall, total) = (span("first_byte"), span("stall"), span("total"));
+    let (first_byte, stall) = (span("first_byte"), span("stall"));
+    let (tunnel, total) = (span("tunnel"), span("total"));
     let field = format!("{prefix}limits.body_bytes_max");
     let told = "from 0B to 4095MiB; without the key as much as the client sends";
     let body = reader.setting(&field, None, told, |value| bytes(value).map(Some));
     Bounds {
         first_byte,
         stall,
+        tunnel,
         total,
         body_bytes_max: body.value,
     }
@@ -38,6 +40,7 @@ pub(super) fn write(to: &mut String, bounds: &Bounds) -> fmt::Result {
     let spans = [
         ("first_byte", bounds.first_byte),
         ("stall", bounds.stall),
+        ("tunnel", bounds.tunnel),
         ("total", bounds.total),
     ];
     for (name, span) in spans {

@@ -8,8 +8,8 @@ use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
-    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, no_route,
-    own_response, prepare_request, refuse, too_large,
+    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, check_upgrade,
+    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
@@ -114,7 +114,9 @@ impl Routing {
         }
         let client = service.client(request.headers(), origin);
         let protocol = service.protocol();
-        if let Err(refusal) = prepare_request(&mut request, protocol, forward.connect, origin) {
+        let prepared = check_upgrade(&request, protocol)
+            .and_then(|()| prepare_request(&mut request, protocol, forward.connect, origin));
+        if let Err(refusal) = prepared {
             return refuse(refusal);
         }
         service.tell_ends(&mut request, origin);
@@ -144,14 +146,15 @@ impl Routing {
         let mut answer = service
             .handle(request, client, trace, bounds_of_tries)
             .await;
-        answer.body_mut().bound(bounds.stall, ends);
+        answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }
 
     fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {
         let recorder = self.recorder.as_ref();
         recorder.map_or_else(Trace::default, |recorder| {
-            recorder.begin(request, origin.client(request.headers()), origin.local())
+            let client = origin.client(request.headers());
+            recorder.begin(request, client, origin.local(), origin.cut())
         })
     }
 }
@@ -161,8 +164,14 @@ impl Handler for Routing {
 
     async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         let trace = self.trace(&request, origin);
-        let answer = self.answer(request, origin, &trace).await;
-        trace.answer(&answer);
+        let is_grpc_call = is_grpc_call(request.headers());
+        let mut answer = self.answer(request, origin, &trace).await;
+        // The log has the status that tells most.
+        let status = answer.status();
+        if is_grpc_call {
+            say_in_grpc(&mut answer);
+        }
+        trace.answer(status, &answer);
         answer
     }
 

@@ -314,11 +314,11 @@ impl Watch for Box<Flight> {
         self.trace.end(match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
-            End::Stalled => Ended::Stalled,
+            End::Stalled | End::Silent => Ended::Stalled,
         });
         let outcome = match end {
             End::Complete if self.has_failed => Outcome::Failed,
-            End::Complete => Outcome::Success,
+            End::Complete | End::Silent => Outcome::Success,
             End::Broken => {
                 self.member.counts().broken.add_one();
                 Outcome::Failed

@@ -1,0 +1,178 @@
+//! Who is silent for too long, when that ends a request, and what the log then says.
+
+use crate::access_log::Log;
+use crate::clients::{self, Client, empty, get};
+use crate::proxy::{Proxy, until};
+use crate::replicas::Replica;
+use crate::routes::services;
+use core::net::SocketAddr;
+use core::time::Duration;
+use http::Request;
+use http_body_util::BodyExt;
+use std::time::Instant;
+
+/// A replica that is silent where the path says so: before its head, in its body, or in a tunnel. In a flood it is not.
+async fn silent() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        let Some(head) = connection.head().await else {
+            return;
+        };
+        if head.starts_with("GET /body") {
+            connection
+                .send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\none")
+                .await;
+        } else if head.starts_with("GET /tunnel") {
+            let fields = "connection: upgrade\r\nupgrade: websocket";
+            connection
+                .send(&format!("HTTP/1.1 101 Switching\r\n{fields}\r\n\r\n"))
+                .await;
+        } else if head.starts_with("GET /flood") {
+            connection
+                .send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
+                .await;
+            // More than fits between it and the client.
+            let piece = "x".repeat(1_000_000);
+            for _ in 0..100 {
+                connection.send(&piece).await;
+            }
+        }
+        while connection.more().await > 0 {}
+    })
+    .await
+}
+
+/// Clients have less time than replicas and tunnels.
+fn times(replica: SocketAddr) -> String {
+    services(&[("web", replica)])
+        + "[timeouts]\nfirst_byte = \"400ms\"\nstall = \"50ms\"\ntunnel = \"400ms\"\n\
+           [[routes]]\npath = \"/flood\"\nservice = \"web\"\ntimeouts.stall = \"1m\"\n\
+           [[routes]]\nservice = \"web\"\ntimeouts.stall = \"400ms\"\n"
+}
+
+const SPAN: Duration = Duration::from_millis(400);
+
+#[tokio::test]
+async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
+    let log = Log::new("silent-replica");
+    let replica = silent().await;
+    let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
+
+    let began = Instant::now();
+    let answer = get(proxy.address, "/head").await;
+    assert_eq!(
+        answer.field("x-slackwater-error"),
+        Some("first_byte_timeout")
+    );
+    assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
+
+    let began = Instant::now();
+    let mut client = Client::connect(proxy.address).await;
+    client.send("GET /body HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    client.head().await;
+    assert_eq!(client.rest().await, b"one");
+    assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
+
+    let mut client = clients::http2(proxy.address).await;
+    for (path, status) in [("/head", 504), ("/body", 200)] {
+        let began = Instant::now();
+        let request = Request::get(format!("http://a{path}")).body(empty());
+        let response = client.send_request(request.unwrap()).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        let read = response.into_body().collect().await;
+        assert_eq!(read.is_ok(), status == 504, "{path}");
+        assert!(began.elapsed() >= SPAN, "{path}: {:?}", began.elapsed());
+    }
+
+    let lines = log.lines(4).await;
+    let ends: Vec<_> = (lines.iter())
+        .map(|line| (line["status"].as_u64(), line["end"].as_str()))
+        .collect();
+    let (late, stalled) = ((Some(504), Some("complete")), (Some(200), Some("stalled")));
+    assert_eq!(ends, [late, stalled, late, stalled]);
+}
+
+#[tokio::test]
+async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
+    let log = Log::new("silent-tunnel");
+    let replica = silent().await;
+    let toml = times(replica.address).replacen(
+        "[[routes]]",
+        "[[routes]]\npath = \"/tunnel/brief\"\nservice = \"web\"\ntimeouts.tunnel = \"60ms\"\n[[routes]]",
+        1,
+    );
+    let proxy = Proxy::of_file(&(toml + &log.toml("")));
+    let open = async |path: &str| {
+        let mut client = Client::connect(proxy.address).await;
+        let fields = "host: a\r\nconnection: upgrade\r\nupgrade: websocket";
+        client
+            .send(&format!("GET {path} HTTP/1.1\r\n{fields}\r\n\r\n"))
+            .await;
+        assert!(client.head().await.starts_with("HTTP/1.1 101"));
+        client
+    };
+    let began = Instant::now();
+    assert!(open("/tunnel").await.rest().await.is_empty());
+    assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
+    let brief = open("/tunnel/brief").await;
+    assert!(brief.rest().await.is_empty());
+    let lines = log.lines(2).await;
+    for line in &lines {
+        let said = (&line["status"], &line["end"]);
+        assert_eq!(said, (&101.into(), &"stalled".into()), "{line}");
+    }
+    let micros = lines[1]["total_us"].as_u64().unwrap();
+    assert!(micros < 400_000, "as its route says: {micros}");
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
+    assert_eq!(proxy.sum("/requests/timeouts").await, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_cut_off_and_the_log_says_so() {
+    let log = Log::new("silent-client");
+    let replica = silent().await;
+    let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
+    let mut client = Client::connect(proxy.address).await;
+    client.send("GET /flood HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    client.head().await;
+    let line = &log.lines(1).await[0];
+    assert_eq!(line["end"], "client_stalled", "{line}");
+    assert!(client.rest().await.len() < 100_000_000);
+
+    let mut client = clients::http2(proxy.address).await;
+    let request = Request::get("http://a/flood").body(empty());
+    let response = client.send_request(request.unwrap()).await.unwrap();
+    let line = &log.lines(2).await[1];
+    assert_eq!(line["end"], "client_stalled", "{line}");
+    assert!(response.into_body().collect().await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_cut_off_at_the_end_is_logged_as_that_even_by_a_sample_of_none() {
+    for (toml, terms) in [("timeouts.drain = \"50ms\"\n", 1), ("", 2)] {
+        let log = Log::new(&format!("cut-off-{terms}"));
+        let replica = silent().await;
+        let quiet = log.toml("sample = 0\nalways_slower_than = \"1h\"");
+        let mut proxy = Proxy::start(&[replica.address], &format!("{toml}{quiet}"));
+        let mut headless = Client::connect(proxy.address).await;
+        headless.send("GET /head HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        let mut begun = Client::connect(proxy.address).await;
+        begun.send("GET /body HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        begun.head().await;
+        until("both are out", async || {
+            (proxy.sum("/in_flight").await == 2).then_some(())
+        })
+        .await;
+        proxy.signal("TERM");
+        proxy.log_line("stopping");
+        if terms > 1 {
+            proxy.signal("TERM");
+        }
+        assert_eq!(proxy.ended().await.code(), Some(0));
+        let mut lines = log.lines(2).await;
+        lines.sort_by_key(|line| line["status"].as_u64());
+        for (line, status) in lines.iter().zip([0, 200]) {
+            let said = (&line["status"], &line["end"]);
+            assert_eq!(said, (&status.into(), &"cut_off".into()), "{line}");
+        }
+    }
+}
