@@ -41,3 +41,4 @@ mod tls;
 mod trailers;
 mod tunnels;
 mod upgrade;
+mod withdrawn;

@@ -274,7 +274,7 @@ async fn that_hangs(
         async move {
             while connection.head().await.is_some() {
                 if now.load(Ordering::SeqCst) {
-                    std::future::pending::<()>().await;
+                    core::future::pending::<()>().await;
                 }
                 connection.answer(name).await;
             }
