@@ -1,8 +1,13 @@
 //! The process's own log: lines on standard error, as text or JSON, in the manner of the journal where that reads them.
 //!
-//! `RUST_LOG`, where it is set, says what is logged, also by module; else the configuration's level does.
+//! A thread of its own writes them (`writer`). `RUST_LOG`, where it is set, says what is logged, also by module; else the configuration's level does.
+
+mod writer;
+
+pub(crate) use writer::lost_lines;
 
 use crate::config::{LogFormat, LogSettings};
+use crate::fault::Fault;
 use core::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -14,8 +19,23 @@ use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+/// The log at work. Dropping it waits for the last lines, for a second at most.
+#[derive(Debug)]
+pub(crate) struct Logging(());
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        writer::flush();
+    }
+}
+
 /// Begins to log.
-pub(crate) fn log_to_stderr(settings: &LogSettings) {
+///
+/// # Errors
+///
+/// The system gives no thread.
+pub(crate) fn log_to_stderr(settings: &LogSettings) -> Result<Logging, Fault> {
+    writer::start().map_err(|error| Fault::runtime(format!("no thread for the log: {error}")))?;
     let asked = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|asked| !asked.is_empty());
     // The HTTP/2 library warns of single frames of clients, who could fill the log with them.
     let level = || EnvFilter::new(format!("{},h2=error", settings.level.as_str()));
@@ -26,7 +46,7 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) {
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr);
+        .with_writer(|| writer::ToLines);
     // An error means that a logger is there already, which is as good.
     let _ = match settings.format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
@@ -40,6 +60,7 @@ pub(crate) fn log_to_stderr(settings: &LogSettings) {
             settings.level.as_str()
         );
     }
+    Ok(Logging(()))
 }
 
 /// Whether standard error is a stream of systemd's journal.

@@ -108,7 +108,8 @@ pub(crate) fn run_configured(
     connections_max: u32,
     work: impl Future<Output = Result<(), Fault>>,
 ) -> Result<(), Fault> {
-    log_to_stderr(log);
+    // Before everything else, so that it ends last.
+    let _logging = log_to_stderr(log)?;
     remarks.iter().for_each(log_remark);
     allow_connections(connections_max);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,8 +1,9 @@
 //! The handle that everyone shares: picks, completions, reports, members.
 //!
 //! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock stands around the policy; it is held
-//! for a pick, a completion or a report, never across an await and never while something is sent. The proxy has one
-//! balancer for each worker thread, so that even this lock has no contenders.
+//! for a pick, a completion or a report, never across an await and never around a system call. The proxy has one balancer
+//! for each worker thread, so that even this lock has no contenders. Before a pick the prober hands in what has been
+//! answered: over UDP that takes a call which does not block, every 0.1 ms at most, and none while no answer is awaited.
 
 use super::drive::{Drive, DriveGuard};
 use super::driver::Driver;

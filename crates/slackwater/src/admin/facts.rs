@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) own_load: Option<LoadReport>,
     /// How often the configuration was read again; `None` where it never is.
     pub(crate) reloads: Option<ReloadFacts>,
+    /// Lines of the log that were lost.
+    pub(crate) log_lost: u64,
     /// Lines that the access log has lost; `None` if there is none.
     pub(crate) access_log_lost: Option<u64>,
 }

@@ -194,6 +194,11 @@ impl Families<'_> {
             "Workers that answered.",
             [(Labels::new(), workers)],
         )?;
+        self.counters(
+            "log_lost_lines",
+            "Lines of the log that were not written.",
+            [(Labels::new(), status.log_lost)],
+        )?;
         let lost = status.access_log_lost.map(|lost| (Labels::new(), lost));
         self.counters(
             "access_log_lost_lines",

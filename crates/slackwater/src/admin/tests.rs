@@ -75,6 +75,7 @@ fn facts() -> Facts {
             full: 7,
             ..HandshakeFacts::default()
         }],
+        log_lost: 4,
         access_log_lost: Some(3),
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {

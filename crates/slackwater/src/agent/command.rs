@@ -13,7 +13,7 @@ use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
-use crate::forward::{Phase, ReplicaCounts, reach};
+use crate::forward::{Phase, ReplicaCounts, UnreadableCounts, reach};
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
@@ -108,6 +108,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         server: config.to.to_string(),
         load,
         counts: workers.counts.clone(),
+        unreadable: workers.unreadable.clone(),
         tls,
     };
     let mut admin = (sockets.admin)
@@ -211,6 +212,7 @@ fn serve_admin(
 struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
+    unreadable: Vec<Arc<UnreadableCounts>>,
     threads: WorkerThreads,
 }
 
@@ -225,16 +227,20 @@ impl Workers {
         let mut workers = Self {
             phase,
             counts: Vec::new(),
+            unreadable: Vec::new(),
             threads: WorkerThreads::default(),
         };
         for listeners in listeners {
             let counts = Arc::new(ReplicaCounts::default());
+            let unreadable = Arc::new(UnreadableCounts::default());
             workers.counts.push(Arc::clone(&counts));
+            workers.unreadable.push(Arc::clone(&unreadable));
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 shared: shared.clone(),
                 counts,
+                unreadable,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
             };

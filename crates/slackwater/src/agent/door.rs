@@ -8,7 +8,7 @@ use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, Watch, answer, prepare_request, refuse,
+    ResponseBody, UnreadableCounts, Watch, answer, prepare_request, refuse,
 };
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
@@ -29,6 +29,7 @@ pub(super) struct Door {
     /// Signs HTTP probes and their answers; `None`: anybody may ask.
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) unreadable: Arc<UnreadableCounts>,
     /// What becomes of CONNECT.
     pub(super) connect: Connect,
     /// Which responses say how loaded the server is.
@@ -54,6 +55,12 @@ impl Handler for Door {
             return refuse(refusal);
         }
         self.pass_on(request).await
+    }
+
+    fn unreadable(&self, answer: &Answer, origin: &Origin) {
+        self.unreadable.add_one(answer.status());
+        let client = origin.client(&HeaderMap::new());
+        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::tls::Tls;
 use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
-use crate::forward::ReplicaCounts;
+use crate::forward::{ReplicaCounts, UnreadableCounts, unreadable_requests};
+use crate::log::lost_lines;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_tower::server::Load;
@@ -16,6 +17,8 @@ pub(super) struct AgentStatus {
     pub(super) load: Load,
     /// One for each worker.
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
+    /// The same.
+    pub(super) unreadable: Vec<Arc<UnreadableCounts>>,
     pub(super) tls: Tls,
 }
 
@@ -44,9 +47,10 @@ impl StatusSource for AgentStatus {
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
-            unreadable_requests: Vec::new(),
+            unreadable_requests: unreadable_requests(self.unreadable.iter().map(|it| &**it)),
             own_load: Some(self.load.report(None)),
             reloads: None,
+            log_lost: lost_lines(),
             access_log_lost: None,
         })
         .boxed()

@@ -8,7 +8,7 @@ use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
-    ReplicaOptions, Rules,
+    ReplicaOptions, Rules, UnreadableCounts,
 };
 use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
@@ -27,6 +27,7 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) shared: Shared,
     pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) unreadable: Arc<UnreadableCounts>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -76,6 +77,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
         counts: parts.counts,
+        unreadable: parts.unreadable,
         connect: config.connect,
         orca: config.orca,
     });

@@ -55,8 +55,6 @@ pub(crate) struct ResponseBody<W: Watch> {
     open: Option<Open<W>>,
     /// Keeps the client's connection busy, over HTTP/2.
     pub(super) busy: Option<Busy>,
-    /// An error that is told in a moment.
-    late: Option<io::Error>,
 }
 
 /// Where a body comes from, and the connection that it needs until it ends.
@@ -104,7 +102,6 @@ impl<W: Watch> ResponseBody<W> {
             source: Source::Own((!text.is_empty()).then_some(text)),
             open: None,
             busy: None,
-            late: None,
         }
     }
 
@@ -126,7 +123,6 @@ impl<W: Watch> ResponseBody<W> {
                 watch,
             }),
             busy: None,
-            late: None,
         };
         if body.is_end_stream() {
             body.settle(End::Complete);
@@ -250,10 +246,6 @@ impl<W: Watch> Body for ResponseBody<W> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
-        if let Some(error) = this.late.take() {
-            this.settle(End::Broken);
-            return Poll::Ready(Some(Err(error)));
-        }
         let is_over = this.open.as_ref().and_then(Open::left) == Some(0);
         if is_over {
             this.settle(End::Stalled);
@@ -272,13 +264,6 @@ impl<W: Watch> Body for ResponseBody<W> {
         }
         open.moved();
         if let Poll::Ready(Some(Err(error))) = polled {
-            if this.busy.is_some() {
-                // HTTP/2 forgets at a reset what it has not written yet. The connection has its turn before this is
-                // asked again.
-                this.late = Some(error);
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
             this.settle(End::Broken);
             return Poll::Ready(Some(Err(error)));
         }

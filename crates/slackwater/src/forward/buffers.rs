@@ -14,8 +14,9 @@ use std::io;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// Read at once, at most.
-const READ_BYTES: usize = 64 << 10;
+/// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and one that takes another read
+/// for its last octets takes another write for them, too.
+const READ_BYTES: usize = 72 << 10;
 
 /// What is longer is handed on as it is: above this a copy costs more than another buffer.
 const COPIED_BYTES_MAX: usize = 8 << 10;

@@ -18,8 +18,8 @@ use super::session::Busy;
 use super::stream::Stream;
 use super::tunnel::relay;
 use crate::http1::{
-    BadKind, BadMessage, BodyLength, Framing, HeadLimits, RequestHead, ResponseExtras,
-    encode_response, end_of_head, is_head_so_far, new_part, parse_request, skip_empty_line,
+    BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
+    SoFar, encode_response, parse_request,
 };
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -92,44 +92,21 @@ async fn next_head(
     inbound: &Inbound,
     limits: HeadLimits,
 ) -> Option<Result<RequestHead, BadMessage>> {
-    let mut searched = 0;
-    let mut may_skip = true;
+    let mut search = HeadSearch::default();
     poll_fn(|cx| {
         loop {
             {
                 let mut unread = inbound.unread.borrow_mut();
-                let skipped = if may_skip {
-                    skip_empty_line(&unread)
-                } else {
-                    0
-                };
-                if skipped > 0 {
-                    may_skip = false;
-                    searched = 0;
-                    let _ = unread.split_to(skipped);
-                }
-                if let Some(end) = end_of_head(&unread, searched) {
-                    if end > limits.bytes_max {
-                        return Poll::Ready(Some(Err(BadMessage::unfinished(&unread[..end]))));
+                match search.look(&mut unread, limits) {
+                    SoFar::Whole(end) => {
+                        let head = unread.split_to(end);
+                        let room = buffers::lend_headers();
+                        return Poll::Ready(Some(parse_request(&head, limits, room)));
                     }
-                    let head = unread.split_to(end);
-                    return Poll::Ready(Some(parse_request(
-                        &head,
-                        limits,
-                        buffers::lend_headers(),
-                    )));
+                    SoFar::Bad(bad) => return Poll::Ready(Some(Err(bad))),
+                    SoFar::Unfinished => (),
                 }
-                if unread.len() > limits.bytes_max {
-                    return Poll::Ready(Some(Err(BadMessage::unfinished(&unread))));
-                }
-                if !is_head_so_far(new_part(&unread, searched)) {
-                    return Poll::Ready(Some(Err(BadMessage {
-                        kind: BadKind::Malformed,
-                        reason: "this is not HTTP/1.1",
-                    })));
-                }
-                searched = unread.len();
-                if searched > 0 {
+                if !unread.is_empty() {
                     // It may have come while the request before it was answered.
                     inbound.session.in_head();
                 }

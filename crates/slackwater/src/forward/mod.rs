@@ -20,7 +20,7 @@
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
 //! | waits that end | `deadline`, `patience` |
-//! | how requests ended, for the admin server | `counts` |
+//! | how requests ended, for the admin server; those that could not be read | `counts`, `unreadable` |
 
 mod accept;
 mod answer;
@@ -61,6 +61,7 @@ mod stream;
 mod tape;
 mod target;
 mod tunnel;
+mod unreadable;
 mod via;
 
 pub(crate) use accept::{Intake, Listening};
@@ -93,3 +94,4 @@ where
         tokio::task::spawn_local(task);
     }
 }
+pub(crate) use unreadable::{UnreadableCounts, unreadable_requests};

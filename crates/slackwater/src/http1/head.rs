@@ -3,7 +3,62 @@
 //! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a line's end; two
 //! recipients that differ in this see two different messages, so here it is refused.
 
+use super::{BadMessage, HeadLimits};
+use bytes::{Buf, Bytes};
+
 const END: &[u8] = b"\r\n\r\n";
+
+/// What there is of a request's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SoFar {
+    /// All of it, so many octets.
+    Whole(usize),
+    /// Not all of it.
+    Unfinished,
+    /// More than there may be, or what cannot become one.
+    Bad(BadMessage),
+}
+
+/// Looks for a request's head in what has been read, again and again as more of it comes.
+#[derive(Debug, Default)]
+pub(crate) struct HeadSearch {
+    /// Octets that were looked at before.
+    searched: usize,
+    has_skipped: bool,
+}
+
+impl HeadSearch {
+    /// What there is by now. An empty line before the head is taken out.
+    pub(crate) fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
+        if !self.has_skipped && unread.starts_with(b"\r\n") {
+            // A client may have sent it by mistake, once. RFC 9112 §2.2
+            self.has_skipped = true;
+            self.searched = 0;
+            unread.advance(2);
+        }
+        let so_far = request_so_far(unread, self.searched, limits);
+        self.searched = unread.len();
+        so_far
+    }
+}
+
+/// Looks at what has been read of a head; the first `searched` octets were looked at before. Beyond `bytes_max` nothing is
+/// looked at, so that it does not matter how much has come at once.
+fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
+    if let Some(end) = end_of_head(bytes, searched)
+        && end <= limits.bytes_max
+    {
+        return SoFar::Whole(end);
+    }
+    let counted = bytes.get(..limits.bytes_max).unwrap_or(bytes);
+    if !is_head_so_far(new_part(counted, searched)) {
+        return SoFar::Bad(BadMessage::NOT_A_HEAD);
+    }
+    if bytes.len() > limits.bytes_max {
+        return SoFar::Bad(BadMessage::unfinished(counted));
+    }
+    SoFar::Unfinished
+}
 
 /// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete. The first `searched`
 /// octets were looked at before.
@@ -38,11 +93,6 @@ pub(crate) fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
         _ => searched,
     };
     bytes.get(from..).unwrap_or_default()
-}
-
-/// Octets of the empty line in front of a request that a client may have sent by mistake, once. RFC 9112 §2.2
-pub(crate) fn skip_empty_line(bytes: &[u8]) -> usize {
-    if bytes.starts_with(b"\r\n") { 2 } else { 0 }
 }
 
 /// Whether every line of a whole head ends with CR LF.
@@ -95,14 +145,6 @@ mod tests {
         ] {
             assert!(!is_head_so_far(bad.as_bytes()), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn one_empty_line_is_skipped() {
-        assert_eq!(skip_empty_line(b"\r\nGET"), 2);
-        assert_eq!(skip_empty_line(b"\nGET"), 0);
-        assert_eq!(skip_empty_line(b"\r"), 0);
-        assert_eq!(skip_empty_line(b"GET"), 0);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) use encode::{
     CONTINUE, Framing, LAST_CHUNK, ResponseExtras, encode_chunk_start, encode_request,
     encode_response, encode_trailers,
 };
-pub(crate) use head::{end_of_head, is_head_so_far, new_part, skip_empty_line};
+pub(crate) use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
 pub(crate) use request::{RequestHead, parse_request};
 pub(crate) use response::{ResponseHead, parse_response};
 
@@ -74,8 +74,11 @@ impl BadMessage {
         }
     }
 
-    /// A head that is still not complete after as many octets as are allowed.
-    pub(crate) fn unfinished(so_far: &[u8]) -> Self {
+    /// An octet that no head has, or a line that ends as none does.
+    const NOT_A_HEAD: Self = Self::malformed("this is not HTTP/1.1");
+
+    /// A head that is still not complete after as many octets as are allowed, which these are.
+    fn unfinished(so_far: &[u8]) -> Self {
         if memchr::memchr(b'\n', so_far).is_none() && memchr::memchr(b' ', so_far).is_some() {
             return Self {
                 kind: BadKind::TargetTooLong,

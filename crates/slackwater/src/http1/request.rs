@@ -1,7 +1,7 @@
 //! Heads of requests. RFC 9112 §3
 
 use super::fields::{self, FieldRoom, Said};
-use super::head::has_strict_lines;
+use super::head::{has_strict_lines, is_head_so_far};
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
 use http::header::HeaderMap;
@@ -25,6 +25,21 @@ pub(crate) struct RequestHead {
 
 /// Reads a whole head. `headers` is empty; it may have room left over from another one.
 pub(crate) fn parse_request(
+    head: &Bytes,
+    limits: HeadLimits,
+    headers: HeaderMap,
+) -> Result<RequestHead, BadMessage> {
+    // Had it come in parts, this would have been found before anything else that is wrong with it.
+    parse(head, limits, headers).map_err(|bad| {
+        if is_head_so_far(head) {
+            bad
+        } else {
+            BadMessage::NOT_A_HEAD
+        }
+    })
+}
+
+fn parse(
     head: &Bytes,
     limits: HeadLimits,
     mut headers: HeaderMap,

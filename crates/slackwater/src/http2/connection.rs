@@ -21,7 +21,8 @@ pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Nothing more is read before some is written, when so much is to be written: who sends and doesn't read gets no more.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Streams that we reset for what came on them, at most; then the connection ends. (CVE-2025-8671)
+/// Streams that we reset for what came on them, beyond those that ended well, at most; then the connection ends.
+/// (CVE-2025-8671)
 const FAULTS_MAX: usize = 1024;
 
 /// Streams to a server of which we know nothing yet, at most.
@@ -312,6 +313,9 @@ impl Connection {
         let stream = &mut self.streams[key];
         if !stream.is_closed() {
             return;
+        }
+        if stream.lost.is_none() {
+            self.faults = self.faults.saturating_sub(1);
         }
         let (id, in_line, is_held) = (stream.id, stream.in_line, stream.is_held());
         stream.in_line = false;

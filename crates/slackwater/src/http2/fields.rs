@@ -82,9 +82,15 @@ impl Connection {
     fn block(&mut self, block: &Block, octets: &[u8]) -> Result<(), Reason> {
         let id = block.stream;
         let known = self.known(id);
+        let may_begin = self.config.role == Role::Server && id % 2 == 1;
+        if known == Known::Idle && !may_begin {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
         if block.depends_on_itself {
             self.skip(octets)?;
-            self.last_theirs = self.last_theirs.max(id);
+            if known == Known::Idle {
+                self.last_theirs = id;
+            }
             return self.fault(id, Reason::PROTOCOL_ERROR);
         }
         match known {
@@ -103,10 +109,7 @@ impl Connection {
                 }
                 Err(Reason::STREAM_CLOSED)
             }
-            Known::Idle if self.config.role == Role::Server && id % 2 == 1 => {
-                self.request(id, block.is_end, octets)
-            }
-            Known::Idle => Err(Reason::PROTOCOL_ERROR),
+            Known::Idle => self.request(id, block.is_end, octets),
         }
     }
 
@@ -218,14 +221,14 @@ impl Connection {
     }
 }
 
-/// What a response's head says of its body. RFC 9110 §6.4.1, §8.6
+/// How long the body is that follows a response's head, if that is known. RFC 9110 §6.4.1, §8.6
 fn length_of_body(head: &ResponseHead, to_head: bool) -> Option<u64> {
     let is_bare = matches!(
         head.status,
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
     );
     if to_head || is_bare {
-        None
+        Some(0)
     } else {
         head.length
     }

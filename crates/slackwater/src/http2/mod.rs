@@ -13,11 +13,12 @@
 //! | frames, settings, windows | `frame`, `settings`, `window` |
 //! | heads and trailers; their compression | `head`, `hpack` |
 //! | the connection and its streams | `connection`, `streams`, `stream`, `inbox` |
-//! | frames that come | `receive`, `fields` |
+//! | frames that come | `receive`, `fields`, `control` |
 //! | what is sent | `send`, `out` |
 //! | why it ends | `reason` |
 
 mod connection;
+mod control;
 mod fields;
 mod frame;
 mod head;

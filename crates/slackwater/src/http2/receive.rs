@@ -1,10 +1,10 @@
 //! Frames as they come. RFC 9113 §4, §5.1, §6
 
-use super::connection::{Connection, LEAVING, PREFACE, Role, State};
+use super::connection::{Connection, PREFACE, Role, State};
 use super::fields::Block;
 use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
 use super::reason::{Ended, Lost, Reason};
-use super::settings::{FRAME_BYTES_FIRST, Settings};
+use super::settings::FRAME_BYTES_FIRST;
 use super::stream::{Answer, Half, Owner};
 use super::streams::Key;
 use bytes::{Buf, Bytes, BytesMut};
@@ -18,15 +18,19 @@ const TAKEN_BACK_MAX: usize = 200;
 /// Up to this, data is copied out of what was read: a share would cost as much.
 const COPIED_BYTES_MAX: usize = 512;
 
-/// What was read is at most so many times as large as a piece that keeps it from being given back.
-const KEPT_TIMES_MAX: usize = 8;
+/// A piece that is not copied keeps all of what was read from being given back, and is at least such a part of it.
+const KEPT_TIMES_MAX: usize = 2;
+
+/// Reads that are longer may be parts of a buffer that is larger still, for which this must be worth it.
+const READ_BYTES_EXACT: usize = 8 << 10;
+const SHARED_BYTES_MIN: usize = 12 << 10;
 
 /// What has been read and is not complete.
 #[derive(Debug)]
 pub(super) struct Reading {
     /// What is still to come of what a client says first.
     preface: &'static [u8],
-    awaits_settings: bool,
+    pub(super) awaits_settings: bool,
     /// A part of a frame, but never of data.
     unread: BytesMut,
     data: Option<DataFrame>,
@@ -77,6 +81,15 @@ impl Reading {
         self.awaits_settings
     }
 
+    /// What is unread is a part of a frame that is read as a whole. So its octets are gathered, however they come.
+    fn is_unread_part(&self) -> bool {
+        FrameHead::read(&self.unread).is_none_or(|head| {
+            head.kind != kind::DATA
+                && head.length <= FRAME_BYTES_FIRST
+                && self.unread.len() < HEAD_BYTES + head.length
+        })
+    }
+
     /// A request has been seen.
     pub(super) const fn took_one(&mut self) {
         self.taken_back = self.taken_back.saturating_sub(1);
@@ -98,15 +111,22 @@ impl Connection {
             return Ok(());
         }
         if !self.reading.unread.is_empty() {
-            let mut unread = core::mem::take(&mut self.reading.unread);
-            unread.extend_from_slice(&octets);
-            octets = unread.freeze();
+            self.reading.unread.extend_from_slice(&octets);
+            if self.reading.is_unread_part() {
+                return Ok(());
+            }
+            octets = core::mem::take(&mut self.reading.unread).freeze();
         }
-        let kept = octets.len();
+        // The least piece that is worth what it keeps.
+        let shared_min = if octets.len() > READ_BYTES_EXACT {
+            SHARED_BYTES_MIN
+        } else {
+            (octets.len() / KEPT_TIMES_MAX).max(COPIED_BYTES_MAX + 1)
+        };
         let mut at = 0;
         loop {
             if self.reading.data.is_some() {
-                at += self.read_data(&octets, at, kept)?;
+                at += self.read_data(&octets, at, shared_min)?;
                 if self.reading.data.is_some() {
                     return Ok(());
                 }
@@ -297,8 +317,9 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes what there is of a DATA frame at `at`, and tells how much that is. What was read is `kept` octets.
-    fn read_data(&mut self, octets: &Bytes, at: usize, kept: usize) -> Result<usize, Reason> {
+    /// Takes what there is of a DATA frame at `at`, and tells how much that is. Pieces from `shared_min` octets on are not
+    /// copied.
+    fn read_data(&mut self, octets: &Bytes, at: usize, shared_min: usize) -> Result<usize, Reason> {
         let Some(mut data) = self.reading.data.take() else {
             return Ok(0);
         };
@@ -317,7 +338,7 @@ impl Connection {
                 if length > 0 {
                     let piece = &octets[range.clone()];
                     stream.inbox.push(piece, || {
-                        if length <= COPIED_BYTES_MAX || length * KEPT_TIMES_MAX < kept {
+                        if length < shared_min {
                             Bytes::copy_from_slice(piece)
                         } else {
                             octets.slice(range)
@@ -378,84 +399,6 @@ impl Connection {
             Known::Closed => Ok(()),
             Known::Idle => Err(Reason::PROTOCOL_ERROR),
         }
-    }
-
-    fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
-        if head.stream != 0 {
-            return Err(Reason::PROTOCOL_ERROR);
-        }
-        if head.has(flag::ACK) {
-            let is_empty = payload.is_empty();
-            return is_empty.then_some(()).ok_or(Reason::FRAME_SIZE_ERROR);
-        }
-        let is_client = self.config.role == Role::Server;
-        let before: Settings = self.theirs;
-        self.theirs.read(payload, is_client)?;
-        let now = self.theirs;
-        self.reading.awaits_settings = false;
-        if now.table_bytes_max != before.table_bytes_max {
-            self.encoder.set_table_bytes_max(now.table_bytes_max);
-        }
-        let more = i64::from(now.stream_window) - i64::from(before.stream_window);
-        if more != 0 {
-            for (_, stream) in self.streams.iter_mut() {
-                stream
-                    .sends
-                    .grow(more)
-                    .map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
-                stream.wake_writer();
-            }
-        }
-        let answer = FrameHead {
-            length: 0,
-            kind: kind::SETTINGS,
-            flags: flag::ACK,
-            stream: 0,
-        };
-        answer.write(self.out.text());
-        self.begin_unsent();
-        Ok(())
-    }
-
-    fn ping(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
-        if head.stream != 0 {
-            return Err(Reason::PROTOCOL_ERROR);
-        }
-        let opaque: [u8; 8] = payload.try_into().map_err(|_| Reason::FRAME_SIZE_ERROR)?;
-        if !head.has(flag::ACK) {
-            frame::write_ping(self.out.text(), flag::ACK, opaque);
-        } else if opaque == LEAVING && self.state == State::Announced {
-            self.leave_now();
-        }
-        Ok(())
-    }
-
-    /// RFC 9113 §6.8
-    fn goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
-        if head.stream != 0 {
-            return Err(Reason::PROTOCOL_ERROR);
-        }
-        let (last, reason) = payload
-            .split_first_chunk::<4>()
-            .and_then(|(last, rest)| Some((u32::from_be_bytes(*last), frame::number(rest)?)))
-            .ok_or(Reason::FRAME_SIZE_ERROR)?;
-        self.told_to_leave = Some(Reason(reason));
-        if self.config.role == Role::Client {
-            let last = last & 0x7fff_ffff;
-            let turned_away: Vec<Key> = self
-                .streams
-                .iter_mut()
-                .filter(|(_, stream)| !stream.is_closed() && (stream.id > last || stream.id == 0))
-                .map(|(key, _)| key)
-                .collect();
-            // So that none of those that wait is begun.
-            self.unsent.clear();
-            for key in turned_away {
-                self.streams[key].lose(Lost::TurnedAway);
-                self.settle(key);
-            }
-        }
-        Ok(())
     }
 
     fn window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {

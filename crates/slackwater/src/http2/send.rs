@@ -8,13 +8,15 @@ use super::reason::{Lost, Reason};
 use super::settings::FRAME_BYTES_FIRST;
 use super::stream::{Answer, Half, Piece, Unsent, note};
 use super::streams::Key;
-use super::window::WINDOW_MAX;
 use bytes::{Bytes, BytesMut};
 use core::task::{Context, Poll};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 /// No data is put to what is to be written beyond this.
 const ROOM_BYTES: usize = 128 << 10;
+
+/// No stream has a higher number.
+const STREAM_MAX: u32 = (1 << 31) - 1;
 
 /// Frames that a stream may send in a row while others wait.
 const TURN_FRAMES: usize = 2;
@@ -41,7 +43,7 @@ impl Connection {
         if let Some(ended) = self.ended() {
             return Err(Lost::Connection(ended));
         }
-        if self.told_to_leave.is_some() || self.is_over() || self.next_ours > WINDOW_MAX {
+        if self.told_to_leave.is_some() || self.is_over() || self.next_ours > STREAM_MAX {
             return Err(Lost::TurnedAway);
         }
         Ok(())
@@ -115,6 +117,10 @@ impl Connection {
             let Some(key) = self.unsent.pop_front() else {
                 return;
             };
+            if self.next_ours > STREAM_MAX {
+                self.streams[key].lose(Lost::TurnedAway);
+                continue;
+            }
             if let Some(request) = self.streams[key].unsent.take() {
                 self.send_request(key, *request);
                 self.streams[key].wake_writer();

@@ -23,7 +23,6 @@ const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
 /// The other side's settings, as far as they matter to us.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    pub(super) table_bytes_max: u32,
     /// `None`: any number.
     pub(super) streams_max: Option<u32>,
     pub(super) stream_window: u32,
@@ -33,14 +32,19 @@ pub(super) struct Settings {
 impl Settings {
     /// Until the other side has said otherwise.
     pub(super) const FIRST: Self = Self {
-        table_bytes_max: 4096,
         streams_max: None,
         stream_window: WINDOW_FIRST,
         frame_bytes_max: FRAME_BYTES_FIRST,
     };
 
-    /// Reads a frame's payload into `self`. `is_client`: the other side is one.
-    pub(super) fn read(&mut self, payload: &[u8], is_client: bool) -> Result<(), Reason> {
+    /// Reads a frame's payload into `self`. `is_client`: the other side is one. `of_table` hears
+    /// every size of the table for heads, for it matters if one of them is small. RFC 7541 §4.2
+    pub(super) fn read(
+        &mut self,
+        payload: &[u8],
+        is_client: bool,
+        mut of_table: impl FnMut(u32),
+    ) -> Result<(), Reason> {
         let settings = payload.chunks_exact(SETTING_BYTES);
         if !settings.remainder().is_empty() {
             return Err(Reason::FRAME_SIZE_ERROR);
@@ -51,7 +55,7 @@ impl Settings {
             };
             let value = u32::from_be_bytes([v0, v1, v2, v3]);
             match u16::from_be_bytes([i0, i1]) {
-                HEADER_TABLE_SIZE => self.table_bytes_max = value,
+                HEADER_TABLE_SIZE => of_table(value),
                 // A server has nothing to allow. RFC 9113 §6.5.2
                 ENABLE_PUSH if value > u32::from(is_client) => return Err(Reason::PROTOCOL_ERROR),
                 MAX_CONCURRENT_STREAMS => self.streams_max = Some(value),
@@ -114,7 +118,9 @@ mod tests {
     fn read(id: u16, value: u32, is_client: bool) -> Result<Settings, Reason> {
         let mut settings = Settings::FIRST;
         let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-        settings.read(&payload, is_client).map(|()| settings)
+        settings
+            .read(&payload, is_client, |_| ())
+            .map(|()| settings)
     }
 
     #[test]
@@ -138,15 +144,24 @@ mod tests {
     #[test]
     fn settings_come_whole() {
         let mut settings = Settings::FIRST;
-        let read = settings.read(&[0; 5], true);
+        let read = settings.read(&[0; 5], true, |_| ());
         assert_eq!(read, Err(Reason::FRAME_SIZE_ERROR));
     }
 
     #[test]
-    fn the_last_of_two_is_the_one() {
+    fn the_last_of_two_is_the_one_but_for_the_table() {
         let mut settings = Settings::FIRST;
-        let payload = [0, 3, 0, 0, 0, 7, 0, 3, 0, 0, 0, 9];
-        assert_eq!(settings.read(&payload, true), Ok(()));
+        let payload = [
+            [0, 3, 0, 0, 0, 7],
+            [0, 1, 0, 0, 0, 0],
+            [0, 3, 0, 0, 0, 9],
+            [0, 1, 0, 0, 0, 5],
+        ]
+        .concat();
+        let mut of_table = Vec::new();
+        let read = settings.read(&payload, true, |bytes_max| of_table.push(bytes_max));
+        assert_eq!(read, Ok(()));
         assert_eq!(settings.streams_max, Some(9));
+        assert_eq!(of_table, [0, 5]);
     }
 }

@@ -1,6 +1,7 @@
 //! All streams of a connection, by number and by key.
 
 use super::stream::Stream;
+use core::cell::Cell;
 use core::ops::{Index, IndexMut};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ pub(super) struct Streams {
     slab: Slab<Stream>,
     /// Those that are not closed, by number.
     open: VecDeque<(u32, Key)>,
+    /// The one that was found last: frames of a stream often follow each other.
+    found: Cell<Option<(u32, Key)>>,
     /// Those that we have reset, the last ones.
     reset: VecDeque<u32>,
     /// The highest of the others that we have reset.
@@ -63,6 +66,7 @@ impl Streams {
 
     /// Its number is no longer known.
     pub(super) fn close(&mut self, id: u32) {
+        self.found.set(None);
         if let Ok(at) = self.position(id) {
             self.open.remove(at);
         }
@@ -73,12 +77,18 @@ impl Streams {
     }
 
     pub(super) fn find(&self, id: u32) -> Option<Key> {
-        // Often there is one, or it is the last.
-        match self.open.back() {
-            Some(&(last, key)) if last == id => Some(key),
-            Some(_) => Some(self.open[self.position(id).ok()?].1),
-            None => None,
+        if let Some((found, key)) = self.found.get()
+            && found == id
+        {
+            return Some(key);
         }
+        // New ones come behind all others.
+        if self.open.back().is_none_or(|&(last, _)| last < id) {
+            return None;
+        }
+        let found = self.open[self.position(id).ok()?];
+        self.found.set(Some(found));
+        Some(found.1)
     }
 
     fn position(&self, id: u32) -> Result<usize, usize> {

@@ -1,8 +1,6 @@
 //! What a worker counts of clients who did not get as far as a request.
 
-use crate::admin::StatusCount;
-use crate::forward::Count;
-use http::StatusCode;
+use crate::forward::{Count, UnreadableCounts};
 use std::sync::Arc;
 
 /// One worker's counts.
@@ -11,57 +9,4 @@ pub(super) struct DoorCounts {
     /// Connections closed for want of a PROXY header.
     pub(super) proxy_headers_refused: Arc<Count>,
     pub(super) unreadable: Arc<UnreadableCounts>,
-}
-
-/// What requests that cannot be read are answered.
-const STATUSES: [StatusCode; 5] = [
-    StatusCode::BAD_REQUEST,
-    StatusCode::URI_TOO_LONG,
-    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-    StatusCode::NOT_IMPLEMENTED,
-    StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-];
-
-/// Requests that could not be read, by the status that their clients were told.
-#[derive(Debug, Default)]
-pub(super) struct UnreadableCounts([Count; STATUSES.len()]);
-
-impl UnreadableCounts {
-    /// Any other status counts as 400.
-    pub(super) fn add_one(&self, status: StatusCode) {
-        let place = STATUSES.iter().position(|known| *known == status);
-        self.0[place.unwrap_or(0)].add_one();
-    }
-}
-
-/// Of all workers together: each status, whether it came up or not.
-pub(super) fn unreadable_requests(workers: &[DoorCounts]) -> Vec<StatusCount> {
-    let sum = |place: usize| {
-        let counts = workers.iter();
-        counts.map(|worker| worker.unreadable.0[place].read()).sum()
-    };
-    let statuses = STATUSES.iter().enumerate();
-    let counted = statuses.map(|(place, status)| StatusCount {
-        status: status.as_u16(),
-        requests: sum(place),
-    });
-    counted.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_status_has_a_count_and_the_first_has_those_that_are_not_expected() {
-        let workers = [DoorCounts::default(), DoorCounts::default()];
-        for status in STATUSES {
-            workers[0].unreadable.add_one(status);
-        }
-        workers[1].unreadable.add_one(StatusCode::URI_TOO_LONG);
-        workers[1].unreadable.add_one(StatusCode::IM_A_TEAPOT);
-        let counts = unreadable_requests(&workers);
-        let counts: Vec<_> = counts.iter().map(|it| (it.status, it.requests)).collect();
-        assert_eq!(counts, [(400, 2), (414, 2), (431, 1), (501, 1), (505, 1)]);
-    }
 }

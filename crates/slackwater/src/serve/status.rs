@@ -3,7 +3,7 @@
 //! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
 //! answer anything, so the status comes also when workers are busy.
 
-use super::counts::{DoorCounts, unreadable_requests};
+use super::counts::DoorCounts;
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
@@ -11,7 +11,9 @@ use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
+use crate::forward::unreadable_requests;
 use crate::health::{Health, ReplicaHealth};
+use crate::log::lost_lines;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
@@ -110,9 +112,10 @@ impl StatusSource for Workers {
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
             proxy_headers_refused: self.proxy_headers_refused(),
-            unreadable_requests: unreadable_requests(&self.counts),
+            unreadable_requests: unreadable_requests(self.counts.iter().map(|it| &*it.unreadable)),
             own_load: None,
             reloads: Some(self.reloads()),
+            log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
         })
         .boxed()

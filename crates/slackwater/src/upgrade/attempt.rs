@@ -103,7 +103,12 @@ fn look_after(mut child: Child, is_to_stay: bool) {
         if let Ok(status) = child.wait()
             && is_to_stay
         {
-            tracing::error!(process, %status, "the process that had taken over has ended");
+            tracing::error!(
+                process,
+                %status,
+                "the process that had taken over has ended, so nobody takes connections here: start slackwater again; this one only \
+                 finishes what runs"
+            );
         }
     };
     let waiter = std::thread::Builder::new().name("successor".to_owned());

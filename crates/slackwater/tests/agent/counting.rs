@@ -165,3 +165,29 @@ async fn a_grpc_status_in_the_trailers_that_blames_the_server_is_a_failure() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_cannot_be_read_is_counted_by_its_answer_and_is_no_request_of_the_servers() {
+    let server = Server::tcp().await;
+    let agent = Agent::start(&server.to, &["--workers", "2"]).await;
+    for (bad, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", 400),
+        ("bad\r\n\r\n", 400),
+        ("GET / HTTP/2.0\r\nhost: x\r\n\r\n", 505),
+    ] {
+        let mut client = Client::connect(agent.address).await;
+        client.write(bad).await;
+        assert_eq!(client.answer().await.unwrap().status, status);
+    }
+    let status = agent.status().await;
+    let counts = status["unreadable_requests"].as_array().unwrap();
+    let count = |of: u64| {
+        let mut counts = counts.iter();
+        counts.find(|it| it["status"] == of).unwrap()["requests"].as_u64()
+    };
+    assert_eq!(
+        [count(400), count(414), count(505)],
+        [Some(2), Some(0), Some(1)]
+    );
+    assert_eq!(agent.count("sent").await, 0);
+}

@@ -19,6 +19,7 @@ mod grpc;
 mod health;
 mod http1;
 mod lifecycle;
+mod logging;
 mod members;
 mod memory;
 mod orca;

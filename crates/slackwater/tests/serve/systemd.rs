@@ -153,6 +153,29 @@ async fn a_supervisor_hears_when_a_reload_begins_and_when_it_is_over() {
     }
 }
 
+/// A process that is nobody's child. It does not outlive the test, however that ends.
+struct Orphan {
+    process: String,
+    has_ended: bool,
+}
+
+impl Orphan {
+    fn signal(&self, signal: &str) -> bool {
+        let mut command = Command::new("kill");
+        let sent = command.args([signal, &self.process]).stderr(Stdio::null());
+        sent.status().unwrap().success()
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        // Once it has ended the number may be somebody else's.
+        if !self.has_ended {
+            self.signal("-KILL");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
     let replica = Replica::echo("r").await;
@@ -176,25 +199,23 @@ async fn a_supervisor_hears_of_start_watchdog_successor_and_end() {
 
     proxy.signal("USR2");
     let handed_over = supervisor.hears(old, "MAINPID=").await;
-    let successor = handed_over.line("MAINPID=").unwrap().to_owned();
+    let mut successor = Orphan {
+        process: handed_over.line("MAINPID=").unwrap().to_owned(),
+        has_ended: false,
+    };
     assert!(
         handed_over.line("WATCHDOG=1").is_some(),
         "the new process has all of the watchdog's time: {}",
         handed_over.text
     );
-    let process = successor.parse().unwrap();
+    let process = successor.process.parse().unwrap();
     supervisor.hears(process, "WATCHDOG=1").await;
     assert_eq!(proxy.ended().await.code(), Some(0));
-    let kill = |signal: &str| {
-        Command::new("kill")
-            .args([signal, &successor])
-            .stderr(Stdio::null())
-            .status()
-    };
-    assert!(kill("-TERM").unwrap().success());
+    assert!(successor.signal("-TERM"));
     supervisor.hears(process, "STOPPING=1").await;
     until("it has ended", async || {
-        (!kill("-0").unwrap().success()).then_some(())
+        (!successor.signal("-0")).then_some(())
     })
     .await;
+    successor.has_ended = true;
 }

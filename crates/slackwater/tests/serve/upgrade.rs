@@ -293,6 +293,32 @@ async fn requests_that_run_are_finished_by_the_old_process() {
 }
 
 #[tokio::test]
+async fn a_successor_that_dies_is_heard_of_as_long_as_the_old_process_finishes_what_runs() {
+    let go_on = Arc::new(Notify::new());
+    let replica = Replica::slow(&go_on, "done").await;
+    let file = File::new("dies");
+    file.write(replica.address, 1);
+    let mut proxy = file.start();
+    let mut busy = Client::connect(proxy.address).await;
+    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    let old = process(&proxy).await;
+    proxy.signal("USR2");
+    let new = successor_of(&proxy, old).await;
+    new.signal("KILL");
+    let line = proxy.log_line("the process that had taken over has ended");
+    assert!(line.contains("ERROR"), "{line}");
+    assert!(line.contains(&format!("process={}", new.0)), "{line}");
+    assert!(line.contains("start slackwater again"), "{line}");
+    go_on.notify_one();
+    assert_eq!(busy.answer().await.text(), "done");
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn an_upgrade_that_fails_leaves_the_old_process_at_work() {
     let replica = Replica::echo("r").await;
     let file = File::new("fails");

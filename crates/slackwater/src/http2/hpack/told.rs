@@ -194,9 +194,7 @@ impl Table {
     /// A field by its number, if it is still in the table, and how many were told after it.
     #[inline]
     fn at(&self, number: u32) -> Option<(usize, &Entry)> {
-        if number == 0 {
-            return None;
-        }
+        // Of no field: at least as many were told as there are.
         let age = self.told.wrapping_sub(number) as usize;
         Some((age, self.entries.get(age)?))
     }
@@ -258,4 +256,60 @@ fn mix(state: u64, octets: &[u8]) -> u64 {
         word(sum);
     }
     state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn given(value: &[u8]) -> Given<'_> {
+        Given {
+            name_index: 0,
+            name: b"x-a",
+            value,
+        }
+    }
+
+    /// Two values with the same hash, which so many values must have.
+    fn alike() -> [Vec<u8>; 2] {
+        let mut values = HashMap::new();
+        for number in 0..1_000_000_u64 {
+            let value = number.wrapping_mul(FACTOR).to_be_bytes();
+            if let Some(other) = values.insert(given(&value).hash(), value) {
+                return [other.to_vec(), value.to_vec()];
+            }
+        }
+        panic!("a hash that never fails");
+    }
+
+    #[test]
+    fn fields_with_the_same_hash_are_not_the_same() {
+        let [one, other] = alike();
+        let mut table = Table::new(TABLE_BYTES);
+        table.begin(Kind::Head);
+        assert_eq!(table.find(given(&one)), Finding::Passing);
+        // Taken for the first one again, as far as the hash goes; what is told is the other.
+        assert_eq!(table.find(given(&other)), Finding::Remembered);
+        for _ in 0..2 {
+            table.begin(Kind::Trailers);
+            assert_eq!(table.find(given(&one)), Finding::Passing);
+            assert_eq!(table.find(given(&other)), Finding::Indexed(62));
+        }
+    }
+
+    #[test]
+    fn what_passes_takes_no_place_from_what_is_told() {
+        let mut table = Table::new(TABLE_BYTES);
+        table.begin(Kind::Head);
+        for finding in [Finding::Passing, Finding::Remembered] {
+            assert_eq!(table.find(given(b"usual")), finding);
+        }
+        for number in 0..10_000_u64 {
+            assert_eq!(table.find(given(&number.to_be_bytes())), Finding::Passing);
+        }
+        // Where nothing is expected, it is found by its place.
+        table.begin(Kind::Trailers);
+        assert_eq!(table.find(given(b"usual")), Finding::Indexed(62));
+    }
 }

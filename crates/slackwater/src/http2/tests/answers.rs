@@ -85,7 +85,7 @@ fn large_pieces_are_not_copied() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
-    let mut whole = data(1, 0, &[7; 10_000]);
+    let mut whole = data(1, 0, &[7; 13_000]);
     whole.extend(data(1, 0, &[8; 100]));
     let octets = Bytes::from(whole);
     let range = octets.as_ptr_range();

@@ -30,6 +30,21 @@ fn streams_that_are_wrong_are_counted() {
 }
 
 #[test]
+fn streams_that_end_well_outweigh_those_that_are_wrong() {
+    let mut server = Peer::server();
+    for turn in 0..5000 {
+        let stream = 1 + 4 * turn;
+        server.feed(&headers(stream, flag::END_STREAM, &GET[..1]));
+        server.feed(&get(stream + 2));
+        let key = server.request();
+        server.ok(key, true);
+        server.drop_stream(key);
+        server.octets();
+    }
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
 fn requests_that_nobody_has_seen_are_not_taken_back_for_ever() {
     let taken_back = until_calm(|stream| [get(stream), reset(stream, Reason::CANCEL)].concat());
     assert_eq!(taken_back, Some(200));

@@ -77,6 +77,15 @@ fn settings_that_make_a_window_too_large_end_the_connection() {
 }
 
 #[test]
+fn settings_do_not_matter_to_streams_that_are_closed() {
+    let (mut server, keys) = answering(1);
+    server.feed(&window_update(1, (1 << 31) - 1 - 65_535));
+    assert!(server.send(keys[0], &mut large(1), true).is_ready());
+    server.feed(&settings(&[(4, 65_540)]));
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
 fn frames_are_as_long_as_the_other_side_takes_them() {
     let (mut server, keys) = answering(1);
     server.feed(&settings(&[(5, 20_000)]));

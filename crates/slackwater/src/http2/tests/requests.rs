@@ -101,6 +101,12 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
     client.feed(&headers(3, flag::END_STREAM, &fields));
     assert_eq!(client.sent(), []);
     assert!(client.connection.is_read(head));
+    // Data would be more than there is.
+    client.get();
+    client.sent();
+    client.feed(&headers(5, 0, &fields));
+    client.feed(&data(5, flag::END_STREAM, b"12345"));
+    assert_eq!(client.resets(), [(5, Reason::PROTOCOL_ERROR)]);
 }
 
 #[test]
@@ -127,6 +133,13 @@ fn requests_wait_for_a_stream() {
     assert_eq!(begun(&mut client), [5]);
     assert!(response(&mut client, first).is_ready());
     assert!(response(&mut client, fourth).is_pending());
+    // One for which there is no number any more.
+    client.connection.next_ours = 1 << 31;
+    let fifth = client.get();
+    client.feed(&settings(&[(3, 9)]));
+    assert!(begun(&mut client).is_empty());
+    let lost = response(&mut client, fifth);
+    assert!(matches!(lost, Poll::Ready(Err(Lost::TurnedAway))));
 }
 
 #[test]

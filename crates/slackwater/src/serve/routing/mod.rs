@@ -4,13 +4,12 @@
 
 mod mirror;
 
-use super::counts::UnreadableCounts;
 use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
-    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, no_route, own_response,
-    prepare_request, refuse, too_large,
+    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, no_route,
+    own_response, prepare_request, refuse, too_large,
 };
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,

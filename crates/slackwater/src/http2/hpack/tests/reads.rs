@@ -163,6 +163,7 @@ fn a_block_that_means_nothing_breaks_the_connection() {
             "a value longer than there is memory",
             "44 7f ff ff ff ff 0f",
         ),
+        ("a length that is 1 in 32 bits", "44 7f 82 ff ff ff 0f 2f"),
         ("a table larger than offered", "3f e2 1f"),
         ("a table that changes after a field", "82 20"),
         ("a code cut off", "44 81 fe"),

@@ -1,3 +1,5 @@
+//! A lane beside replicas that answer when a test tells them to.
+
 use super::super::nonces::tests::token;
 use super::*;
 use crate::client::rounds::Rounds;
@@ -190,6 +192,7 @@ async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
         .expect("sent");
     lane.collect(at(900));
     assert_eq!(lane.lock().counters.malformed, 0);
+    assert_eq!(lane.lock().collected_at, Some(at(100)));
     assert_eq!(
         lane.counters().malformed,
         1,

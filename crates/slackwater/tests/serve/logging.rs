@@ -1,0 +1,111 @@
+//! The process's own log, where nobody reads it.
+
+use crate::clients::{Client, get};
+use crate::proxy::{PATIENCE, address_in, slackwater, until};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Stdio};
+
+/// Lines of which so many do not fit into a pipe and what waits before it.
+const BAD_REQUESTS: usize = 4000;
+
+/// A process whose log is read up to the line that it serves, and then no further.
+struct Unread {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    address: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Unread {
+    fn start(replica: SocketAddr) -> Self {
+        let replica = replica.to_string();
+        let mut child = slackwater(&["serve", "--listen", "127.0.0.1:0", "--replicas", &replica])
+            .args(["--workers", "1", "--probe", "none", "--log-level", "debug"])
+            .args(["--admin", "127.0.0.1:0"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut unread = Self {
+            child,
+            log,
+            address: nowhere,
+            admin: nowhere,
+        };
+        unread.admin = address_in(&unread.line("status and metrics"));
+        unread.address = address_in(&unread.line("serving"));
+        unread
+    }
+
+    /// The next line with this in it.
+    fn line(&mut self, text: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "no {text:?}");
+            if line.contains(text) {
+                return line.trim_end().to_owned();
+            }
+        }
+    }
+
+    async fn lost(&self) -> u64 {
+        let page = get(self.admin, "/metrics").await;
+        let line = page
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix("slackwater_log_lost_lines_total "));
+        line.unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Unread::start(replica.address);
+    for _ in 0..BAD_REQUESTS {
+        let mut client = Client::connect(proxy.address).await;
+        client.send("bad\r\n\r\n").await;
+        assert_eq!(client.answer().await.status, 400);
+    }
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    let lost = proxy.lost().await;
+    assert!(lost > 0, "the log took {BAD_REQUESTS} lines");
+
+    // It comes to an end although its last lines are not read, and those that were written are whole.
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&proxy.child),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    let status = until("it ends", async || proxy.child.try_wait().unwrap()).await;
+    assert!(status.success(), "{status} within {PATIENCE:?}");
+    let mut rest = String::new();
+    proxy.log.read_to_string(&mut rest).unwrap();
+    assert!(rest.lines().count() as u64 <= BAD_REQUESTS as u64 - lost);
+}
+
+#[tokio::test]
+async fn whoever_reads_again_hears_how_much_is_missing() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Unread::start(replica.address);
+    while proxy.lost().await == 0 {
+        for _ in 0..BAD_REQUESTS / 10 {
+            let mut client = Client::connect(proxy.address).await;
+            client.send("bad\r\n\r\n").await;
+            client.answer().await;
+        }
+    }
+    let lost = proxy.lost().await;
+    let line = proxy.line("lines of this log are lost");
+    assert!(line.contains(&format!("lines={lost}")), "{line}: {lost}");
+}

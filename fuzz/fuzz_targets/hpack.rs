@@ -1,0 +1,101 @@
+//! Header blocks of one connection: any octets are read or refused within their bounds, and what is written is read.
+
+#![no_main]
+
+use bytes::BytesMut;
+use head::{
+    BadHead, HeadLimits, decode_request, decode_response, decode_trailers, encode_request,
+    encode_response, encode_trailers, skip_block,
+};
+use hpack::{Decoder, Encoder};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code, unused_imports, reason = "not all of it is fuzzed here")]
+#[path = "../../crates/slackwater/src/http2"]
+mod http2 {
+    pub(crate) mod head;
+    pub(crate) mod hpack;
+}
+use http2::{head, hpack};
+
+const LIMITS: HeadLimits = HeadLimits {
+    bytes_max: 512,
+    fields_max: 8,
+};
+
+const NAMES: [&str; 6] = ["a", "ab", "abc", "cookie", "via", "etag"];
+
+/// What the fields of a head count.
+fn size(headers: &HeaderMap) -> usize {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 32;
+    headers.iter().map(field).sum()
+}
+
+/// Fields with few names: each begins with an octet that chooses one, and ends with a zero.
+fn headers(octets: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for field in octets.split(|octet| *octet == 0) {
+        if let Some((name, value)) = field.split_first()
+            && let Ok(value) = HeaderValue::from_bytes(value.trim_ascii())
+        {
+            let name = HeaderName::from_static(NAMES[usize::from(*name) % NAMES.len()]);
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+// Steps: what is done, a size of the peer's table, and a block from anybody or fields of ours.
+fuzz_target!(|steps: Vec<(u8, u16, &[u8])>| {
+    let mut theirs = Decoder::new();
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let mut is_broken = false;
+    let whole = HeadLimits {
+        bytes_max: 1 << 24,
+        fields_max: 1 << 16,
+    };
+    for (kind, bytes, octets) in steps {
+        match kind % 8 {
+            0..4 if is_broken => (),
+            0..4 => {
+                let read = match kind % 4 {
+                    0 => decode_request(&mut theirs, octets, LIMITS, HeaderMap::new())
+                        .map(|head| head.headers),
+                    1 => decode_response(&mut theirs, octets, LIMITS, HeaderMap::new())
+                        .map(|head| head.headers),
+                    2 => decode_trailers(&mut theirs, octets, LIMITS, HeaderMap::new()),
+                    _ => skip_block(&mut theirs, octets, LIMITS).map(|()| HeaderMap::new()),
+                };
+                match read {
+                    Ok(headers) => {
+                        assert!(headers.len() <= LIMITS.fields_max);
+                        assert!(size(&headers) <= LIMITS.bytes_max);
+                    }
+                    Err(bad) => {
+                        is_broken = matches!(bad, BadHead::Compression(_) | BadHead::FarTooLarge);
+                    }
+                }
+            }
+            4..7 => {
+                let sent = headers(octets);
+                let (method, uri) = (http::Method::GET, http::Uri::from_static("http://x/a?b"));
+                let mut out = BytesMut::new();
+                encode_request(&mut encoder, &mut out, &method, &uri, &sent);
+                let read = decode_request(&mut decoder, &out, whole, HeaderMap::new());
+                let read = read.expect("a request");
+                assert_eq!((read.method, read.uri, &read.headers), (method, uri, &sent));
+                out.clear();
+                encode_response(&mut encoder, &mut out, http::StatusCode::CONFLICT, &sent);
+                let read = decode_response(&mut decoder, &out, whole, HeaderMap::new());
+                let read = read.expect("a response");
+                assert_eq!((read.status.as_u16(), &read.headers), (409, &sent));
+                out.clear();
+                encode_trailers(&mut encoder, &mut out, &sent);
+                let read = decode_trailers(&mut decoder, &out, whole, HeaderMap::new());
+                assert_eq!(read.expect("trailers"), sent);
+            }
+            _ => encoder.set_table_bytes_max(u32::from(bytes)),
+        }
+    }
+});
