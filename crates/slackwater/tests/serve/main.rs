@@ -43,3 +43,4 @@ mod tls;
 mod trailers;
 mod tunnels;
 mod upgrade;
+mod withdrawn;
