@@ -28,6 +28,7 @@ impl StatusSource for AgentStatus {
             requests: vec![counts.read()],
             ..WorkerFacts::default()
         };
+        let unreadable: Vec<_> = self.unreadable.iter().map(|it| &**it).collect();
         core::future::ready(Facts {
             role: "agent",
             services: vec![ServiceFacts {
@@ -47,7 +48,7 @@ impl StatusSource for AgentStatus {
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             proxy_headers_refused: 0,
-            unreadable_requests: unreadable_requests(self.unreadable.iter().map(|it| &**it)),
+            unreadable_requests: unreadable_requests(&unreadable),
             own_load: Some(self.load.report(None)),
             reloads: None,
             log_lost: lost_lines(),

@@ -26,11 +26,9 @@ impl UnreadableCounts {
 }
 
 /// Of all workers together: each status, whether it came up or not.
-pub(crate) fn unreadable_requests<'w>(
-    workers: impl Iterator<Item = &'w UnreadableCounts> + Clone,
-) -> Vec<StatusCount> {
+pub(crate) fn unreadable_requests(workers: &[&UnreadableCounts]) -> Vec<StatusCount> {
     let sum = |place: usize| {
-        let counts = workers.clone();
+        let counts = workers.iter();
         counts.map(|worker| worker.0[place].read()).sum()
     };
     let statuses = STATUSES.iter().enumerate();
@@ -53,7 +51,7 @@ mod tests {
         }
         workers[1].add_one(StatusCode::URI_TOO_LONG);
         workers[1].add_one(StatusCode::IM_A_TEAPOT);
-        let counts = unreadable_requests(workers.iter());
+        let counts = unreadable_requests(&workers.each_ref());
         let counts: Vec<_> = counts.iter().map(|it| (it.status, it.requests)).collect();
         assert_eq!(counts, [(400, 2), (414, 2), (431, 1), (501, 1), (505, 1)]);
     }

@@ -102,6 +102,7 @@ impl StatusSource for Workers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        let unreadable: Vec<_> = self.counts.iter().map(|it| &*it.unreadable).collect();
         core::future::ready(Facts {
             role: "serve",
             services: services.iter().map(ServiceParts::facts).collect(),
@@ -112,7 +113,7 @@ impl StatusSource for Workers {
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
             proxy_headers_refused: self.proxy_headers_refused(),
-            unreadable_requests: unreadable_requests(self.counts.iter().map(|it| &*it.unreadable)),
+            unreadable_requests: unreadable_requests(&unreadable),
             own_load: None,
             reloads: Some(self.reloads()),
             log_lost: lost_lines(),
