@@ -134,8 +134,9 @@ async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
 async fn an_agent_that_turns_calls_away_is_heard_and_the_call_goes_elsewhere() {
     let withdrawn = Replica::scripted(|mut connection| async move {
         while connection.head().await.is_some() {
-            let fields =
-                "grpc-status: 14\r\nx-slackwater-error: withdrawn\r\ncontent-length: 0\r\n";
+            let fields = "content-type: application/grpc\r\nx-slackwater-error: withdrawn\r\n\
+                grpc-status: 14\r\nretry-after: 1\r\ngrpc-retry-pushback-ms: 1000\r\n\
+                grpc-message: the server behind the agent cannot be connected to\r\ncontent-length: 0\r\n";
             connection
                 .send(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"))
                 .await;
