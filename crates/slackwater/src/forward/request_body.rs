@@ -135,13 +135,17 @@ enum ClientBody {
 pub(super) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>, Limit);
 
 impl BodyAgain {
-    /// Whether all that was read of it is kept.
+    /// Whether all that was read of it is kept, and it did not end before its end.
     pub(super) fn is_whole(&self) -> bool {
-        self.0.is_whole()
+        let state = self.1.as_ref().map(|progress| progress.state());
+        !matches!(state, Some(Wait::Broken | Wait::TooLarge)) && self.0.is_whole()
     }
 
-    /// `None` if the body was too large to be kept.
+    /// `None` if the body was too large to be kept, or to be taken, or its client broke it off.
     pub(super) fn into_body(self) -> Option<RequestBody> {
+        if !self.is_whole() {
+            return None;
+        }
         let Self(rewind, progress, limit) = self;
         let reader = rewind.reader()?;
         if let Some(progress) = &progress {
