@@ -2,7 +2,8 @@
 //!
 //! A proxy arms and disarms several deadlines for each request, and next to none of them ever passes. So they are kept
 //! in a table that one task looks through at every tick, and arming one is a write to a cell: no heap, no lock, no timer
-//! wheel, no reading of the clock. The price is precision: a deadline passes up to two ticks late, never early.
+//! wheel, no reading of the clock. The price is precision: a deadline passes up to two ticks late, and early only by as much
+//! as the worker was behind its ticks when it was armed, which is nothing unless something has held it up.
 //! Waits that are rare (connecting to a replica) use the runtime's timers.
 
 use core::cell::{Cell, RefCell};
