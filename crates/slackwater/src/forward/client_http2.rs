@@ -171,7 +171,10 @@ impl<H: Handler> Served<H> {
         let busy = Busy::new(&self.session);
         let unanswered = self.session.resets.begin();
         let clients = &self.session.clients;
-        let incoming = Incoming::new(reader, head.length);
+        let mut incoming = Incoming::new(reader, head.length);
+        if head.headers.contains_key(header::EXPECT) {
+            incoming.expect_continue();
+        }
         let body = RequestBody::http2(incoming, &clients.deadlines);
         let progress = body.progress();
         let mut request = Box::new(Request::new(body));

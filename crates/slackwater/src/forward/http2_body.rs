@@ -45,6 +45,11 @@ impl Reader {
         self.connection.borrow_mut().poll_response(self.key, cx)
     }
 
+    /// A response that came before the final one.
+    pub(super) fn next_interim(&self) -> Option<ResponseHead> {
+        self.connection.borrow_mut().next_interim(self.key)
+    }
+
     fn is_read(&self) -> bool {
         self.connection.borrow().is_read(self.key)
     }
@@ -91,13 +96,32 @@ pub(super) struct Incoming {
     reader: Reader,
     /// Octets to come, if that is known.
     left: Option<u64>,
+    /// Whoever sends it waits to be told 100.
+    expects_continue: bool,
 }
 
 impl Incoming {
     /// The body that follows a head that says it is so long; that it is, the connection checks.
     pub(super) fn new(reader: Reader, length: Option<u64>) -> Self {
         let left = if reader.is_read() { Some(0) } else { length };
-        Self { reader, left }
+        Self {
+            reader,
+            left,
+            expects_continue: false,
+        }
+    }
+
+    /// Its client waits to be told that it is wanted, unless it comes all the same. RFC 9110 §10.1.1
+    pub(super) const fn expect_continue(&mut self) {
+        self.expects_continue = true;
+    }
+
+    /// A response that is not final. Whoever waits for 100 is told so when the body is first wanted.
+    pub(super) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+        if status != StatusCode::CONTINUE {
+            let mut connection = self.reader.connection.borrow_mut();
+            connection.tell(self.reader.key, status, headers);
+        }
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
@@ -114,7 +138,11 @@ impl Incoming {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let mut connection = self.reader.connection.borrow_mut();
-        let piece = ready!(connection.poll_piece(self.reader.key, cx));
+        let polled = connection.poll_piece(self.reader.key, cx);
+        if core::mem::take(&mut self.expects_continue) && polled.is_pending() {
+            connection.tell(self.reader.key, StatusCode::CONTINUE, &HeaderMap::new());
+        }
+        let piece = ready!(polled);
         Poll::Ready(match piece {
             Some(Ok(Piece::Data(data))) => {
                 let length = data.len() as u64;

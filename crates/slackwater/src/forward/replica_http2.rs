@@ -3,7 +3,9 @@
 //! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
 //! stream, unless it has ended both ways.
 
+use super::buffers;
 use super::http2_body::{Incoming, Outgoing, Reader, Unsent};
+use super::hygiene;
 use super::multiplex::Place;
 use super::request_body::RequestBody;
 use crate::http2::{Lost, Reason, ResponseHead};
@@ -17,7 +19,10 @@ use std::io;
 #[derive(Debug)]
 pub(super) struct Sending {
     reader: Reader,
-    upload: Option<Upload>,
+    /// The request's body, and the way back to its client.
+    body: RequestBody,
+    /// `None` when all of it is sent, or no more of it is wanted.
+    outgoing: Option<Outgoing>,
 }
 
 /// Why there is no response.
@@ -53,34 +58,40 @@ impl Sending {
         let is_end = body.is_end_stream();
         tell_length(&mut head.headers, &head.method, &body);
         let (reader, writer) = place.begin(head.method, head.uri, head.headers, is_end);
-        let upload = (!is_end).then(|| Upload {
-            outgoing: Outgoing::new(writer),
+        Ok(Self {
+            reader,
             body,
-        });
-        Ok(Self { reader, upload })
+            outgoing: (!is_end).then(|| Outgoing::new(writer)),
+        })
     }
 
     /// Sends, and waits for the head of the final response.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, NoResponse>> {
-        if let Some(upload) = &mut self.upload {
-            match upload.outgoing.poll_send(cx, &mut upload.body) {
+        if let Some(outgoing) = &mut self.outgoing {
+            match outgoing.poll_send(cx, &mut self.body) {
                 Poll::Pending => (),
                 Poll::Ready(Err(Unsent::Body)) => {
-                    upload.outgoing.reset(Reason::CANCEL);
+                    outgoing.reset(Reason::CANCEL);
                     return Poll::Ready(Err(NoResponse::Client));
                 }
                 // If the replica wants no more of it, the response says why.
-                Poll::Ready(_) => self.upload = None,
+                Poll::Ready(_) => self.outgoing = None,
             }
+        }
+        while let Some(mut head) = self.reader.next_interim() {
+            hygiene::prepare_interim(&mut head.headers);
+            self.body.tell(head.status, &head.headers);
+            buffers::take_headers_back(head.headers);
         }
         self.reader.poll_response(cx).map_err(NoResponse::Lost)
     }
 
     /// The response's body, which goes on sending what is left of the request. `length` is what its head says.
     pub(super) fn into_download(self, length: Option<u64>, place: Place) -> Download {
+        let body = self.body;
         Download {
             incoming: Incoming::new(self.reader, length),
-            upload: self.upload,
+            upload: (self.outgoing).map(|outgoing| Upload { outgoing, body }),
             _place: place,
         }
     }

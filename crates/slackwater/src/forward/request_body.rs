@@ -164,15 +164,14 @@ impl BodyAgain {
 }
 
 impl RequestBody {
-    /// The body of a request over HTTP/2; `deadlines` is the clock by which its progress is noted.
+    /// The body of a request over HTTP/2, and the way back to its client for what is told before the response; `deadlines` is
+    /// the clock by which its progress is noted.
     pub(super) fn http2(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
-        if incoming.is_end_stream() {
-            return Self::default();
-        }
+        let progress = (!incoming.is_end_stream()).then(|| Progress::new(deadlines));
         Self {
             source: Source::Client(ClientBody::Http2(incoming)),
             ahead: Bytes::new(),
-            progress: Some(Progress::new(deadlines)),
+            progress,
             limit: Limit::default(),
             copy: None,
         }
@@ -293,7 +292,7 @@ impl RequestBody {
         }
     }
 
-    /// Passes on to the client what is not the final response; HTTP/2 clients are not told.
+    /// Passes on to the client what is not the final response.
     pub(super) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
             Source::Absent | Source::Own(_) => (),
@@ -319,8 +318,9 @@ impl Limit {
 
 impl ClientBody {
     fn tell(&self, status: StatusCode, headers: &HeaderMap) {
-        if let Self::Http1(upload) = self {
-            upload.tell(status, headers);
+        match self {
+            Self::Http1(upload) => upload.tell(status, headers),
+            Self::Http2(incoming) => incoming.tell(status, headers),
         }
     }
 }

@@ -17,6 +17,9 @@ use http::StatusCode;
 const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
+/// Responses before the final one that are kept until they are taken; more of them are left out.
+const INTERIM_MAX: usize = 8;
+
 /// A header block of which not all has come.
 #[derive(Debug)]
 pub(super) struct Block {
@@ -172,15 +175,21 @@ impl Connection {
             Ok(head) => head,
             Err(bad) => return self.bad(id, bad),
         };
-        if head.status.is_informational() {
-            (self.config.take_headers_back)(head.headers);
-            // It is no end. RFC 9113 §8.1
-            if is_end {
-                return self.fault(id, Reason::PROTOCOL_ERROR);
-            }
-            return Ok(());
-        }
         let stream = &mut self.streams[key];
+        if head.status.is_informational() {
+            if stream.interim.len() < INTERIM_MAX && stream.reader == Owner::Holds {
+                stream.interim.push_back(head);
+                stream.wake_reader();
+            } else {
+                (self.config.take_headers_back)(head.headers);
+            }
+            // It is no end. RFC 9113 §8.1
+            return if is_end {
+                self.fault(id, Reason::PROTOCOL_ERROR)
+            } else {
+                Ok(())
+            };
+        }
         stream.left = length_of_body(&head, to_head);
         stream.answer = Answer::Here(Box::new(head));
         if is_end {

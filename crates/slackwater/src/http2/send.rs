@@ -128,6 +128,19 @@ impl Connection {
         }
     }
 
+    /// Sends a response that is not final, if that is still to come and there is room.
+    pub(crate) fn tell(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
+        let stream = &self.streams[key];
+        let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
+        if is_awaited && self.out.len() < ROOM_BYTES {
+            let id = stream.id;
+            self.write_block(id, false, |encoder, text| {
+                encode_response(encoder, text, status, headers);
+            });
+            self.nudge();
+        }
+    }
+
     /// Sends the head of a response; `is_end` if nothing follows it.
     pub(crate) fn respond(
         &mut self,
@@ -136,10 +149,11 @@ impl Connection {
         headers: &HeaderMap,
         is_end: bool,
     ) -> Result<(), Lost> {
-        let stream = &self.streams[key];
+        let stream = &mut self.streams[key];
         if let Some(lost) = stream.lost {
             return Err(lost);
         }
+        stream.answer = Answer::Taken;
         let id = stream.id;
         self.write_block(id, is_end, |encoder, text| {
             encode_response(encoder, text, status, headers);
@@ -282,6 +296,11 @@ impl Connection {
     /// Ready when the stream has been lost.
     pub(crate) fn poll_lost(&mut self, key: Key, cx: &Context<'_>) -> Poll<Lost> {
         self.streams[key].poll_lost(cx)
+    }
+
+    /// A response that came before the final one.
+    pub(crate) fn next_interim(&mut self, key: Key) -> Option<ResponseHead> {
+        self.streams[key].interim.pop_front()
     }
 
     /// Waits for the head of the final response.

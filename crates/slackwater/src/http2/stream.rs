@@ -7,6 +7,7 @@ use super::window::{ReceiveWindow, SendWindow};
 use bytes::Bytes;
 use core::task::{Context, Poll, Waker};
 use http::{HeaderMap, Method, Uri};
+use std::collections::VecDeque;
 
 /// A part of a message behind its head.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(super) struct Stream {
     pub(super) writer: Owner,
     pub(super) lost: Option<Lost>,
     pub(super) answer: Answer,
+    /// Responses that came before the final one, and nobody has taken.
+    pub(super) interim: VecDeque<ResponseHead>,
     pub(super) inbox: Inbox,
     pub(super) trailers: Option<Box<HeaderMap>>,
     /// Octets to come, if a `content-length` says so.
@@ -87,6 +90,7 @@ impl Stream {
             writer: Owner::Holds,
             lost: None,
             answer: Answer::None,
+            interim: VecDeque::new(),
             inbox: Inbox::default(),
             trailers: None,
             left: None,

@@ -18,6 +18,7 @@ mod failures;
 mod grpc;
 mod health;
 mod http1;
+mod interim;
 mod lifecycle;
 mod logging;
 mod members;
