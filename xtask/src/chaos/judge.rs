@@ -24,7 +24,12 @@ pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report)
     report.add("end", "nothing is left in flight", settle(fleet));
     report.add("end", "old generations ended by themselves", {
         let ended = fleet.serve.await_predecessors();
-        ended.map(|()| format!("{} generations", fleet.serve.generations()))
+        ended.map(|()| format!("{} generations", fleet.serve.generations() - 1))
+    });
+    // Before the access log is read, for its last lines are written at the end of the process at the latest.
+    report.add("end", "the last generation ends when it is told to", {
+        let ended = fleet.serve.stop();
+        ended.map(|()| "after SIGTERM".to_owned())
     });
     report.add(
         "run",

@@ -224,15 +224,14 @@ impl Serve {
                 return Err(format!("the first generation ended with {}", ended.status));
             }
         }
-        let old: Vec<_> = self
-            .generations
-            .iter()
-            .copied()
-            .filter(|old| *old != current)
-            .collect();
-        wait_for("old generations to end", EFFECT_MAX, || {
-            Ok(old.iter().all(|old| !is_alive(*old)).then_some(()))
-        })
+        await_ends(self.generations.iter().filter(|old| **old != current))
+    }
+
+    /// Ends the generation that serves, as an operator does, and waits until it has ended: its log is whole by then.
+    pub(super) fn stop(&self) -> Result<(), String> {
+        let current = self.current()?;
+        kill_process(current, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
+        await_ends([&current].into_iter())
     }
 
     /// Memory that the current generation has in use.
@@ -249,6 +248,15 @@ impl Serve {
             .map(|pages| pages * page)
             .ok_or_else(|| format!("{file}: {text:?}"))
     }
+}
+
+fn await_ends<'a>(processes: impl Iterator<Item = &'a Pid> + Clone) -> Result<(), String> {
+    wait_for("generations of serve to end", EFFECT_MAX, || {
+        Ok(processes
+            .clone()
+            .all(|process| !is_alive(*process))
+            .then_some(()))
+    })
 }
 
 /// Not even as one that nobody has waited for yet.
