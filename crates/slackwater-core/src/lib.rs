@@ -49,6 +49,7 @@ extern crate alloc;
 
 pub mod draw;
 pub mod fixed;
+pub mod health;
 pub mod policy;
 pub mod replica;
 pub mod report;
