@@ -213,26 +213,20 @@ impl Hedger {
     }
 
     /// A query has ended.
+    #[expect(clippy::needless_pass_by_value, reason = "a watch ends once")]
     pub fn end(&mut self, now: Instant, watch: Watch, end: WatchEnd) {
-        let Watch {
-            class,
-            sent_at,
-            due_at,
-            is_late,
-            has_copy,
-        } = watch;
-        if has_copy {
+        if watch.has_copy {
             match end {
                 WatchEnd::Superseded => self.counters.won += 1,
                 WatchEnd::Answered | WatchEnd::Failed => self.counters.wasted += 1,
             }
         }
-        let class = &mut self.classes[class];
-        if due_at.is_some() && !is_late {
+        let class = &mut self.classes[watch.class];
+        if watch.due_at.is_some() && !watch.is_late {
             class.seen(false);
         }
         class.refresh(now, &self.config);
-        let out_ns = now.ns_since(sent_at);
+        let out_ns = now.ns_since(watch.sent_at);
         // Of one without an answer it is only known that it would have taken longer.
         let is_beyond = || class.quantile_ns.is_some_and(|quantile| out_ns >= quantile);
         if end == WatchEnd::Answered || is_beyond() {
