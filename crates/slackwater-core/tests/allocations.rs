@@ -18,6 +18,7 @@ use slackwater_core::overload::{
     Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
 };
 use slackwater_core::policy::{Decision, Outcome, POLICIES, Policy, PolicySettings, Query};
+use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
 use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
 use std::alloc::System;
@@ -192,6 +193,27 @@ fn t5_the_tracker_never_allocates() {
             assert_eq!(tracker.report(now).rif, Rif::new(1));
             tracker.finish(now, first, End::Success);
         }
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn h1_whoever_decides_on_second_copies_never_allocates() {
+    let mut hedger = Hedger::new(HedgeConfig::default(), 3);
+    let count = allocations(|| {
+        let mut now = Instant::EPOCH;
+        for number in 0..10_000_u16 {
+            now += Duration::from_millis(10);
+            let mut watch = hedger.begin(now, usize::from(number % 3));
+            now += Duration::from_millis(u64::from(number % 23));
+            let end = if hedger.handle_due(now, &mut watch) {
+                WatchEnd::Superseded
+            } else {
+                WatchEnd::Answered
+            };
+            hedger.end(now, watch, end);
+        }
+        assert!(hedger.counters().won > 0, "{:?}", hedger.counters());
     });
     assert_eq!(count, 0);
 }
