@@ -50,6 +50,7 @@ extern crate alloc;
 pub mod draw;
 pub mod fixed;
 pub mod health;
+pub mod overload;
 pub mod policy;
 pub mod replica;
 pub mod report;
