@@ -4,6 +4,7 @@
 //! (see `forward/target`), but only whether there is such a place at all.
 
 use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
+use crate::content_length;
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
@@ -248,7 +249,7 @@ impl Gathered {
     fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
         self.count += 1;
         if *name == header::CONTENT_LENGTH {
-            match decimal(value.as_bytes()) {
+            match content_length::parse(value.as_bytes()) {
                 Some(length) if self.length.is_none() => self.length = Some(length),
                 Some(_) => self.note(Fault::Malformed("more than one content-length")),
                 None => self.note(Fault::Malformed("the content-length is not a number")),
@@ -283,17 +284,6 @@ impl Gathered {
             || self.authority.is_some()
             || self.path.is_some()
     }
-}
-
-/// Digits and nothing else, and not too many.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// The head of a request, behind what is in `out`.
