@@ -72,8 +72,7 @@ pub(crate) fn decode_request(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<RequestHead, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.status.is_some() {
         return Err(BadHead::Malformed("a request has no :status"));
     }
@@ -109,8 +108,7 @@ pub(crate) fn decode_response(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<ResponseHead, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.has_request_part() {
         return Err(BadHead::Malformed("a response has a part of a request"));
     }
@@ -129,8 +127,7 @@ pub(crate) fn decode_trailers(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<HeaderMap, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.status.is_some() || gathered.has_request_part() {
         return Err(BadHead::Malformed("trailers have a pseudo-header field"));
     }
@@ -176,22 +173,20 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(headers: HeaderMap) -> Self {
-        Self {
-            headers,
-            ..Self::default()
-        }
-    }
-
-    fn hear_block(
-        &mut self,
+    /// `headers` is empty.
+    fn from_block(
         decoder: &mut Decoder,
         block: &[u8],
         limits: HeadLimits,
-    ) -> Result<(), BadHead> {
-        decoder.decode(block, |field, size| self.take(field, size, limits))?;
-        match self.fault {
-            None => Ok(()),
+        headers: HeaderMap,
+    ) -> Result<Self, BadHead> {
+        let mut gathered = Self {
+            headers,
+            ..Self::default()
+        };
+        decoder.decode(block, |field, size| gathered.take(field, size, limits))?;
+        match gathered.fault {
+            None => Ok(gathered),
             Some(Fault::Octets(reason)) => Err(BadHead::Octets(reason)),
             Some(Fault::Malformed(reason)) => Err(BadHead::Malformed(reason)),
             Some(Fault::TooLong) => Err(BadHead::TooLarge),
