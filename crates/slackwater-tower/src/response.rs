@@ -7,9 +7,14 @@
 //! A body need not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
+use slackwater_core::policy::Outcome;
+
+/// Where gRPC says how a call ended: in the trailers, or in a head without a body.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Whether a response's head says that the query failed.
 pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
@@ -20,7 +25,7 @@ pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
 /// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
 /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
 pub fn grpc_failed(headers: &HeaderMap) -> bool {
-    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
+    let status = headers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
     matches!(
         status,
         Some(b"2" | b"4" | b"8" | b"12" | b"13" | b"14" | b"15")
@@ -66,13 +71,44 @@ impl BytesLeft {
     }
 }
 
+/// What a response's head says of its query: a push-back, a failure, or else a success. A refusal for the time being is
+/// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may be anything, and is a failure; a 429
+/// without it blames the caller. `[E1]`
+pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    let refuses = matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    if refuses && headers.contains_key(RETRY_AFTER) {
+        return Outcome::PushedBack;
+    }
+    match trailers_outcome(headers, Outcome::Success) {
+        Outcome::Success if status.is_server_error() => Outcome::Failed,
+        outcome => outcome,
+    }
+}
+
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8) or
+/// `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
+    if !grpc_failed(trailers) {
+        return by_head;
+    }
+    let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
+    if matches!(status, Some(b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+        Outcome::PushedBack
+    } else {
+        Outcome::Failed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn headers(grpc_status: &str) -> HeaderMap {
         let status = grpc_status.parse().expect("a header's value");
-        HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), status)])
+        HeaderMap::from_iter([(GRPC_STATUS, status)])
     }
 
     #[test]
@@ -83,6 +119,39 @@ mod tests {
         assert_eq!(failed, [2, 4, 8, 12, 13, 14, 15]);
         assert!(!grpc_failed(&headers("")));
         assert!(!grpc_failed(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn who_says_when_to_come_again_pushes_back_and_does_not_fail() {
+        let later = (RETRY_AFTER, HeaderValue::from_static("1"));
+        let plain = HeaderMap::new();
+        let told = HeaderMap::from_iter([later]);
+        for (status, without, with) in [
+            (200, Outcome::Success, Outcome::Success),
+            (429, Outcome::Success, Outcome::PushedBack),
+            (500, Outcome::Failed, Outcome::Failed),
+            (503, Outcome::Failed, Outcome::PushedBack),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(head_outcome(status, &plain), without, "{status}");
+            assert_eq!(head_outcome(status, &told), with, "{status}");
+        }
+        for (status, without, with) in [
+            ("0", Outcome::Success, Outcome::Success),
+            ("8", Outcome::Failed, Outcome::PushedBack),
+            ("13", Outcome::Failed, Outcome::Failed),
+            ("14", Outcome::Failed, Outcome::PushedBack),
+        ] {
+            let mut headers = headers(status);
+            for outcome in [without, with] {
+                assert_eq!(head_outcome(StatusCode::OK, &headers), outcome, "{status}");
+                let by_trailers = trailers_outcome(&headers, Outcome::Success);
+                assert_eq!(by_trailers, outcome, "{status}");
+                headers.insert("grpc-retry-pushback-ms", HeaderValue::from_static("7"));
+            }
+        }
+        let by_trailers = trailers_outcome(&plain, Outcome::PushedBack);
+        assert_eq!(by_trailers, Outcome::PushedBack, "as the head had it");
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! How many retries there may be at once.
+//! How many further tries there may be: of retries so many at once, of second copies a share of all queries.
 //!
 //! A fleet that is overloaded fails queries; if each failure became another query, the load would grow by as much as the
 //! fleet falls behind, and it would not come back. So retries may be a share of the queries in flight and no more. A share
 //! of a few queries would be none at all, so a few retries are always allowed. Envoy's clusters have the same rule and the
 //! same two numbers (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of tokens
 //! instead, which bounds the ratio exactly but needs a clock and a rate at which an idle client still may retry.
+//!
+//! Second copies are paid for in that other way ([`Tokens`]): they answer no failure, so that nothing is lost where there
+//! are none, and what they may cost is promised as a share of the load. Such a share in flight would not bound it: a copy
+//! that is soon over makes room for the next one.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::{ConfigError, Settings, Valid};
@@ -77,10 +81,76 @@ impl RetryBudget {
     }
 }
 
+/// A purse that queries pay into and second copies are paid from.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens {
+    /// What a query pays in, as a share of what a copy costs.
+    share: Quantile,
+    max: u64,
+    /// In millionths of a copy.
+    saved: u64,
+}
+
+impl Tokens {
+    /// Nothing is saved yet, and never more than for `copies_max` copies.
+    pub(super) fn new(share: Quantile, copies_max: u32) -> Self {
+        Self {
+            share,
+            max: u64::from(copies_max) * u64::from(ONE),
+            saved: 0,
+        }
+    }
+
+    /// A query pays in.
+    pub(super) fn earn(&mut self) {
+        self.saved = (self.saved + u64::from(self.share.millionths())).min(self.max);
+    }
+
+    /// Pays for a copy; `false` if there is not enough. So there are never more than ⌊`share` · queries⌋ copies.
+    #[must_use]
+    pub(super) fn pay(&mut self) -> bool {
+        let left = self.saved.checked_sub(u64::from(ONE));
+        self.saved = left.unwrap_or(self.saved);
+        left.is_some()
+    }
+
+    /// A copy that was paid for was not sent.
+    pub(super) fn refund(&mut self) {
+        self.saved = (self.saved + u64::from(ONE)).min(self.max);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::check_ranges;
+
+    #[test]
+    fn copies_are_a_share_of_the_queries_and_never_more() {
+        let mut tokens = Tokens::new(Quantile::from_millionths(20_000).expect("2 %"), 10);
+        let mut copies = 0;
+        for queries in 1..=10_000_u32 {
+            tokens.earn();
+            copies += u32::from(tokens.pay());
+            assert_eq!(copies, queries / 50);
+        }
+    }
+
+    #[test]
+    fn savings_are_bounded_and_what_was_not_used_comes_back() {
+        let mut tokens = Tokens::new(Quantile::ONE, 3);
+        assert!(!tokens.pay(), "nothing is saved at first");
+        for _ in 0..100 {
+            tokens.earn();
+        }
+        for _ in 0..3 {
+            assert!(tokens.pay());
+        }
+        assert!(!tokens.pay());
+        tokens.refund();
+        assert!(tokens.pay());
+        assert!(!tokens.pay());
+    }
 
     fn budget(share_millionths: u32, retries_min: u32) -> RetryBudget {
         let settings = RetryBudgetSettings {
