@@ -4,6 +4,8 @@
 //! so that `/metrics` and `/status` never disagree. Labels are bounded: services and replicas of the configuration, workers, and fixed
 //! lists of reasons.
 
+mod standing;
+
 use super::facts::{AdmissionCounts, Phase};
 use super::status::{
     DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
@@ -43,6 +45,7 @@ impl Collector for Snapshot {
         families.process(status)?;
         families.tls(status)?;
         families.replicas(&status.replicas)?;
+        families.standings(&status.services, &status.replicas)?;
         families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
