@@ -12,6 +12,10 @@ const RETURN_SHARE: u32 = WHOLE / 8;
 const SPARED_SHARE: u32 = WHOLE / 16;
 /// A share below this is none: the replica is out.
 const SHARE_MIN: u32 = WHOLE / 64;
+/// The share of one that was silent, and answers again.
+const WOKEN_SHARE: u32 = WHOLE / 2;
+/// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
+const STEP_NS: u64 = 1_000_000_000;
 /// What a share rises by in a tick while a replica is worth more than it costs.
 const RISE: u32 = WHOLE / 50;
 /// Trials in a row that have to go well.
@@ -23,7 +27,10 @@ const FORGIVEN_AFTER: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Errors,
+    /// Its answers take long.
     Slowness,
+    /// Queries wait, and none is answered.
+    Silence,
 }
 
 /// What became of a trial.
@@ -45,6 +52,8 @@ pub(super) struct Course {
     is_returning: bool,
     /// Good answers less bad ones since the last step.
     good: u32,
+    /// No bad one since then.
+    unbroken_since: Instant,
     passed: u8,
     is_tried: bool,
     next_trial_at: Instant,
@@ -61,6 +70,7 @@ impl Course {
             is_out: false,
             is_returning: false,
             good: 0,
+            unbroken_since: now,
             passed: 0,
             is_tried: false,
             next_trial_at: now,
@@ -89,7 +99,7 @@ impl Course {
         self.why
     }
 
-    /// Out of the choice.
+    /// Out of the choice. Who falls silent again before it has its whole share is slow: a sign of life is none of health then.
     pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
         let shortest_ns = span_ns(settings.back_off);
         let longest_ns = span_ns(settings.back_off_max);
@@ -103,9 +113,10 @@ impl Course {
         } else {
             self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
         }
+        let is_slow = why == Why::Silence && self.is_returning;
         *self = Self {
             share: 0,
-            why,
+            why: if is_slow { Why::Slowness } else { why },
             is_out: true,
             is_returning: false,
             passed: 0,
@@ -125,11 +136,22 @@ impl Course {
     }
 
     /// Back in the choice with little: by trials, or because the others are no better.
-    pub(super) const fn come_back(&mut self) {
+    pub(super) const fn come_back(&mut self, now: Instant) {
         self.is_out = false;
         self.is_returning = true;
         self.share = RETURN_SHARE;
         self.good = 0;
+        self.unbroken_since = now;
+    }
+
+    /// Back with half, if it was silent: it answers.
+    pub(super) fn wake(&mut self, now: Instant) -> bool {
+        let wakes = self.is_out && self.why == Why::Silence;
+        if wakes {
+            self.come_back(now);
+            self.share = WOKEN_SHARE;
+        }
+        wakes
     }
 
     /// The others have no room: it gets some, bad as it is.
@@ -156,18 +178,21 @@ impl Course {
     }
 
     /// An answer came while it has less than its whole share.
-    pub(super) const fn answered(&mut self, is_good: bool) {
-        self.good = if is_good {
-            self.good.saturating_add(1)
+    pub(super) const fn answered(&mut self, now: Instant, is_good: bool) {
+        if is_good {
+            self.good = self.good.saturating_add(1);
         } else {
-            self.good.saturating_sub(2)
-        };
+            self.good = self.good.saturating_sub(2);
+            self.unbroken_since = now;
+        }
     }
 
-    /// Nothing is wrong with it: its share doubles if enough answers were good.
+    /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for long.
     pub(super) fn climb(&mut self, now: Instant) {
-        if !self.is_whole() && self.good >= STEP_ANSWERS {
+        let is_shown = self.good >= STEP_ANSWERS || now.ns_since(self.unbroken_since) >= STEP_NS;
+        if !self.is_whole() && is_shown {
             self.good = 0;
+            self.unbroken_since = now;
             self.share = self.share.saturating_mul(2).min(WHOLE);
             self.whole_at = now;
             self.is_returning &= !self.is_whole();
@@ -267,21 +292,21 @@ mod tests {
             assert!(!ended(&mut course, trial), "the failed one counts anew");
         }
         assert!(ended(&mut course, Trial::Passed));
-        course.come_back();
+        course.come_back(at(5_000));
         assert!(!course.is_out() && course.is_returning());
         for share in [WHOLE / 8, WHOLE / 4, WHOLE / 2, WHOLE] {
             assert_eq!(course.share(), share);
             for _ in 0..7 {
-                course.answered(true);
+                course.answered(at(5_500), true);
             }
-            course.answered(false);
-            course.answered(true);
-            course.climb(at(6_000));
+            course.answered(at(5_500), false);
+            course.answered(at(5_500), true);
+            course.climb(at(5_999));
             assert_eq!(course.share(), share, "a bad one takes back two");
             for _ in 0..2 {
-                course.answered(true);
+                course.answered(at(5_500), true);
             }
-            course.climb(at(6_000));
+            course.climb(at(5_999));
         }
         assert!(course.is_whole() && !course.is_returning());
         assert!(!course.trial_ended(at(7_000), Trial::Failed, &settings));
@@ -291,14 +316,14 @@ mod tests {
     #[test]
     fn who_leaves_again_soon_stays_away_longer() {
         let (mut course, settings) = out();
-        course.come_back();
+        course.come_back(at(900));
         course.leave(at(1_000), Why::Slowness, &settings);
         assert!(!course.wants_trial(at(2_999), false));
         assert!(course.wants_trial(at(3_000), false));
-        course.come_back();
+        course.come_back(at(5_000));
         for _ in 0..3 {
             for _ in 0..8 {
-                course.answered(true);
+                course.answered(at(5_500), true);
             }
             course.climb(at(5_000));
         }
@@ -330,5 +355,32 @@ mod tests {
         assert!(course.wants_trial(at(10), false));
         course.revive(at(900));
         assert_eq!(course.since_trial_was_due(at(900)), 890_000_000);
+    }
+
+    #[test]
+    fn a_share_doubles_after_a_second_without_a_bad_answer() {
+        let (mut course, _) = out();
+        course.come_back(at(1_000));
+        course.climb(at(1_999));
+        assert_eq!(course.share(), WHOLE / 8);
+        course.climb(at(2_000));
+        assert_eq!(course.share(), WHOLE / 4);
+        course.answered(at(2_500), false);
+        course.climb(at(3_499));
+        assert_eq!(course.share(), WHOLE / 4);
+        course.climb(at(3_500));
+        assert_eq!(course.share(), WHOLE / 2);
+    }
+
+    #[test]
+    fn who_was_silent_and_answers_is_back_and_nobody_else() {
+        let (mut course, settings) = out();
+        assert!(!course.wake(at(10)), "it fails");
+        course.leave(at(20), Why::Silence, &settings);
+        assert!(course.wake(at(30)) && !course.is_out());
+        assert_eq!(course.share(), WHOLE / 2);
+        assert!(!course.wake(at(40)), "once");
+        course.leave(at(50), Why::Silence, &settings);
+        assert!(!course.wake(at(60)), "it is slow");
     }
 }

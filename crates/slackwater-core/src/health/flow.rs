@@ -48,7 +48,7 @@ impl Guarded {
         let course = &record.course;
         let state = match (course.is_out(), course.why()) {
             (true, Why::Errors) => HealthState::Ejected,
-            (true, Why::Slowness) => HealthState::OnProbation,
+            (true, Why::Slowness | Why::Silence) => HealthState::OnProbation,
             (false, _) if course.is_returning() => HealthState::Returning,
             (false, _) if !course.is_whole() => HealthState::HeldBack,
             (false, _) if record.is_warming_up() => HealthState::WarmingUp,
@@ -85,6 +85,7 @@ impl Policy for Guarded {
         self.rates_just_now.reserve(replicas);
         self.latencies.reserve(replicas);
         self.paces.reserve(replicas);
+        self.peaks.reserve(replicas);
         self.out.reserve(replicas.saturating_sub(self.out.len()));
         if self.has_served {
             self.warm_up(replica);
@@ -156,7 +157,11 @@ impl Policy for Guarded {
             && let Some(record) = self.records.find_mut(ticket.replica())
             && record.has_sent(ticket.health)
         {
+            let wakes = record.wake(now);
             record.answered(now, latency_ns, outcome);
+            if wakes {
+                self.woken(ticket.replica());
+            }
         }
         self.policy.handle_head(now, ticket, outcome);
     }
@@ -175,13 +180,20 @@ impl Policy for Guarded {
         }
         let outcome = mark.outcome(outcome);
         let latency_ns = mark.latency_ns().unwrap_or(took_ns);
+        let mut wakes = false;
         if mark.latency_ns().is_none() {
             match outcome {
                 Outcome::TimedOut | Outcome::Unreachable | Outcome::Dropped => record.given_up(),
-                _ => record.answered(now, latency_ns, outcome),
+                _ => {
+                    wakes = record.wake(now);
+                    record.answered(now, latency_ns, outcome);
+                }
             }
         }
         record.ended(self.bucket, latency_ns, outcome);
+        if wakes {
+            self.woken(replica);
+        }
         if mark.is_trial() {
             self.tried(replica, latency_ns, outcome);
         } else if outcome.is_failure() {

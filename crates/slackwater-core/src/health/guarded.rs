@@ -66,6 +66,7 @@ pub struct Guarded {
     pub(super) rates_just_now: Others<u32>,
     pub(super) latencies: Others<u64>,
     pub(super) paces: Others<u64>,
+    pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
     /// The part of queries that succeeds with the middle one of the fleet.
@@ -99,6 +100,7 @@ impl Guarded {
             rates_just_now: Others::default(),
             latencies: Others::default(),
             paces: Others::default(),
+            peaks: Others::default(),
             unhurried: Unhurried::default(),
             unhurried_ns: 0,
             fleet_success: WHOLE,
@@ -144,6 +146,8 @@ impl Guarded {
         let in_choice = || members.iter().filter_map(|&replica| records.find(replica));
         (self.latencies).set(in_choice().filter_map(Record::compared_latency_ns));
         (self.paces).set(in_choice().filter_map(|record| record.compared_pace_ns(now)));
+        self.peaks
+            .set(in_choice().filter_map(Record::compared_peak_ns));
         self.fleet_success = self.rates.median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
@@ -165,6 +169,7 @@ impl Guarded {
             success: success.map(|success| success.min(just_now.unwrap_or(success))),
             latency_ns: (self.latencies).median_without(record.compared_latency_ns()),
             pace_ns: self.paces.median_without(record.compared_pace_ns(now)),
+            peak_ns: self.peaks.median_without(record.compared_peak_ns()),
             unhurried_ns: self.unhurried_ns,
         }
     }

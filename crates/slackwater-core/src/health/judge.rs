@@ -9,6 +9,8 @@ use crate::time::{Instant, span_ns};
 
 /// A replica of which this part succeeds, of what the others', is as good as they are.
 const AS_GOOD: u32 = WHOLE / 100 * 97;
+/// So many times slower than at best is hurried.
+const HURRIED: u64 = 4;
 /// How many standard deviations may be chance.
 const DEVIATIONS: u64 = 4;
 /// So many failures in a row are no chance if they would come about by it less than once in so many.
@@ -39,10 +41,14 @@ pub(super) fn judge(
     if record.course.is_out() {
         return judge_out(bucket, record, others, settings);
     }
-    if let Some(probation) = &settings.probation
-        && is_slow(now, record, others, probation)
-    {
-        return Verdict::Leave(Why::Slowness);
+    if let Some(probation) = &settings.probation {
+        if is_silent(now, record, others, probation) {
+            return Verdict::Leave(Why::Silence);
+        }
+        // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
+        if record.is_slow() && !record.is_warming_up() && !is_hurried(others) {
+            return Verdict::Leave(Why::Slowness);
+        }
     }
     if settings.errors.is_some() && is_bad(record, bucket, others) {
         return judge_bad(record);
@@ -63,6 +69,7 @@ fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &
         None => u64::MAX,
     };
     record.others_ns = others.latency_ns;
+    record.is_fleet_hurried = is_hurried(others);
     if let Some(errors) = &settings.errors {
         let tally = record.tally(bucket);
         let took_ns = tally.bad_ns.checked_div(tally.bad.into()).unwrap_or(0);
@@ -84,18 +91,17 @@ fn slow_from_ns(probation: &ProbationSettings, others_ns: Option<u64>) -> u64 {
     })
 }
 
-/// Whether it is many times slower than the others: in its answers, once it has shown some, or because queries wait and none
-/// comes. Who warms up is slow for a reason, and spared already. `[H4]`
-fn is_slow(
+/// Whether queries wait there and none is answered, for many times longer than others take, and for longer than anything
+/// takes there as a rule: in a queue a single long query holds up all behind it. `[H4]`
+fn is_silent(
     now: Instant,
     record: &Record,
     others: &Reference,
     probation: &ProbationSettings,
 ) -> bool {
-    let stopped = record.without_progress_ns(now) > slow_from_ns(probation, others.pace_ns);
-    let answers = record.latency_ns().filter(|_| record.has_latency());
-    let slow_from_ns = slow_from_ns(probation, others.latency_ns);
-    stopped || (!record.is_warming_up() && answers.is_some_and(|ns| ns > slow_from_ns))
+    let usual_ns = slow_from_ns(probation, others.pace_ns);
+    let longest_ns = others.peak_ns.unwrap_or(0).saturating_mul(2);
+    record.without_progress_ns(now) > usual_ns.max(longest_ns)
 }
 
 /// So many failures in a row would not come about by chance where this part succeeds, in millionths: the setting, or as many
@@ -204,14 +210,13 @@ fn judge_out(
                 Verdict::Rise
             }
         }
-        Why::Slowness if settings.probation.is_none() => Verdict::ComeBack,
-        Why::Slowness => Verdict::Stay,
+        _ if settings.probation.is_none() => Verdict::ComeBack,
+        _ => Verdict::Stay,
     }
 }
 
-/// Whether the others have so little room that trials of who fails are worth more than their back-off.
+/// Whether the others are many times slower than they were at best: they have no room.
 pub(super) fn is_hurried(others: &Reference) -> bool {
-    others
-        .latency_ns
-        .is_some_and(|ns| ns / 2 > others.unhurried_ns)
+    let is_slow = |ns| ns / HURRIED > others.unhurried_ns;
+    others.latency_ns.is_some_and(is_slow)
 }

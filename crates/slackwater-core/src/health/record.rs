@@ -16,6 +16,8 @@ const PSEUDO_QUERIES: u64 = 5;
 const LATENCY_SMOOTHING: u64 = 8;
 /// While it fails on and on, the others are looked at with every so many failures.
 const LOOK_EVERY: u32 = 4;
+/// The longest latencies are those of such spans.
+const PEAKS_NS: u64 = 10_000_000_000;
 /// A report's error rate holds for so long.
 const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
 /// A warm-up's share needs so many answers to double.
@@ -102,8 +104,15 @@ pub(super) struct Record {
     tick_pushed: u32,
     tick_ended: u32,
     latency_ns: Option<u64>,
-    /// Good answers since it came into the choice.
-    answers: u32,
+    /// The longest that a good answer took in this span of time and in the one before.
+    peaks_ns: [u64; 2],
+    peaks_of: u64,
+    /// What was sent before that tells of a silence that is over.
+    woken_at: Instant,
+    /// The others are so slow that a timeout tells of load.
+    pub(super) is_fleet_hurried: bool,
+    /// The newest good answers, a bit for each, the newest lowest: 1 is slow.
+    slow: u16,
     /// Answers up to this latency speak for it, by what was known at the last tick; and for a warm-up.
     pub(super) near_ns: u64,
     pub(super) warm_ns: u64,
@@ -143,7 +152,11 @@ impl Record {
             tick_pushed: 0,
             tick_ended: 0,
             latency_ns: None,
-            answers: 0,
+            peaks_ns: [0; 2],
+            peaks_of: 0,
+            woken_at: Instant::EPOCH,
+            is_fleet_hurried: false,
+            slow: 0,
             near_ns: u64::MAX,
             warm_ns: u64::MAX,
             warm_up: None,
@@ -188,16 +201,20 @@ impl Record {
     pub(super) fn answered(&mut self, now: Instant, latency_ns: u64, outcome: Outcome) {
         self.waiting = self.waiting.saturating_sub(1);
         self.progress_at = now;
-        if outcome == Outcome::Success {
-            self.tick_answers += 1;
-            self.tick_latency_ns = self.tick_latency_ns.saturating_add(latency_ns);
-            self.answers = self.answers.saturating_add(1);
-        }
         if self.course.is_out() {
             self.course.revive(now);
-        } else if !self.course.is_whole() {
+        }
+        if now.as_nanos() < self.woken_at.as_nanos().saturating_add(latency_ns) {
+            return;
+        }
+        if outcome == Outcome::Success {
+            self.note_latency(latency_ns);
+            self.slow = self.slow << 1 | u16::from(latency_ns > self.near_ns);
+            self.peaks_ns[0] = self.peaks_ns[0].max(latency_ns);
+        }
+        if !self.course.is_out() && !self.course.is_whole() {
             let is_near = outcome == Outcome::Success && latency_ns <= self.near_ns;
-            self.course.answered(is_near);
+            self.course.answered(now, is_near);
         }
         if let Some(warm_up) = &mut self.warm_up {
             warm_up.good = if outcome == Outcome::Success && latency_ns <= self.warm_ns {
@@ -206,6 +223,21 @@ impl Record {
                 warm_up.good.saturating_sub(2)
             };
         }
+    }
+
+    const fn note_latency(&mut self, latency_ns: u64) {
+        self.tick_answers += 1;
+        self.tick_latency_ns = self.tick_latency_ns.saturating_add(latency_ns);
+    }
+
+    /// If it was silent, and out for that, it is back: `true`. What is still to come from before tells of the silence.
+    pub(super) fn wake(&mut self, now: Instant) -> bool {
+        let wakes = self.course.wake(now);
+        if wakes {
+            self.forget();
+            self.woken_at = now;
+        }
+        wakes
     }
 
     /// A query without a head will not have one.
@@ -217,7 +249,14 @@ impl Record {
     pub(super) fn ended(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.tick_ended = self.tick_ended.saturating_add(1);
-        if outcome == Outcome::Success {
+        if outcome == Outcome::TimedOut {
+            // It would have taken longer.
+            self.note_latency(took_ns);
+            self.slow = self.slow << 1 | u16::from(took_ns > self.near_ns);
+        }
+        if outcome == Outcome::TimedOut && self.is_fleet_hurried {
+            self.tick_ended -= 1;
+        } else if outcome == Outcome::Success {
             self.window.at(bucket).good += 1;
             self.history = self.history << 1 | 1;
             self.failures_in_a_row = 0;
@@ -282,7 +321,8 @@ impl Record {
         self.history = u64::MAX;
         self.failures_in_a_row = 0;
         self.latency_ns = None;
-        self.answers = 0;
+        self.slow = 0;
+        (self.tick_answers, self.tick_latency_ns) = (0, 0);
         self.remembered = None;
         self.reported_failures = 0;
     }
@@ -328,6 +368,13 @@ impl Record {
             (self.push_share + WHOLE / 20).min(WHOLE)
         };
         (self.tick_answers, self.tick_latency_ns) = (0, 0);
+        let span = now.as_nanos() / PEAKS_NS;
+        if span > self.peaks_of {
+            let before_ns = self.peaks_ns[0];
+            let is_next = span == self.peaks_of + 1;
+            self.peaks_ns = [0, if is_next { before_ns } else { 0 }];
+            self.peaks_of = span;
+        }
         (self.tick_pushed, self.tick_ended) = (0, 0);
         if let Some(warm_up) = &mut self.warm_up {
             if warm_up.good >= WARM_UP_ANSWERS {
@@ -392,6 +439,12 @@ impl Record {
         pace_ns.filter(|_| self.is_in_choice())
     }
 
+    /// The longest that a good answer took of late, if it is one that others are compared with.
+    pub(super) fn compared_peak_ns(&self) -> Option<u64> {
+        let peak_ns = self.peaks_ns[0].max(self.peaks_ns[1]);
+        (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
+    }
+
     pub(super) const fn is_in_choice(&self) -> bool {
         self.is_offered && !self.course.is_out()
     }
@@ -431,9 +484,9 @@ impl Record {
         self.latency_ns.map(Duration::from_nanos)
     }
 
-    /// It has answered so often that its latency means something.
-    pub(super) const fn has_latency(&self) -> bool {
-        self.answers >= 8
+    /// Half of its last sixteen answers were slow. A mean would be made by a single one.
+    pub(super) const fn is_slow(&self) -> bool {
+        self.slow.count_ones() >= u16::BITS / 2
     }
 
     /// For how long it has kept two queries or more waiting without any answer. One may be a slow one.

@@ -12,6 +12,8 @@ pub(super) struct Reference {
     pub(super) latency_ns: Option<u64>,
     /// The same, or for how long they have kept queries waiting without an answer, if that is longer.
     pub(super) pace_ns: Option<u64>,
+    /// The longest that a good answer of theirs took of late.
+    pub(super) peak_ns: Option<u64>,
     /// What good answers took when the fleet was least busy.
     pub(super) unhurried_ns: u64,
 }

@@ -20,7 +20,7 @@ pub struct HealthSettings {
     /// The largest part of the replicas that may be out at a time, of those that the driver has not taken out itself: 0 to 1,
     /// default 0.5, rounded down: of three replicas one. At 0 nobody is ever out, and the bad have a sixteenth of their share.
     pub out_max: Quantile,
-    /// Queries sent as trials to replicas that are out, as a part of all first tries: 0 to 1, default 0.01. At 0 nobody
+    /// Queries sent as trials to replicas that are out, as a part of all first tries: 0 to 1, default 0.004. At 0 nobody
     /// comes back but when the others get as bad, or too few are left.
     pub trials: Quantile,
     /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles with each trial that fails,
@@ -73,7 +73,7 @@ impl Default for HealthSettings {
             probation: Some(ProbationSettings::default()),
             warm_up: Some(WarmUpSettings::default()),
             out_max: millionths(500_000),
-            trials: millionths(10_000),
+            trials: millionths(4_000),
             back_off: Duration::from_secs(1),
             back_off_max: Duration::from_secs(4),
         }

@@ -24,7 +24,7 @@ impl Guarded {
         record.course.leave(self.latest, why, &self.config);
         match why {
             Why::Errors => self.counters.ejections += 1,
-            Why::Slowness => self.counters.probations += 1,
+            Why::Slowness | Why::Silence => self.counters.probations += 1,
         }
         self.out.push(replica);
         self.policy.set_available(self.latest, replica, false);
@@ -33,7 +33,7 @@ impl Guarded {
     /// Back with little, and judged by what it does from now on.
     pub(super) fn come_back(&mut self, replica: ReplicaId) {
         if let Some(record) = self.records.find_mut(replica) {
-            record.course.come_back();
+            record.course.come_back(self.latest);
             record.forget();
             self.counters.readmissions += 1;
             if record.is_idle() {
@@ -45,6 +45,12 @@ impl Guarded {
             }
             self.admit(replica);
         }
+    }
+
+    /// Who was silent answers again.
+    pub(super) fn woken(&mut self, replica: ReplicaId) {
+        self.counters.readmissions += 1;
+        self.admit(replica);
     }
 
     /// Lets the policy choose a replica again that is not out any more.

@@ -55,7 +55,7 @@ impl Guarded {
         let due = out.filter_map(|replica| {
             let record = self.records.find(replica)?;
             let others = self.others(record);
-            let is_slow = record.course.why() == Why::Slowness;
+            let is_slow = record.course.why() != Why::Errors;
             let in_a_hurry = !is_slow && judge::is_hurried(&others);
             let waited_ns = record.course.since_trial_was_due(now);
             // Probes cost no query: while they speak against it there is none, unless they have done so for very long.

@@ -26,8 +26,9 @@ fn who_stops_is_out_before_anything_times_out() {
         client.resume(2);
         client.run(4 * SECOND);
         assert_eq!(client.view(2).state, HealthState::Sound, "{}", entry.name);
-        // That remembers how long the one answer took, and asks it for nothing that could be told.
-        let least = if entry.name == "peak_ewma" { 0 } else { 15 };
+        // These remember themselves how long its answers took.
+        let remembers = ["peak_ewma", "c3", "els"].contains(&entry.name);
+        let least = if remembers { 0 } else { 15 };
         assert!(client.run(5 * SECOND).share(2) >= least, "{}", entry.name);
     }
 }
@@ -103,7 +104,11 @@ fn no_more_than_half_are_on_probation() {
     client.run(5 * SECOND);
     client.manners = vec![taking(2_000), taking(2_000), taking(10), taking(10)];
     client.run(10 * SECOND);
-    assert_eq!(client.counters().probations, 2);
+    let out = client.states();
+    let out = out
+        .iter()
+        .filter(|&&state| state == HealthState::OnProbation);
+    assert_eq!(out.count(), 2);
     assert_eq!(client.policy.available_count(), 2);
 }
 
