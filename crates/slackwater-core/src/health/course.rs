@@ -208,6 +208,11 @@ impl Course {
         now.ns_since(self.next_trial_at)
     }
 
+    /// A trial went well, and others are to follow.
+    pub(super) const fn is_passing(&self) -> bool {
+        self.passed > 0
+    }
+
     pub(super) const fn trial_sent(&mut self) {
         self.is_tried = true;
     }

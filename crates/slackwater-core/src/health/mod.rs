@@ -27,6 +27,7 @@ mod course;
 mod flow;
 mod guarded;
 mod judge;
+mod mark;
 mod record;
 mod reference;
 mod settings;
@@ -37,7 +38,7 @@ mod view;
 mod window;
 
 pub use guarded::{Guarded, build, guard};
-pub(crate) use record::Mark;
+pub(crate) use mark::Mark;
 pub use settings::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };

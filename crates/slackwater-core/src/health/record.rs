@@ -2,6 +2,7 @@
 
 use super::WHOLE;
 use super::course::Course;
+use super::mark::Mark;
 use super::window::{Tally, Window};
 use crate::policy::Outcome;
 use crate::report::LoadReport;
@@ -24,51 +25,6 @@ const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
 const WARM_UP_ANSWERS: u32 = 8;
 /// The share of a replica that pushes back is not below this.
 const PUSH_SHARE_MIN: u32 = WHOLE / 16;
-
-/// What the health of a query's replica has to know of it, on its ticket.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    /// The stay of the replica in which it was sent.
-    stay: u32,
-    /// The first head, and what it took.
-    head: Option<(u64, Outcome)>,
-    is_trial: bool,
-}
-
-impl Mark {
-    pub(crate) const NONE: Self = Self {
-        stay: 0,
-        head: None,
-        is_trial: false,
-    };
-
-    /// A head is here; `true` if it is the first.
-    pub(super) const fn head(&mut self, latency_ns: u64, outcome: Outcome) -> bool {
-        let is_first = self.head.is_none();
-        if is_first {
-            self.head = Some((latency_ns, outcome));
-        }
-        is_first
-    }
-
-    pub(super) fn latency_ns(self) -> Option<u64> {
-        self.head.map(|(latency_ns, _)| latency_ns)
-    }
-
-    pub(super) const fn is_trial(self) -> bool {
-        self.is_trial
-    }
-
-    /// How the query ended: what its head said, unless it broke off after a good one. One given up after a good head is a
-    /// success: the replica did what it was to do.
-    pub(super) fn outcome(self, outcome: Outcome) -> Outcome {
-        match self.head.map(|(_, head)| head) {
-            Some(Outcome::Success) if outcome == Outcome::Dropped => Outcome::Success,
-            Some(Outcome::Success) | None => outcome,
-            Some(head) => head,
-        }
-    }
-}
 
 /// A share that begins small, and doubles with answers that come in the time of the others'.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +131,7 @@ impl Record {
 
     /// Whether a ticket is of a query that was sent since the replica joined last.
     pub(super) const fn has_sent(&self, mark: Mark) -> bool {
-        self.stay == mark.stay
+        self.stay == mark.stay()
     }
 
     pub(super) const fn sent(&mut self, now: Instant, is_trial: bool) -> Mark {
@@ -190,11 +146,7 @@ impl Record {
         if is_trial {
             self.course.trial_sent();
         }
-        Mark {
-            stay: self.stay,
-            head: None,
-            is_trial,
-        }
+        Mark::new(self.stay, is_trial)
     }
 
     /// The head of a response is here, the first for its query.

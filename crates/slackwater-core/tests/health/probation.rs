@@ -121,3 +121,51 @@ fn without_probation_nobody_is_out_for_being_slow() {
     client.run(20 * SECOND);
     assert_eq!(client.states(), [HealthState::Sound; 4]);
 }
+
+#[test]
+fn who_was_silent_and_answers_is_back_at_once_with_half() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1].is_stopped = true;
+    client.run(2 * SECOND);
+    assert_eq!(client.view(1).state, HealthState::OnProbation);
+    client.resume(1);
+    let view = client.view(1);
+    assert_eq!(view.state, HealthState::Returning);
+    assert_eq!(view.share_millionths, 500_000);
+    client.run(SECOND);
+    assert_eq!(client.view(1).state, HealthState::Sound);
+}
+
+#[test]
+fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
+    for (longest, state) in [(20, HealthState::OnProbation), (400, HealthState::Sound)] {
+        let mut client = Client::new("random", 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        // A few of each replica's answers take long.
+        client.manners = vec![taking(longest); 4];
+        client.run(20 * MS);
+        client.manners = vec![taking(10); 4];
+        client.run(2 * SECOND);
+        client.manners[1].is_stopped = true;
+        client.run(600 * MS);
+        assert_eq!(client.view(1).state, state, "{longest} ms");
+    }
+}
+
+#[test]
+fn where_the_others_are_busy_who_is_slow_is_needed() {
+    for (others, state) in [(20, HealthState::OnProbation), (60, HealthState::Sound)] {
+        let mut client = Client::new("random", 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners = vec![taking(others); 4];
+        client.run(3 * SECOND);
+        // Little by little: it never falls silent.
+        for ms in 1..10 {
+            client.manners[1] = taking(100 * ms);
+            client.run(300 * MS);
+        }
+        client.run(3 * SECOND);
+        assert_eq!(client.view(1).state, state, "{others} ms");
+    }
+}
