@@ -1,12 +1,13 @@
 //! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its copies.
 
+use super::Engine;
 use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
 use super::query::{Attempt, Key, Query, Stage, slot_number};
-use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
+use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, ReplicaId};
 
 /// What a policy is asked: for a first copy, or for a second one that goes elsewhere.
@@ -29,11 +30,7 @@ impl Engine {
             .queries
             .insert(|serial| Query::new(serial, arrival, now, measured));
         self.await_deadline(key);
-        if let Some(hedging) = self.hedging.get_mut(arrival.client as usize)
-            && let Some(delay) = hedging.query()
-        {
-            self.timers.push(now + delay, Timer::Hedge(key));
-        }
+        self.watch(key);
         self.choose(key, None);
     }
 
@@ -51,7 +48,7 @@ impl Engine {
 
     /// Chooses where a copy of a query goes: the first, or the second, to another replica than `first`.
     #[inline]
-    fn choose(&mut self, key: Key, first: Option<u32>) {
+    pub(super) fn choose(&mut self, key: Key, first: Option<u32>) {
         let Some(query) = self.queries.find(key) else {
             return;
         };
@@ -121,27 +118,14 @@ impl Engine {
 
     /// There is no replica for a copy of a query. Without a first copy, the query ends as refused.
     pub(super) fn turn_away(&mut self, key: Key) {
-        if let Some(query) = self.queries.find(key)
-            && query.copies == [None, None]
-        {
-            self.end_query(key, Ending::Failed);
-        }
-    }
-
-    /// A query has been out for long: a second copy, if there is a first one and the budget allows it; `false` if it has
-    /// ended.
-    pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find(key) else {
-            return false;
+            return;
         };
-        if let (client, [Some(first), None]) = (query.client, query.copies)
-            && let Some(Attempt { replica, .. }) = self.attempts.at(first)
-            && self.hedging[client as usize].pay()
-        {
-            let first = Some(*replica);
-            self.choose(key, first);
+        if query.copies == [None, None] {
+            self.end_query(key, Ending::Failed, WatchEnd::Failed);
+        } else {
+            self.hedge_unsent(key);
         }
-        true
     }
 
     /// A copy comes to its replica.
@@ -202,7 +186,8 @@ impl Engine {
         self.network.send(self.now, Message::Answer(slot, outcome));
     }
 
-    /// The end of a copy comes to its client. The first one that does ends the query, whatever it says.
+    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it to the other copy, if that
+    /// is still out.
     #[inline]
     pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
         let Some(attempt) = self.attempts.take(slot) else {
@@ -212,17 +197,18 @@ impl Engine {
             return; // given up, or answered by the other copy
         };
         let client = query.client;
-        for copy in &mut query.copies {
-            if *copy == Some(slot) {
-                *copy = None;
-            }
-        }
+        let is_first = query.copies[0] == Some(slot);
+        query.copies[usize::from(!is_first)] = None;
+        let is_over = outcome == Outcome::Success || query.copies == [None, None];
         self.give_back(client, attempt.ticket, outcome);
-        let ending = match outcome {
-            Outcome::Success => Ending::Answered,
-            _ => Ending::Failed,
+        let (ending, watched) = match outcome {
+            Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
+            Outcome::Success => (Ending::Answered, WatchEnd::Superseded),
+            _ => (Ending::Failed, WatchEnd::Failed),
         };
-        self.end_query(attempt.query, ending);
+        if is_over {
+            self.end_query(attempt.query, ending, watched);
+        }
     }
 
     /// Hands a ticket back to the client's policy.
@@ -240,7 +226,7 @@ impl Engine {
     pub(super) fn expire(&mut self, key: Key) -> bool {
         let is_open = self.queries.find(key).is_some();
         if is_open {
-            self.end_query(key, Ending::Expired);
+            self.end_query(key, Ending::Expired, WatchEnd::Failed);
         }
         is_open
     }
@@ -248,8 +234,8 @@ impl Engine {
     /// The client is done with a query. Copies that are still out are given up: after an answer they are cancelled; after
     /// the deadline only where the scenario says so.
     #[inline]
-    fn end_query(&mut self, key: Key, ending: Ending) {
-        let Some(query) = self.queries.take(key.slot) else {
+    fn end_query(&mut self, key: Key, ending: Ending, watched: WatchEnd) {
+        let Some(mut query) = self.queries.take(key.slot) else {
             return;
         };
         let (outcome, cancels) = match ending {
@@ -268,12 +254,8 @@ impl Engine {
                 self.network.send(self.now, Message::Cancel(copy));
             }
         }
+        self.watched(&mut query, watched);
         let latency: Time = self.now - query.arrived_at;
-        if ending != Ending::Failed
-            && let Some(hedging) = self.hedging.get_mut(query.client as usize)
-        {
-            hedging.ended(latency);
-        }
         if query.measured {
             self.meter.ended(latency, ending);
         }

@@ -42,7 +42,6 @@ use balancing::Balancing;
 use changes::Appointment;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use hedging::Hedging;
 use meter::Meter;
 use network::{Message, Network};
 use probing::{Probing, Round};
@@ -51,6 +50,7 @@ use queue::{Earliest, Queue};
 use replicas::Replicas;
 use slab::Slab;
 use slackwater_core::Instant;
+use slackwater_core::tail::Hedger;
 use std::collections::VecDeque;
 
 /// A policy that still wants its timeout right after it has been handled gets it so much later, in nanoseconds: as in the
@@ -101,7 +101,7 @@ struct Engine {
     /// Which of them tell each other what.
     siblings: Option<Siblings>,
     /// One for each client, or none at all.
-    hedging: Vec<Hedging>,
+    hedging: Vec<Hedger>,
     queries: Table<Query>,
     attempts: Table<Attempt>,
     probes: Slab<Probing>,
@@ -154,7 +154,7 @@ impl Engine {
             clients,
             siblings: scenario.load.siblings,
             hedging: hedge.map_or_else(Vec::new, |hedge| {
-                (0..clients).map(|_| Hedging::new(hedge)).collect()
+                (0..clients).map(|_| hedging::hedger(hedge)).collect()
             }),
             queries: Table::default(),
             attempts: Table::default(),

@@ -9,6 +9,7 @@ use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
 use slackwater_core::policy::Ticket;
+use slackwater_core::tail::Watch;
 
 /// The name of something that may be gone by the time somebody asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(super) struct Query {
     pub(super) measured: bool,
     /// The copies that are out, by slot: the first and its hedge.
     pub(super) copies: [Option<u32>; 2],
+    /// When the second is due; `None` where there are no second copies.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Query {
@@ -45,6 +48,7 @@ impl Query {
             luck: arrival.luck,
             measured,
             copies: [None, None],
+            watch: None,
         }
     }
 }
