@@ -14,6 +14,9 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::time::Duration;
 use slackwater_core::draw::below;
+use slackwater_core::overload::{
+    Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
+};
 use slackwater_core::policy::{Decision, Outcome, POLICIES, Policy, PolicySettings, Query};
 use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
@@ -213,4 +216,43 @@ fn h1_whoever_decides_on_second_copies_never_allocates() {
         assert!(hedger.counters().won > 0, "{:?}", hedger.counters());
     });
     assert_eq!(count, 0);
+}
+
+/// A queue with its limit, over and over more than full: nothing but its construction takes memory.
+#[test]
+fn who_waits_takes_no_memory() {
+    let mut draw = SplitMix64::new(5);
+    let limit = ConcurrencyLimit::gradient(GradientConfig::default());
+    let mut admission: Admission<u64> = Admission::new(QueueConfig::default(), limit);
+    let mut in_flight: Vec<Started> = Vec::with_capacity(4096);
+    let mut waited = 0_u64;
+    let calls = allocations(|| {
+        for step in 0..50_000_u64 {
+            let now = Instant::from_nanos(step * 100_000);
+            let asks = Asks {
+                priority: Priority::ALL[below(&mut draw, 3) as usize],
+                deadline: (step % 3 == 0).then_some(now + Duration::from_millis(300)),
+                key: Some(step),
+            };
+            match admission.arrive(now, asks, step) {
+                Admit::Start(started, _) => in_flight.push(started),
+                Admit::Wait(_) => waited += 1,
+                Admit::Shed(_) => {}
+            }
+            if step % 2 == 0
+                && let Some(started) = in_flight.pop()
+            {
+                admission.finish(now, started, End::Success);
+            }
+            admission.twin_started(step / 2);
+            while let Some(left) = admission.poll(now) {
+                if let Left::Start(started, _) = left {
+                    in_flight.push(started);
+                }
+            }
+        }
+    });
+    assert!(waited > 10_000, "{waited}");
+    assert!(admission.view(Instant::EPOCH).shed.iter().sum::<u64>() > 1_000);
+    assert_eq!(calls, 0);
 }

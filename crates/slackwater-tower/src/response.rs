@@ -7,9 +7,10 @@
 //! A body need not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
+use slackwater_core::policy::Outcome;
 
 /// Whether a response's head says that the query failed.
 pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
@@ -66,6 +67,44 @@ impl BytesLeft {
     }
 }
 
+/// What a response's head says of its query: a push-back, a failure, or else a success. `[E1]`
+pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    if head_pushes_back(status, headers) {
+        Outcome::PushedBack
+    } else if head_failed(status, headers) {
+        Outcome::Failed
+    } else {
+        Outcome::Success
+    }
+}
+
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells.
+pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
+    if grpc_pushes_back(trailers) {
+        Outcome::PushedBack
+    } else if grpc_failed(trailers) {
+        Outcome::Failed
+    } else {
+        by_head
+    }
+}
+
+/// Whether a response refuses the query for the time being: status 429 or 503 with `retry-after`, or gRPC's counterpart. A
+/// 503 without it may be anything, and is a failure; a 429 without it blames the caller.
+fn head_pushes_back(status: StatusCode, headers: &HeaderMap) -> bool {
+    let refuses = matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    refuses && headers.contains_key(RETRY_AFTER) || grpc_pushes_back(headers)
+}
+
+/// gRPC's push-back: `RESOURCE_EXHAUSTED` (8) or `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever it says.
+fn grpc_pushes_back(headers: &HeaderMap) -> bool {
+    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
+    matches!(status, Some(b"8" | b"14")) && headers.contains_key("grpc-retry-pushback-ms")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +122,39 @@ mod tests {
         assert_eq!(failed, [2, 4, 8, 12, 13, 14, 15]);
         assert!(!grpc_failed(&headers("")));
         assert!(!grpc_failed(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn who_says_when_to_come_again_pushes_back_and_does_not_fail() {
+        let later = (RETRY_AFTER, HeaderValue::from_static("1"));
+        let plain = HeaderMap::new();
+        let told = HeaderMap::from_iter([later]);
+        for (status, without, with) in [
+            (200, Outcome::Success, Outcome::Success),
+            (429, Outcome::Success, Outcome::PushedBack),
+            (500, Outcome::Failed, Outcome::Failed),
+            (503, Outcome::Failed, Outcome::PushedBack),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(head_outcome(status, &plain), without, "{status}");
+            assert_eq!(head_outcome(status, &told), with, "{status}");
+        }
+        for (status, without, with) in [
+            ("0", Outcome::Success, Outcome::Success),
+            ("8", Outcome::Failed, Outcome::PushedBack),
+            ("13", Outcome::Failed, Outcome::Failed),
+            ("14", Outcome::Failed, Outcome::PushedBack),
+        ] {
+            let mut headers = headers(status);
+            for outcome in [without, with] {
+                assert_eq!(head_outcome(StatusCode::OK, &headers), outcome, "{status}");
+                let by_trailers = trailers_outcome(&headers, Outcome::Success);
+                assert_eq!(by_trailers, outcome, "{status}");
+                headers.insert("grpc-retry-pushback-ms", HeaderValue::from_static("7"));
+            }
+        }
+        let by_trailers = trailers_outcome(&plain, Outcome::PushedBack);
+        assert_eq!(by_trailers, Outcome::PushedBack, "as the head had it");
     }
 
     #[test]

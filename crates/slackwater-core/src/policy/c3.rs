@@ -175,7 +175,7 @@ impl PoolRule for CubicScore {
         averages.forget_old_response(now);
         let response_ns = nanoseconds(head.latency);
         let expected_ns = averages.response_ns.or(averages.service_ns);
-        if !head.failed || expected_ns.is_some_and(|expected_ns| response_ns > expected_ns) {
+        if !head.failed() || expected_ns.is_some_and(|expected_ns| response_ns > expected_ns) {
             Self::note(&mut averages.response_ns, self.newest_weight, response_ns);
             averages.responded_at = now;
         }
@@ -196,6 +196,7 @@ fn ascending(value: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Outcome;
     use crate::policy::settings::check_ranges;
     use crate::replica::ReplicaIds;
 
@@ -217,9 +218,18 @@ mod tests {
         rule.handle_report(Instant::EPOCH, replica, &report);
     }
 
+    fn outcome(failed: bool) -> Outcome {
+        if failed {
+            Outcome::PushedBack
+        } else {
+            Outcome::Success
+        }
+    }
+
     fn head(rule: &mut CubicScore, replica: ReplicaId, latency_ms: u64, failed: bool) {
         let latency = Duration::from_millis(latency_ms);
-        rule.handle_head(Instant::EPOCH, replica, Head { latency, failed });
+        let outcome = outcome(failed);
+        rule.handle_head(Instant::EPOCH, replica, Head { latency, outcome });
     }
 
     /// The score in milliseconds, to the microsecond.
@@ -299,7 +309,7 @@ mod tests {
         head(&mut rule, replica, 30, false);
         let answer = Head {
             latency: Duration::from_millis(50),
-            failed: false,
+            outcome: Outcome::Success,
         };
         rule.handle_head(Instant::from_nanos(5), replica, answer);
         for ns in 0..5 {
@@ -309,7 +319,7 @@ mod tests {
         // A failure that tells nothing does not keep it, either.
         let failure = Head {
             latency: Duration::from_millis(1),
-            failed: true,
+            outcome: Outcome::Failed,
         };
         rule.handle_head(at(4), replica, failure);
         rule.handle_report(at(5), replica, &same_report);
@@ -326,7 +336,8 @@ mod tests {
             head(&mut rule, replica, 5_000, false);
             let latency = Duration::from_millis(latency_ms);
             let now = Instant::EPOCH + RESPONSE_AGE_MAX;
-            rule.handle_head(now, replica, Head { latency, failed });
+            let outcome = outcome(failed);
+            rule.handle_head(now, replica, Head { latency, outcome });
             score(&rule, replica, 0)
         };
         same(late(false, 20), 20.0);

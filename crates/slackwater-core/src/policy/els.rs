@@ -142,7 +142,7 @@ impl Choose for ExpectedLatency {
                 return;
             }
             Outcome::Success => seen.success.record(weight, 1.0),
-            Outcome::Failed | Outcome::Unreachable => {
+            _ => {
                 seen.success.record(weight, 0.0);
                 seen.failure_ns.record(weight, latency_ns);
             }

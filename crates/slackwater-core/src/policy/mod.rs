@@ -99,7 +99,8 @@ pub trait Policy: Debug + Send {
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
 
     /// The head of a query's response is here: its latency ends now, while it stays in flight to its last byte.
-    /// `outcome` is what the head says, [`Outcome::Success`] or [`Outcome::Failed`]. Only the first call for a ticket
+    /// `outcome` is what the head says: [`Outcome::Success`], [`Outcome::Failed`] or
+    /// [`Outcome::PushedBack`]. Only the first call for a ticket
     /// counts; without one, latency ends with the query. A policy that measures no latency ignores it. `[T1]` `[T4]`
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let _ = (now, ticket, outcome);

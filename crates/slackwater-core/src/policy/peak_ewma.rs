@@ -126,8 +126,8 @@ impl Choose for LowestCostOfDrawn {
     fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
         let at_least = match end.outcome {
             Outcome::Success => return,
-            Outcome::Failed | Outcome::Unreachable => end.latency.max(self.failure_penalty),
             Outcome::Dropped => end.latency,
+            _ => end.latency.max(self.failure_penalty),
         };
         if let Some(average) = self.latencies.find_mut(end.replica) {
             average.raise(now, at_least, self.decay_ns);
@@ -286,9 +286,9 @@ mod tests {
         let mut ticket = trial.pick();
         trial
             .policy
-            .handle_head(trial.now, &mut ticket, Outcome::Failed);
+            .handle_head(trial.now, &mut ticket, Outcome::PushedBack);
         trial.end(ticket, Outcome::Success);
-        assert_average(&trial, 0, 5_000.0); // the head of an error
+        assert_average(&trial, 0, 5_000.0); // the head of no good answer
     }
 
     #[test]
@@ -298,7 +298,8 @@ mod tests {
             ..PeakEwmaSettings::default()
         };
         let config = settings.validate().expect("in range");
-        for outcome in [Outcome::Failed, Outcome::Unreachable, Outcome::Dropped] {
+        let bad = Outcome::ALL.into_iter();
+        for outcome in bad.filter(|&outcome| outcome != Outcome::Success) {
             let mut trial = Trial::new(PeakEwma::with(config.clone()), 1);
             trial.serve(0, Duration::ZERO, outcome);
             assert_average(&trial, 0, 30.0);

@@ -220,8 +220,15 @@ pub struct Ticket {
 pub struct Head {
     /// From the pick to the head.
     pub(in crate::policy) latency: Duration,
-    /// It was the head of an error.
-    pub(in crate::policy) failed: bool,
+    /// What it says.
+    pub(in crate::policy) outcome: Outcome,
+}
+
+impl Head {
+    /// It was the head of no good answer: its latency is no sample.
+    pub(in crate::policy) fn failed(self) -> bool {
+        self.outcome != Outcome::Success
+    }
 }
 
 impl Ticket {
@@ -245,7 +252,7 @@ impl Ticket {
         }
         self.head = Some(Head {
             latency: now.saturating_since(self.sent_at),
-            failed: outcome != Outcome::Success,
+            outcome,
         });
         self.head
     }
@@ -267,10 +274,50 @@ impl Ticket {
 pub enum Outcome {
     /// The replica answered it.
     Success,
-    /// The replica answered with an error, or broke off.
+    /// The replica answered with an error: a status of 500 or more, a gRPC status that blames the server.
     Failed,
+    /// The replica did not answer in the time that it had.
+    TimedOut,
+    /// The replica broke off: a reset, a connection closed before the response was whole.
+    Broken,
+    /// The replica wants less: a response that refuses the query and says that it may be tried again later. It tells of load,
+    /// not of failure. Its latency is no sample, and to a policy's rank it counts as a failure does: who refuses at once is
+    /// not therefore fast. `[E5]`
+    PushedBack,
     /// The replica could not be reached, and never saw the query.
     Unreachable,
     /// The client gave up, or dropped the ticket.
     Dropped,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Failed,
+        Self::TimedOut,
+        Self::Broken,
+        Self::PushedBack,
+        Self::Unreachable,
+        Self::Dropped,
+    ];
+
+    /// The query failed, and its replica is to blame. A push-back is no failure, and what the client gave up tells nothing.
+    pub const fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Self::Failed | Self::TimedOut | Self::Broken | Self::Unreachable
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_push_back_or_to_be_given_up_is_no_failure() {
+        let failures = Outcome::ALL.map(Outcome::is_failure);
+        assert_eq!(failures, [false, true, true, true, false, true, false]);
+    }
 }

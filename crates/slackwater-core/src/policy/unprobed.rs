@@ -165,7 +165,7 @@ impl<C: Choose> Policy for Unprobed<C> {
             return;
         };
         self.waits.answered(now, ticket.replica());
-        if !head.failed {
+        if !head.failed() {
             self.rule
                 .handle_latency(now, ticket.replica(), head.latency);
         }
@@ -177,11 +177,11 @@ impl<C: Choose> Policy for Unprobed<C> {
         self.fleet.query_done(replica);
         match (ticket.head, outcome) {
             (Some(_), _) => {}
-            (None, Outcome::Success | Outcome::Failed) => self.waits.answered(now, replica),
             (None, Outcome::Unreachable | Outcome::Dropped) => self.waits.given_up(replica),
+            (None, _) => self.waits.answered(now, replica),
         }
         let outcome = match ticket.head {
-            Some(head) if head.failed => Outcome::Failed,
+            Some(head) if head.failed() => head.outcome,
             Some(_) if outcome == Outcome::Dropped => Outcome::Success,
             _ => outcome,
         };

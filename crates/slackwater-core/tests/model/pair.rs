@@ -210,7 +210,7 @@ impl Pair {
         );
         let (mut fast, mut slow) = self.tickets.swap_remove(place as usize);
         if self.percent(20) {
-            let head = [Outcome::Success, Outcome::Failed][usize::from(self.percent(30))];
+            let head = [Outcome::Success, Outcome::PushedBack][usize::from(self.percent(30))];
             self.fast.handle_head(self.now, &mut fast, head);
             self.slow.head(self.now, &mut slow, head);
             if self.percent(50) {
@@ -223,6 +223,9 @@ impl Pair {
             Outcome::Success,
             Outcome::Success,
             Outcome::Failed,
+            Outcome::TimedOut,
+            Outcome::Broken,
+            Outcome::PushedBack,
             Outcome::Dropped,
             Outcome::Unreachable,
         ];

@@ -277,13 +277,7 @@ impl Machine {
             self.policy
                 .handle_head(self.now, &mut ticket, Outcome::Success);
         }
-        let outcomes = [
-            Outcome::Success,
-            Outcome::Failed,
-            Outcome::Unreachable,
-            Outcome::Dropped,
-        ];
-        let outcome = bytes.one_of(&outcomes).unwrap_or(Outcome::Success);
+        let outcome = bytes.one_of(&Outcome::ALL).unwrap_or(Outcome::Success);
         self.policy.handle_query_done(self.now, ticket, outcome);
     }
 

@@ -240,7 +240,7 @@ impl Engine {
         };
         let (outcome, cancels) = match ending {
             // What the proxy says of a replica that has not answered in time.
-            Ending::Expired => (Outcome::Failed, self.cancel_expired),
+            Ending::Expired => (Outcome::TimedOut, self.cancel_expired),
             Ending::Answered | Ending::Failed => (Outcome::Dropped, true),
         };
         for slot in query.copies.into_iter().flatten() {
@@ -292,7 +292,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
-            self.answer(slot, Outcome::Failed);
+            self.answer(slot, Outcome::Broken);
         }
     }
 }

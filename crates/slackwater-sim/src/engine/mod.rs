@@ -64,7 +64,7 @@ const STEPS_BETWEEN_LOOKS: usize = 2_048;
 /// result. There is no clock in here: [`Measured::cpu`] is the runner's.
 ///
 /// Queries go on arriving after the measured span, until those of the span have ended. A query that is not answered within
-/// the deadline is an error and tells the policy [`Failed`](slackwater_core::policy::Outcome::Failed), as in the proxy; the
+/// the deadline is an error and tells the policy [`TimedOut`](slackwater_core::policy::Outcome::TimedOut), as in the proxy; the
 /// replica works on. Where a replica stops, the queries there break off and their clients learn of it after a network
 /// delay; later ones, and probes, are refused. A replica that drains says so in its reports, and serves what comes all the
 /// same until it leaves. A replica whose first event is to join is not there before.

@@ -87,7 +87,7 @@ impl Policy for Spy {
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
         note(|told| match outcome {
             Outcome::Success => told.succeeded += 1,
-            Outcome::Failed => told.failed += 1,
+            Outcome::Failed | Outcome::TimedOut | Outcome::Broken => told.failed += 1,
             Outcome::Unreachable => told.unreachable += 1,
             _ => told.dropped += 1,
         });

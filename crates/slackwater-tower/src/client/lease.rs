@@ -80,7 +80,7 @@ impl Lease {
     }
 
     /// The response's head is here: latency ends now, while the query stays in flight until the lease ends. `outcome` is
-    /// what the head says, `Success` or `Failed`. Only the first call counts. `[T1]`
+    /// what the head says: `Success`, `Failed` or `PushedBack`. Only the first call counts. `[T1]`
     pub fn head_ready(&mut self, outcome: Outcome) {
         if let Some(ticket) = &mut self.ticket {
             self.balancer.head_ready(ticket, outcome);

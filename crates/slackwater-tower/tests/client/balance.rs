@@ -154,7 +154,7 @@ async fn a_query_ends_with_its_body() {
         (StatusCode::OK, Last::End, Outcome::Success),
         (StatusCode::NOT_FOUND, Last::End, Outcome::Success),
         (StatusCode::BAD_GATEWAY, Last::End, Outcome::Failed),
-        (StatusCode::OK, Last::Error, Outcome::Failed),
+        (StatusCode::OK, Last::Error, Outcome::Broken),
     ] {
         let (balance, outcomes) = balance_of(Manner::Respond(status, last)).await;
         let response = query(&balance).await.expect("a response");
@@ -240,7 +240,7 @@ async fn a_query_without_response_ends_by_its_error() {
     for (manner, outcome) in [
         (
             Manner::Fail(io::ErrorKind::ConnectionReset),
-            Outcome::Failed,
+            Outcome::Broken,
         ),
         (
             Manner::Fail(io::ErrorKind::ConnectionRefused),

@@ -338,8 +338,8 @@ pub(super) enum Unanswered {
 fn end_of(outcome: Outcome) -> Option<End> {
     match outcome {
         Outcome::Success => Some(End::Success),
-        Outcome::Failed => Some(End::Failed),
         Outcome::Dropped => Some(End::Cancelled),
         Outcome::Unreachable => None,
+        _ => Some(End::Failed),
     }
 }

@@ -12,8 +12,8 @@ use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
 pin_project! {
-    /// A body that ends its query: with the head's outcome at its end or its announced length, as failed on an error, as dropped (or failed, if
-    /// the head said so) when it is dropped before.
+    /// A body that ends its query: with the head's outcome at its end or its announced length, as broken off on an error, as
+    /// dropped (or as the head said, if it said that it failed or was pushed back) when it is dropped before.
     pub struct LeasedBody<B> {
         #[pin]
         body: B,
@@ -26,8 +26,10 @@ pin_project! {
     impl<B> PinnedDrop for LeasedBody<B> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (Some(lease), Outcome::Failed) = (this.lease.take(), *this.outcome) {
-                lease.finish(Outcome::Failed);
+            if let Some(lease) = this.lease.take()
+                && *this.outcome != Outcome::Success
+            {
+                lease.finish(*this.outcome);
             }
         }
     }
@@ -77,7 +79,7 @@ impl<B: Body> Body for LeasedBody<B> {
         let frame = ready!(this.body.as_mut().poll_frame(cx));
         match &frame {
             None => end(this.lease, *this.outcome),
-            Some(Err(_)) => end(this.lease, Outcome::Failed),
+            Some(Err(_)) => end(this.lease, Outcome::Broken),
             Some(Ok(frame)) => {
                 if let Some(trailers) = frame.trailers_ref() {
                     *this.outcome = this.classify.trailers(trailers, *this.outcome);

@@ -1,6 +1,6 @@
 //! How a query ended, read off an HTTP response or an error.
 
-use crate::response::{grpc_failed, head_failed};
+use crate::response::{head_outcome, trailers_outcome};
 use core::error::Error;
 use http::HeaderMap;
 use http::response::Parts;
@@ -11,32 +11,22 @@ use std::io;
 pub trait Classify: Send + Sync + 'static {
     /// The outcome as far as the response's head tells, if its body comes to its end. By default failed at a status of
     /// 500 or more, or at a gRPC status that blames the server, which is in the head if there is no body: `UNKNOWN`,
-    /// `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`.
+    /// `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. Pushed back at 429
+    /// or 503 with `retry-after`, and at `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `grpc-retry-pushback-ms`.
     fn head(&self, head: &Parts) -> Outcome {
-        if head_failed(head.status, &head.headers) {
-            Outcome::Failed
-        } else {
-            Outcome::Success
-        }
+        head_outcome(head.status, &head.headers)
     }
 
-    /// The outcome, when the response ends in trailers. By default failed if they have one of those gRPC statuses, else
-    /// `by_head`.
+    /// The outcome, when the response ends in trailers. By default failed or pushed back if they have one of those gRPC
+    /// statuses, else `by_head`.
     fn trailers(&self, trailers: &HeaderMap, by_head: Outcome) -> Outcome {
-        if grpc_failed(trailers) {
-            Outcome::Failed
-        } else {
-            by_head
-        }
+        trailers_outcome(trailers, by_head)
     }
 
-    /// The outcome of a query to which the service has no response.
+    /// The outcome of a query to which the service has no response. By default unreachable if an I/O error among its causes is
+    /// one that only connecting can give, else timed out or broken off by the first of them that says so, else failed.
     fn error(&self, error: &(dyn Error + 'static)) -> Outcome {
-        if is_unreachable(error) {
-            Outcome::Unreachable
-        } else {
-            Outcome::Failed
-        }
+        outcome_of_error(error)
     }
 }
 
@@ -47,19 +37,39 @@ pub struct ByStatus;
 
 impl Classify for ByStatus {}
 
+fn outcome_of_error(error: &(dyn Error + 'static)) -> Outcome {
+    if is_unreachable(error) {
+        return Outcome::Unreachable;
+    }
+    let by_kind = |kind| match kind {
+        io::ErrorKind::TimedOut => Some(Outcome::TimedOut),
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::UnexpectedEof => Some(Outcome::Broken),
+        _ => None,
+    };
+    io_kinds(error).find_map(by_kind).unwrap_or(Outcome::Failed)
+}
+
 /// Whether the error, or what caused it, is one that only connecting can give.
 pub fn is_unreachable(error: &(dyn Error + 'static)) -> bool {
+    io_kinds(error).any(|kind| {
+        matches!(
+            kind,
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::AddrNotAvailable
+        )
+    })
+}
+
+/// The kinds of the I/O errors among the error and its causes.
+fn io_kinds<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = io::ErrorKind> + 'a {
     core::iter::successors(Some(error), |&error| error.source())
         .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::ConnectionRefused
-                    | io::ErrorKind::HostUnreachable
-                    | io::ErrorKind::NetworkUnreachable
-                    | io::ErrorKind::AddrNotAvailable
-            )
-        })
+        .map(io::Error::kind)
 }
 
 #[cfg(test)]
@@ -90,9 +100,13 @@ mod tests {
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(
             ByStatus.error(&Wrapped(reset)),
-            Outcome::Failed,
+            Outcome::Broken,
             "the replica may have seen it"
         );
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        assert_eq!(ByStatus.error(&Wrapped(late)), Outcome::TimedOut);
+        let other = io::Error::from(io::ErrorKind::InvalidData);
+        assert_eq!(ByStatus.error(&Wrapped(other)), Outcome::Failed);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
-use slackwater_tower::response::{grpc_failed, head_failed};
+use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -50,8 +50,8 @@ pub(in crate::serve) struct Flight {
     /// There until it ends.
     lease: Option<Lease>,
     member: Rc<Member>,
-    /// The response's head or its trailers blame the replica.
-    has_failed: bool,
+    /// What the response's head or its trailers say.
+    told: Outcome,
     /// Another attempt has taken its place.
     is_discarded: bool,
     /// The policy learns from what a response says of its replica's load.
@@ -141,7 +141,7 @@ impl Flight {
         Self {
             lease: Some(lease),
             member,
-            has_failed: false,
+            told: Outcome::Success,
             is_discarded: false,
             is_learning,
             permit: None,
@@ -208,17 +208,13 @@ impl Flight {
                     trace.connected(took);
                 }
                 trace.head(status);
-                self.has_failed = head_failed(status, reply.headers());
+                self.told = head_outcome(status, reply.headers());
                 self.count_grpc_failure(reply.headers());
                 if self.is_learning {
                     self.learn(reply.headers_mut());
                 }
                 if let Some(lease) = &mut self.lease {
-                    lease.head_ready(if self.has_failed {
-                        Outcome::Failed
-                    } else {
-                        Outcome::Success
-                    });
+                    lease.head_ready(self.told);
                 }
                 self.member.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
@@ -270,11 +266,11 @@ impl Flight {
             }
             Cause::Broken(_) | Cause::Coding | Cause::Switched => {
                 counts.broken.add_one();
-                Outcome::Failed
+                Outcome::Broken
             }
             Cause::FirstByte => {
                 counts.timeouts.add_one();
-                Outcome::Failed
+                Outcome::TimedOut
             }
             Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
                 counts.client_gone.add_one();
@@ -303,7 +299,7 @@ impl Watch for Box<Flight> {
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
-        self.has_failed |= grpc_failed(trailers);
+        self.told = trailers_outcome(trailers, self.told);
         self.count_grpc_failure(trailers);
         if self.is_learning {
             self.learn(trailers);
@@ -317,15 +313,15 @@ impl Watch for Box<Flight> {
             End::Stalled | End::Silent => Ended::Stalled,
         });
         let outcome = match end {
-            End::Complete if self.has_failed => Outcome::Failed,
-            End::Complete | End::Silent => Outcome::Success,
+            End::Complete => self.told,
+            End::Silent => Outcome::Success,
             End::Broken => {
                 self.member.counts().broken.add_one();
-                Outcome::Failed
+                Outcome::Broken
             }
             End::Stalled => {
                 self.member.counts().timeouts.add_one();
-                Outcome::Failed
+                Outcome::TimedOut
             }
         };
         self.end(outcome);
@@ -338,7 +334,11 @@ impl Drop for Flight {
             return;
         }
         if self.is_discarded {
-            self.end(Outcome::Failed);
+            // What it was refused for may be no failure of itself.
+            self.end(match self.told {
+                Outcome::Success => Outcome::Failed,
+                told => told,
+            });
         } else {
             self.member.counts().client_gone.add_one();
             self.end(Outcome::Dropped);

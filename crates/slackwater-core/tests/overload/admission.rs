@@ -1,0 +1,139 @@
+//! Queue and limit together.
+
+use super::{BATCH, INTERACTIVE, at, config, ms};
+use core::num::NonZeroU32;
+use slackwater_core::Instant;
+use slackwater_core::overload::{
+    Admission, Admit, Asks, ConcurrencyLimit, GradientSettings, Left, Place, Shed, Started,
+};
+use slackwater_core::policy::Settings;
+use slackwater_core::tracker::End;
+
+fn admission(limit: u32, waiting_max: u32) -> Admission<u32> {
+    let limit = NonZeroU32::new(limit).expect("some");
+    let queue = config(|s| {
+        s.waiting_max = waiting_max;
+        s.wait_max = ms(100);
+    });
+    Admission::new(queue, ConcurrencyLimit::fixed(limit))
+}
+
+fn starts(admission: &mut Admission<u32>, now: Instant, value: u32) -> Started {
+    match admission.arrive(now, INTERACTIVE, value) {
+        Admit::Start(started, _) => started,
+        other => panic!("{value}: {other:?}"),
+    }
+}
+
+fn waits(admission: &mut Admission<u32>, now: Instant, asks: Asks, value: u32) -> Place {
+    match admission.arrive(now, asks, value) {
+        Admit::Wait(waits) => waits.place,
+        other => panic!("{value}: {other:?}"),
+    }
+}
+
+/// Who is started next; nobody may be turned away.
+fn next(admission: &mut Admission<u32>, now: Instant) -> Option<(Started, u32)> {
+    match admission.poll(now)? {
+        Left::Start(started, value) => Some((started, value)),
+        Left::Shed(refused) => panic!("{refused:?}"),
+    }
+}
+
+#[test]
+fn so_many_are_in_flight_and_who_ends_lets_the_next_one_in() {
+    let mut admission = admission(2, 9);
+    let first = starts(&mut admission, at(0), 1);
+    let second = starts(&mut admission, at(0), 2);
+    waits(&mut admission, at(0), BATCH, 3);
+    waits(&mut admission, at(1), INTERACTIVE, 4);
+    assert!(admission.poll(at(1)).is_none());
+    admission.finish(at(2), first, End::Success);
+    // Whoever comes now stands behind those that wait, though there is room.
+    waits(&mut admission, at(2), INTERACTIVE, 5);
+    let (third, value) = next(&mut admission, at(2)).expect("room");
+    assert_eq!(value, 4);
+    assert!(admission.poll(at(2)).is_none());
+    admission.finish(at(3), second, End::Failed);
+    admission.finish(at(3), third, End::Cancelled);
+    assert_eq!(next(&mut admission, at(3)).map(|(_, value)| value), Some(5));
+    assert_eq!(next(&mut admission, at(3)).map(|(_, value)| value), Some(3));
+    let view = admission.view(at(3));
+    assert_eq!((view.limit, view.rif, view.waiting), (2, 2, [0; 3]));
+    assert_eq!((view.queued, view.shed), (3, [0; 5]));
+}
+
+#[test]
+fn whose_deadline_has_passed_does_not_start_even_where_there_is_room() {
+    let mut admission = admission(1, 9);
+    let deadline = Some(at(5));
+    let late = Asks { deadline, ..BATCH };
+    assert!(matches!(
+        admission.arrive(at(5), late, 1),
+        Admit::Shed(refused) if refused.shed == Shed::Deadline
+    ));
+    let first = starts(&mut admission, at(4), 2);
+    waits(&mut admission, at(4), late, 3);
+    assert_eq!(admission.poll_timeout(), Some(at(5)));
+    assert!(admission.poll(at(4)).is_none());
+    // At once, though nobody has ended.
+    assert!(matches!(
+        admission.poll(at(5)),
+        Some(Left::Shed(refused)) if refused.value == 3 && refused.shed == Shed::Deadline
+    ));
+    admission.finish(at(6), first, End::Success);
+    assert!(admission.poll(at(6)).is_none());
+    assert_eq!(admission.view(at(6)).shed[Shed::Deadline.index()], 2);
+}
+
+#[test]
+fn who_gives_up_is_never_started() {
+    let mut admission = admission(1, 9);
+    let first = starts(&mut admission, at(0), 1);
+    let second = waits(&mut admission, at(0), BATCH, 2);
+    let key = Some(99);
+    waits(&mut admission, at(0), Asks { key, ..BATCH }, 3);
+    waits(&mut admission, at(0), BATCH, 4);
+    assert_eq!(admission.leave(second), Some(2));
+    assert_eq!(admission.twin_started(99), Some(3));
+    assert_eq!(admission.twin_started(99), None);
+    admission.finish(at(1), first, End::Success);
+    assert_eq!(next(&mut admission, at(1)).map(|(_, value)| value), Some(4));
+    let shed = admission.view(at(1)).shed;
+    assert_eq!(shed[Shed::TwinStarted.index()], 1);
+    assert_eq!(shed.iter().sum::<u64>(), 1, "giving up is not shedding");
+}
+
+#[test]
+fn what_is_turned_away_is_counted_whichever_way_it_goes() {
+    let mut admission = admission(1, 1);
+    let _first = starts(&mut admission, at(0), 1);
+    waits(&mut admission, at(0), BATCH, 2);
+    assert!(matches!(admission.arrive(at(0), BATCH, 3), Admit::Shed(_)));
+    assert!(matches!(
+        admission.arrive(at(0), INTERACTIVE, 4),
+        Admit::Wait(waits) if waits.displaced.as_ref().is_some_and(|it| it.value == 2)
+    ));
+    let view = admission.view(at(7));
+    assert_eq!(view.shed[Shed::Full.index()], 2);
+    assert_eq!((view.queued, view.waiting, view.age), (2, [1, 0, 0], ms(7)));
+}
+
+#[test]
+fn the_latency_that_counts_ends_with_the_head_and_begins_with_the_start() {
+    let mut settings = GradientSettings::default();
+    (settings.limit_start, settings.limit_min) = (1, 1);
+    (settings.samples_min, settings.window) = (1, ms(1));
+    let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
+    let mut admission = Admission::new(config(|_| ()), limit);
+    let mut first = starts(&mut admission, at(0), 1);
+    waits(&mut admission, at(0), BATCH, 2);
+    admission.head_ready(at(10), &mut first, End::Success);
+    assert_eq!(admission.view(at(10)).least_latency, Some(ms(10)));
+    assert_eq!(admission.view(at(10)).rif, 1, "it keeps its place");
+    admission.finish(at(50), first, End::Success);
+    let (second, _) = next(&mut admission, at(50)).expect("room");
+    admission.finish(at(53), second, End::Success);
+    let least = admission.view(at(53)).least_latency;
+    assert_eq!(least, Some(ms(3)), "its 50 ms in the queue do not count");
+}

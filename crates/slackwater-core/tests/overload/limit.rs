@@ -1,0 +1,223 @@
+//! The limit that is learned, before applications whose capacity is known.
+
+use super::ms;
+use core::time::Duration;
+use slackwater_core::Instant;
+use slackwater_core::overload::{ConcurrencyLimit, GradientSettings};
+use slackwater_core::policy::Settings;
+use slackwater_core::tracker::End;
+use std::collections::BTreeSet;
+
+/// An application that works on `capacity` queries at a time, first come, first served, for `work` each, under as many
+/// clients as it lets in.
+struct Application {
+    limit: ConcurrencyLimit,
+    capacity: usize,
+    work: Duration,
+    /// Clients: so many queries come at a time, at most.
+    clients: usize,
+    now: Instant,
+    /// When each of its places is free again.
+    places: Vec<Instant>,
+    /// When each query ends, a number to tell them apart, and when it was started.
+    in_flight: BTreeSet<(Instant, u64, Instant)>,
+    started: u64,
+    finished: u64,
+}
+
+impl Application {
+    fn new(settings: GradientSettings, capacity: usize, work: Duration) -> Self {
+        Self {
+            limit: ConcurrencyLimit::gradient(settings.validate().expect("in range")),
+            capacity,
+            work,
+            clients: usize::MAX,
+            now: Instant::EPOCH,
+            places: vec![Instant::EPOCH; capacity],
+            in_flight: BTreeSet::new(),
+            started: 0,
+            finished: 0,
+        }
+    }
+
+    fn run(&mut self, span: Duration) {
+        let ends = self.now + span;
+        while self.now < ends {
+            while self.in_flight.len() < (self.limit.limit() as usize).min(self.clients) {
+                let place = self.places.iter_mut().min().expect("some capacity");
+                *place = (*place).max(self.now) + self.work;
+                self.in_flight.insert((*place, self.started, self.now));
+                self.started += 1;
+                let rif = u32::try_from(self.in_flight.len()).expect("few");
+                self.limit.start(self.now, rif);
+            }
+            let (at, _, started_at) = self.in_flight.pop_first().expect("some are in flight");
+            self.now = at;
+            self.finished += 1;
+            self.limit.finish(at, started_at, End::Success);
+        }
+    }
+
+    /// The least and the greatest limit in a span.
+    fn range(&mut self, span: Duration) -> (u32, u32) {
+        let ends = self.now + span;
+        let mut limits = (u32::MAX, 0);
+        while self.now < ends {
+            self.run(Duration::from_nanos(1));
+            let limit = self.limit.limit();
+            limits = (limits.0.min(limit), limits.1.max(limit));
+        }
+        limits
+    }
+}
+
+fn settings(change: impl FnOnce(&mut GradientSettings)) -> GradientSettings {
+    let mut settings = GradientSettings::default();
+    change(&mut settings);
+    settings
+}
+
+#[test]
+fn it_finds_the_capacity_from_below_and_keeps_the_wait_small() {
+    for (capacity, work) in [(16, 10), (64, 10), (200, 40), (16, 3_000)] {
+        let mut application = Application::new(settings(|_| ()), capacity, ms(work));
+        application.run(ms(work * 500 + 2_000));
+        // All of it is in use. The tolerance is half as much again; the rest is the root, and what a window sees late.
+        let (least, most) = application.range(ms(work * 100));
+        let capacity = u32::try_from(capacity).expect("few");
+        assert!(least >= capacity * 3 / 4, "{capacity}: {least}");
+        assert!(
+            most <= capacity * 2 + capacity.isqrt(),
+            "{capacity}: {most}"
+        );
+    }
+}
+
+#[test]
+fn it_comes_down_when_the_application_slows_down() {
+    let mut application = Application::new(settings(|_| ()), 100, ms(10));
+    application.run(ms(10_000));
+    assert!(application.limit.limit() >= 100);
+    application.places.truncate(20);
+    application.capacity = 20;
+    application.run(ms(10_000));
+    let limit = application.limit.limit();
+    assert!((20..=60).contains(&limit), "{limit}");
+}
+
+#[test]
+fn the_first_window_is_played_at_the_least_limit() {
+    let mut application = Application::new(settings(|_| ()), 2, ms(10));
+    assert_eq!(application.limit.limit(), 4);
+    assert_eq!(application.limit.least_latency(), None);
+    application.run(ms(105));
+    assert_eq!(application.limit.limit(), 20);
+    assert_eq!(
+        application.limit.least_latency(),
+        Some(ms(20)),
+        "four at two places"
+    );
+}
+
+#[test]
+fn the_least_latency_is_measured_anew_at_half_the_limit_without_a_stop() {
+    let mut application = Application::new(settings(|s| s.least_age_max = ms(5_000)), 32, ms(10));
+    application.run(ms(4_000));
+    let least = application.limit.least_latency().expect("measured");
+    assert_eq!(least, ms(10));
+    let full = application.limit.limit();
+    // Everything takes twice as long from now on, for good.
+    application.work = ms(20);
+    let mut lowest = full;
+    let before = application.finished;
+    for _ in 0..20 {
+        lowest = lowest.min(application.range(ms(500)).0);
+        assert!(lowest >= 4, "{lowest}");
+    }
+    assert_eq!(application.limit.least_latency(), Some(ms(20)));
+    // Ten seconds of work for 32 places at 20 ms are 16,000 queries.
+    assert!(application.finished - before > 14_000);
+    assert!(application.limit.limit() >= 32);
+}
+
+#[test]
+fn what_is_not_used_is_not_raised() {
+    let mut application = Application::new(settings(|_| ()), 1_000, ms(10));
+    application.clients = 9;
+    application.run(ms(5_000));
+    assert_eq!(
+        application.limit.limit(),
+        20,
+        "less than half of it is in use"
+    );
+    application.clients = 10;
+    application.run(ms(200));
+    assert!(application.limit.limit() > 20);
+}
+
+#[test]
+fn the_bounds_hold() {
+    let small = settings(|s| (s.limit_min, s.limit_max, s.limit_start) = (2, 8, 4));
+    let mut application = Application::new(small.clone(), 1_000, ms(10));
+    application.run(ms(5_000));
+    assert_eq!(application.limit.limit(), 8);
+    let mut application = Application::new(small, 1, ms(10));
+    application.run(ms(1_000));
+    application.work = ms(1_000);
+    application.run(ms(60_000));
+    assert!(application.limit.limit() >= 2);
+}
+
+/// Lets 20 queries at a time in, which end after `took` in that way, for so many windows.
+fn windows(limit: &mut ConcurrencyLimit, now: &mut Instant, count: u32, took: Duration, end: End) {
+    for _ in 0..count * 20 {
+        let rif = limit.limit();
+        let started_at = *now;
+        for _ in 0..rif {
+            limit.start(started_at, rif);
+        }
+        *now += took;
+        for _ in 0..rif {
+            limit.finish(*now, started_at, end);
+        }
+    }
+}
+
+#[test]
+fn a_failure_brings_the_limit_down_if_it_was_slow_and_never_up() {
+    for end in [End::Failed, End::Cancelled] {
+        let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));
+        let mut now = Instant::EPOCH;
+        windows(&mut limit, &mut now, 2, ms(10), End::Success);
+        let before = limit.limit();
+        assert!(before > 20);
+        windows(&mut limit, &mut now, 5, ms(1), end);
+        assert_eq!(limit.limit(), before, "fast: it says nothing");
+        assert_eq!(limit.least_latency(), Some(ms(10)));
+        windows(&mut limit, &mut now, 1, ms(100), end);
+        assert!(limit.limit() < before, "slow: it would have taken as long");
+    }
+}
+
+#[test]
+fn a_window_counts_only_what_was_started_in_it() {
+    let mut limit = ConcurrencyLimit::gradient(settings(|_| ()).validate().expect("in range"));
+    let mut now = Instant::EPOCH;
+    windows(&mut limit, &mut now, 1, ms(10), End::Success);
+    let before = limit.limit();
+    limit.start(now, before);
+    // A hundred that were started long before are slow; they met another limit.
+    let old = Instant::EPOCH;
+    for _ in 0..100 {
+        limit.finish(now + ms(500), old, End::Success);
+    }
+    assert_eq!(limit.limit(), before);
+}
+
+#[test]
+fn a_fixed_limit_stays() {
+    let mut limit = ConcurrencyLimit::fixed(core::num::NonZeroU32::MIN);
+    let mut now = Instant::EPOCH;
+    windows(&mut limit, &mut now, 3, ms(10), End::Success);
+    assert_eq!((limit.limit(), limit.least_latency()), (1, None));
+}
