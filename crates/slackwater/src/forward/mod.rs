@@ -62,6 +62,7 @@ mod stream;
 mod tape;
 mod target;
 mod tunnel;
+mod twin;
 mod unreadable;
 mod via;
 
@@ -85,6 +86,7 @@ pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
 pub(crate) use tunnel::check_upgrade;
+pub(crate) use twin::Twin;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]
