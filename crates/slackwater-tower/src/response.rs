@@ -8,9 +8,13 @@
 
 use bytes::Buf;
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
+
+/// Where gRPC says how a call ended: in the trailers, or in a head without a body.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Whether a response's head says that the query failed.
 pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
@@ -21,7 +25,7 @@ pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
 /// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
 /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
 pub fn grpc_failed(headers: &HeaderMap) -> bool {
-    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
+    let status = headers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
     matches!(
         status,
         Some(b"2" | b"4" | b"8" | b"12" | b"13" | b"14" | b"15")
@@ -67,42 +71,35 @@ impl BytesLeft {
     }
 }
 
-/// What a response's head says of its query: a push-back, a failure, or else a success. `[E1]`
+/// What a response's head says of its query: a push-back, a failure, or else a success. A refusal for the time being is
+/// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may be anything, and is a failure; a 429
+/// without it blames the caller. `[E1]`
 pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
-    if head_pushes_back(status, headers) {
-        Outcome::PushedBack
-    } else if head_failed(status, headers) {
-        Outcome::Failed
-    } else {
-        Outcome::Success
-    }
-}
-
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells.
-pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
-    if grpc_pushes_back(trailers) {
-        Outcome::PushedBack
-    } else if grpc_failed(trailers) {
-        Outcome::Failed
-    } else {
-        by_head
-    }
-}
-
-/// Whether a response refuses the query for the time being: status 429 or 503 with `retry-after`, or gRPC's counterpart. A
-/// 503 without it may be anything, and is a failure; a 429 without it blames the caller.
-fn head_pushes_back(status: StatusCode, headers: &HeaderMap) -> bool {
     let refuses = matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
-    refuses && headers.contains_key(RETRY_AFTER) || grpc_pushes_back(headers)
+    if refuses && headers.contains_key(RETRY_AFTER) {
+        return Outcome::PushedBack;
+    }
+    match trailers_outcome(headers, Outcome::Success) {
+        Outcome::Success if status.is_server_error() => Outcome::Failed,
+        outcome => outcome,
+    }
 }
 
-/// gRPC's push-back: `RESOURCE_EXHAUSTED` (8) or `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever it says.
-fn grpc_pushes_back(headers: &HeaderMap) -> bool {
-    let status = headers.get("grpc-status").map(HeaderValue::as_bytes);
-    matches!(status, Some(b"8" | b"14")) && headers.contains_key("grpc-retry-pushback-ms")
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8) or
+/// `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
+    if !grpc_failed(trailers) {
+        return by_head;
+    }
+    let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
+    if matches!(status, Some(b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+        Outcome::PushedBack
+    } else {
+        Outcome::Failed
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +108,7 @@ mod tests {
 
     fn headers(grpc_status: &str) -> HeaderMap {
         let status = grpc_status.parse().expect("a header's value");
-        HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), status)])
+        HeaderMap::from_iter([(GRPC_STATUS, status)])
     }
 
     #[test]

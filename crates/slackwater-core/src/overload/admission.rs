@@ -84,9 +84,8 @@ impl<T> Admission<T> {
 
     /// A query comes. It begins at once if nobody waits and there is room.
     pub fn arrive(&mut self, now: Instant, asks: Asks, value: T) -> Admit<T> {
-        let has_passed = asks.deadline.is_some_and(|deadline| deadline <= now);
-        if self.queue.is_empty() && self.has_room() && !has_passed {
-            return Admit::Start(self.start(now), value);
+        if let Some(started) = self.start_at_once(now, asks) {
+            return Admit::Start(started, value);
         }
         match self.queue.push(now, asks, value) {
             Ok(waits) => {
@@ -101,6 +100,13 @@ impl<T> Admission<T> {
                 Admit::Shed(refused)
             }
         }
+    }
+
+    /// As [`Self::arrive`], where the query begins at once; otherwise nothing happens.
+    pub fn start_at_once(&mut self, now: Instant, asks: Asks) -> Option<Started> {
+        let has_passed = asks.deadline.is_some_and(|deadline| deadline <= now);
+        let may = self.queue.is_empty() && self.has_room() && !has_passed;
+        may.then(|| self.start(now))
     }
 
     /// Who leaves the queue now: those whose time is over, and, as long as there is room, the next ones. `None`: all others

@@ -12,8 +12,8 @@
 //! - A window counts only queries that were *started in it*, and is over when about as many of them have ended as the
 //!   limit lets in: a change of the limit is seen by its effect before there is another one, however slow queries are.
 //! - The least latency grows old. Envoy lets in three queries at a time to measure it anew; here the limit is halved for
-//!   two windows, of which the first lets the rest drain and the second is the measurement, and then it is what it was.
-//!   Only the very first window is played at the least limit.
+//!   one window, which begins when so many have ended, and then it is what it was. Only the very first window is played at
+//!   the least limit.
 //! - A query that failed or was given up can bring the limit down, if it took long, and never up. `[E5]`
 //!
 //! The latency of a window is the mean of the middle half of its samples: single stragglers do not move it, and where there
@@ -113,8 +113,6 @@ enum Phase {
     Beginning,
     /// The limit follows the latency.
     Following,
-    /// The limit is halved, and those that were let in before are finishing.
-    Draining,
     /// The limit is halved, and the window is the new least.
     Measuring,
 }
@@ -158,7 +156,7 @@ impl Gradient {
         match self.phase {
             Phase::Beginning => self.config.limit_min,
             Phase::Following => whole,
-            Phase::Draining | Phase::Measuring => (whole / 2).max(self.config.limit_min),
+            Phase::Measuring => (whole / 2).max(self.config.limit_min),
         }
     }
 
@@ -214,7 +212,6 @@ impl Gradient {
     fn end_window(&mut self, now: Instant) {
         let recent_ns = middle_mean(&mut self.samples).max(1);
         match self.phase {
-            Phase::Draining => self.phase = Phase::Measuring,
             Phase::Beginning | Phase::Measuring => {
                 self.phase = Phase::Following;
                 self.learn_least(now, recent_ns);
@@ -225,7 +222,7 @@ impl Gradient {
                 }
                 self.follow(recent_ns);
                 if now.saturating_since(self.least_at) >= self.config.least_age_max {
-                    self.phase = Phase::Draining;
+                    self.phase = Phase::Measuring;
                 }
             }
         }

@@ -101,6 +101,8 @@ pub struct Place {
 pub struct Waits<T> {
     /// Where.
     pub place: Place,
+    /// Until when, at most.
+    pub ends_at: Instant,
     /// Who had to go for it, and why.
     pub displaced: Option<Refused<T>>,
 }
@@ -252,7 +254,11 @@ impl<T> Queue<T> {
             Ok(place) => {
                 self.ends.add(ends_at, place.slot);
                 self.observe(now, asks.priority.index());
-                Ok(Waits { place, displaced })
+                Ok(Waits {
+                    place,
+                    ends_at,
+                    displaced,
+                })
             }
             Err(waiting) => refused(waiting.value, Shed::Full),
         }

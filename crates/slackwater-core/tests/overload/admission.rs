@@ -120,6 +120,23 @@ fn what_is_turned_away_is_counted_whichever_way_it_goes() {
 }
 
 #[test]
+fn a_query_is_one_sample() {
+    let mut settings = GradientSettings::default();
+    (settings.samples_min, settings.window) = (4, ms(1));
+    let limit = ConcurrencyLimit::gradient(settings.validate().expect("in range"));
+    let mut admission = Admission::new(config(|_| ()), limit);
+    for value in 0..3 {
+        let mut started = starts(&mut admission, at(0), value);
+        admission.head_ready(at(10), &mut started, End::Success);
+        admission.finish(at(90), started, End::Success);
+    }
+    assert_eq!(admission.view(at(90)).least_latency, None, "three of four");
+    let last = starts(&mut admission, at(90), 3);
+    admission.finish(at(100), last, End::Success);
+    assert_eq!(admission.view(at(100)).least_latency, Some(ms(10)));
+}
+
+#[test]
 fn the_latency_that_counts_ends_with_the_head_and_begins_with_the_start() {
     let mut settings = GradientSettings::default();
     (settings.limit_start, settings.limit_min) = (1, 1);

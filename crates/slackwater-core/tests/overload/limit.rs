@@ -153,6 +153,27 @@ fn what_is_not_used_is_not_raised() {
     application.clients = 10;
     application.run(ms(200));
     assert!(application.limit.limit() > 20);
+    // Nor once it is no longer used.
+    application.clients = 100;
+    application.run(ms(2_000));
+    application.clients = 9;
+    application.run(ms(500));
+    let before = application.limit.limit();
+    assert!(before > 100);
+    application.run(ms(5_000));
+    assert_eq!(application.limit.limit(), before);
+}
+
+#[test]
+fn a_window_halves_it_at_most() {
+    let large = settings(|s| (s.limit_start, s.samples_min) = (400, 4));
+    let mut limit = ConcurrencyLimit::gradient(large.validate().expect("in range"));
+    let mut now = Instant::EPOCH;
+    windows(&mut limit, &mut now, 1, ms(10), End::Success);
+    assert_eq!(limit.limit(), 400);
+    // Forty times as long; and the root of 400 is 20.
+    windows(&mut limit, &mut now, 1, ms(400), End::Success);
+    assert_eq!(limit.limit(), 220);
 }
 
 #[test]
@@ -168,9 +189,11 @@ fn the_bounds_hold() {
     assert!(application.limit.limit() >= 2);
 }
 
-/// Lets 20 queries at a time in, which end after `took` in that way, for so many windows.
+/// Lets in as many as there may be, which all end after `took` in that way, for so many windows.
 fn windows(limit: &mut ConcurrencyLimit, now: &mut Instant, count: u32, took: Duration, end: End) {
-    for _ in 0..count * 20 {
+    let window = ms(100).as_nanos().div_ceil(took.as_nanos()).max(4);
+    let rounds = if took >= ms(100) { 1 } else { window };
+    for _ in 0..u128::from(count) * rounds {
         let rif = limit.limit();
         let started_at = *now;
         for _ in 0..rif {

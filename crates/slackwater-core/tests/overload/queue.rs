@@ -84,11 +84,13 @@ fn whose_deadline_passes_is_never_next() {
         deadline: Some(at(ms)),
         ..INTERACTIVE
     };
-    push(&mut queue, at(0), until(50), 1);
+    let waits = queue.push(at(0), until(50), 1).expect("room");
+    assert_eq!(waits.ends_at, at(50));
     push(&mut queue, at(0), INTERACTIVE, 2);
     push(&mut queue, at(0), until(20), 3);
     push(&mut queue, at(0), until(100), 4);
-    push(&mut queue, at(0), until(101), 5);
+    let waits = queue.push(at(0), until(101), 5).expect("room");
+    assert_eq!(waits.ends_at, at(100));
     let passed = queue.push(at(10), until(10), 6).expect_err("too late");
     assert_eq!(passed.shed, Shed::Deadline);
     assert_eq!(queue.poll_timeout(), Some(at(20)));
@@ -173,6 +175,7 @@ fn a_line_that_stands_is_served_from_its_end() {
     assert!(queue.is_standing());
     assert_eq!(queue.take(at(111)), Some(Taken::Next(4)));
     assert_eq!(queue.take(at(112)), Some(Taken::Next(3)));
+    assert!(!queue.is_standing());
     // It was empty, so it begins anew.
     push(&mut queue, at(112), INTERACTIVE, 6);
     push(&mut queue, at(112), INTERACTIVE, 7);
@@ -227,8 +230,9 @@ fn oldest_first_stays_so_whatever_happens() {
 
 #[test]
 fn settings_have_ranges() {
+    type Spoil = (&'static str, fn(&mut QueueSettings));
     assert_eq!(QueueSettings::default().check(), Ok(()));
-    let spoils: [(&str, fn(&mut QueueSettings)); 5] = [
+    let spoils: [Spoil; 5] = [
         ("waiting_max", |s| s.waiting_max = 65_537),
         ("wait_max", |s| s.wait_max = ms(0)),
         ("wait_max", |s| s.wait_max = ms(3_600_001)),

@@ -108,7 +108,7 @@ impl Engine {
         if !is_first {
             self.meter.hedge(self.now);
         } else if query.measured {
-            self.meter.sent(replica as usize);
+            self.meter.sent(self.now, replica as usize);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);
@@ -135,6 +135,9 @@ impl Engine {
             return;
         };
         let number = attempt.replica;
+        if self.replicas.at_mut(number as usize).leaves_unread(slot) {
+            return; // until the process goes on
+        }
         if let Some(central) = self.balancing.central() {
             central.arrived(number, attempt.work_ns);
         }
@@ -257,7 +260,7 @@ impl Engine {
         self.watched(&mut query, watched);
         let latency: Time = self.now - query.arrived_at;
         if query.measured {
-            self.meter.ended(latency, ending);
+            self.meter.ended(self.now, latency, ending);
         }
     }
 

@@ -69,8 +69,21 @@ impl Meter {
 
     /// A measured query goes to its first replica.
     #[inline]
-    pub(super) fn sent(&mut self, replica: usize) {
+    pub(super) fn sent(&mut self, now: Time, replica: usize) {
         self.measured.queries_by_replica[replica] += 1;
+        // A synchronous round may end after the span.
+        let second = self.second_of(now.min(self.ends - 1));
+        self.measured.by_second.record_sent(second, replica);
+    }
+
+    /// The second of the span in which `time` lies, which is within it.
+    const fn second_of(&self, time: Time) -> usize {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a span has fewer seconds than there are numbers of 32 bits"
+        )]
+        let second = ((time - self.begins) / SECOND_NS) as usize;
+        second
     }
 
     /// A measured query's first copy goes where its client's policy has said.
@@ -84,11 +97,13 @@ impl Meter {
 
     /// A measured query ends, `latency` after it arrived.
     #[inline]
-    pub(super) fn ended(&mut self, latency: Time, ending: Ending) {
+    pub(super) fn ended(&mut self, now: Time, latency: Time, ending: Ending) {
         self.open -= 1;
+        let arrived_in = self.second_of(now - latency);
         let measured = &mut self.measured;
         if ending != Ending::Answered {
             measured.errors += 1;
+            measured.by_second.record_error(arrived_in);
         }
         if ending == Ending::Expired {
             measured.timeouts += 1;

@@ -14,7 +14,7 @@ use slackwater_core::tracker::End;
 
 pin_project! {
     /// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty body of a probe's
-    /// answer.
+    /// answer, or any other to a query that has ended.
     #[derive(Debug)]
     pub struct TrackedBody<B> {
         #[pin]
@@ -37,6 +37,14 @@ impl<B: Body> TrackedBody<B> {
             inner: Some(inner),
             query,
             bytes_left,
+        }
+    }
+
+    pub(super) const fn untracked(inner: B) -> Self {
+        Self {
+            inner: Some(inner),
+            query: None,
+            bytes_left: BytesLeft::UNKNOWN,
         }
     }
 

@@ -15,6 +15,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use slackwater_core::overload::Shed;
 use slackwater_core::tracker::End;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -289,6 +290,11 @@ fn track<RB: Body>(
     mut query: QueryInFlight,
     asks_head_only: bool,
 ) -> Response<TrackedBody<RB>> {
+    if response.extensions().get::<Shed>().is_some() {
+        // Nobody has worked on it: it ends here, as if it had been given up, and is no failure.
+        drop(query);
+        return response.map(TrackedBody::untracked);
+    }
     let status = response.status();
     query.head_ready(end_by_head(&response));
     let bytes_left =

@@ -5,6 +5,7 @@
 //! is answered on the spot. [`respond_udp`] answers probes over UDP, several times cheaper. A server that is no tower
 //! service calls [`Load::arrive`] and [`respond_http`] itself. Sockets, listeners and shutdown stay the server's own.
 
+pub mod admission;
 mod body;
 mod counts;
 mod layer;

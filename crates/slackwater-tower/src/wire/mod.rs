@@ -1,14 +1,18 @@
 //! How probes and reports look on the wire: version 1 of the probe protocol.
 //!
+//! What requests and their answers carry beside it is in [`asks`] and [`shed`].
+//!
 //! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under a key. `docs/probe-protocol.md` is the specification,
 //! written so that others can implement it; `vectors/probe/` holds the test vectors that both sides of every
 //! implementation must pass. Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
 
+pub mod asks;
 pub mod datagram;
 pub mod headers;
 mod hex;
 mod key;
 mod malformed;
+pub mod shed;
 pub mod signed;
 
 pub use key::{BadProbeKey, ProbeKey};

@@ -1,6 +1,8 @@
 //! The server side over real sockets on loopback, and its latencies under paused time.
 
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod latency;

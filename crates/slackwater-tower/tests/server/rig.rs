@@ -27,7 +27,7 @@ pub(crate) enum Step {
 pub(crate) type Steps = mpsc::UnboundedSender<Step>;
 
 /// A body that does as it is told.
-pub(crate) struct Scripted(mpsc::UnboundedReceiver<Step>);
+pub(crate) struct Scripted(pub(crate) mpsc::UnboundedReceiver<Step>);
 
 impl Body for Scripted {
     type Data = Bytes;

@@ -9,8 +9,9 @@ use super::body::{ResponseBody, Watch};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
+pub(super) use slackwater_tower::response::GRPC_STATUS;
+
 pub(super) const GRPC: &str = "application/grpc";
-pub(super) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
+use slackwater_tower::response::GRPC_STATUS;
 
 const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -134,7 +135,7 @@ async fn ask_grpc(
 }
 
 fn failure_in(headers: &HeaderMap) -> Option<String> {
-    let status = headers.get("grpc-status")?;
+    let status = headers.get(GRPC_STATUS)?;
     grpc::status_name(status.to_str().unwrap_or("?"))
 }
 

@@ -7,10 +7,10 @@ use core::time::Duration;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_core::LoadReport;
+use slackwater_tower::response::GRPC_STATUS;
 
 /// By this a request says in which form it wants a report.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use core::time::Duration;
 use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use slackwater_core::SplitMix64;
 use slackwater_core::tail::{Backoff, RetryBudget};
+use slackwater_tower::response::GRPC_STATUS;
 use std::sync::Arc;
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const GRPC_UNAVAILABLE: &str = "14";
 
@@ -257,7 +257,7 @@ mod tests {
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
             if let Some(grpc) = grpc {
                 let grpc = header::HeaderValue::from_static(grpc);
-                response.headers_mut().insert("grpc-status", grpc);
+                response.headers_mut().insert(GRPC_STATUS, grpc);
             }
             response
         };

@@ -1,0 +1,78 @@
+//! How a replica says that it turned a request away unstarted: load, which is no failure.
+//!
+//! The answer has status 503, `retry-after: 1`, the kind `text/plain; charset=utf-8`, and in `x-slackwater-error` a mark for
+//! each reason. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`), with `grpc-retry-pushback-ms: 1000`.
+
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use slackwater_core::overload::Shed;
+
+/// The kind of an answer that no application gave, in one word.
+pub const ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// The mark of such an answer.
+pub const fn mark(shed: Shed) -> &'static str {
+    match shed {
+        Shed::Full => "shed_full",
+        Shed::Deadline => "shed_deadline",
+        Shed::WaitOver => "shed_wait_over",
+        Shed::Overloaded => "shed_overloaded",
+        Shed::TwinStarted => "shed_twin_started",
+    }
+}
+
+/// What a mark stands for; `None` if it is none of these.
+pub fn marked(value: &HeaderValue) -> Option<Shed> {
+    Shed::ALL.into_iter().find(|shed| value == mark(*shed))
+}
+
+/// Such an answer, without a body, to a request with these fields.
+pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
+    let mut response = Response::new(());
+    let kind = request.get(header::CONTENT_TYPE);
+    let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    let headers = response.headers_mut();
+    headers.insert(ERROR, HeaderValue::from_static(mark(shed)));
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if is_grpc {
+        headers.insert(header::CONTENT_TYPE, GRPC);
+        headers.insert("grpc-status", HeaderValue::from_static("14"));
+        headers.insert("grpc-retry-pushback-ms", HeaderValue::from_static("1000"));
+    } else {
+        headers.insert(header::CONTENT_TYPE, TEXT);
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response.extensions_mut().insert(shed);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_mark_that_is_read_back() {
+        for shed in Shed::ALL {
+            let response = shed_response(shed, &HeaderMap::new());
+            assert_eq!(response.status(), 503);
+            assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+            assert_eq!(marked(&response.headers()[ERROR]), Some(shed));
+            assert_eq!(response.extensions().get(), Some(&shed));
+        }
+        assert_eq!(marked(&HeaderValue::from_static("shed")), None);
+    }
+
+    #[test]
+    fn a_call_hears_it_in_its_own_way() {
+        let call = (header::CONTENT_TYPE, GRPC);
+        let response = shed_response(Shed::Full, &HeaderMap::from_iter([call]));
+        assert_eq!(response.status(), 200);
+        let headers = response.headers();
+        assert_eq!(headers["grpc-status"], "14");
+        assert_eq!(headers["grpc-retry-pushback-ms"], "1000");
+        assert_eq!(headers[header::CONTENT_TYPE], "application/grpc");
+    }
+}
