@@ -3,7 +3,7 @@
 use super::rig::{SINGLE, everyone, ms, plain, play, same, secs};
 use core::time::Duration;
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Cost, Failure, Group, Hedge, Hobble, Service, Stall};
+use slackwater_sim::scenario::{Cost, Failure, FailureCost, Group, Hedge, Hobble, Service, Stall};
 
 /// Replicas that stall now and then: what hedging is for.
 fn stalling(hedge: Option<Hedge>) -> Scenario {
@@ -99,9 +99,10 @@ fn the_failure_of_one_copy_waits_for_the_other() {
     let failing = Group {
         failure: Some(Failure {
             share: 1.0,
-            cost_share: 1.0,
+            cost: FailureCost::Share(1.0),
             from: Duration::ZERO,
             until: secs(100),
+            reported_until: secs(100),
         }),
         ..Group::healthy(1, replay(ms(30)))
     };

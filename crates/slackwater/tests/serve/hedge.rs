@@ -65,7 +65,7 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "));
         let length = length.map_or(0, |length| length.trim().parse().unwrap());
-        let body = if head.contains("chunked") {
+        let body = if head.contains("transfer-encoding: chunked") {
             connection.body("5\r\norder\r\n0\r\n\r\n".len()).await;
             Vec::from("order")
         } else {
