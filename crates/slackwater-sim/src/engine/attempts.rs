@@ -106,14 +106,24 @@ impl Engine {
             .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
         query.copies[usize::from(!is_first)] = Some(attempt.slot);
         if !is_first {
-            self.meter.hedge(self.now);
+            // Tied copies are counted when they set out.
+            if self.tie.is_none() {
+                self.meter.hedge(self.now);
+            }
         } else if query.measured {
             self.meter.sent(self.now, replica as usize);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);
         }
-        self.network.send(self.now, Message::Query(attempt.slot));
+        match self.tie {
+            Some(delay) if !is_first => self.tie(key, attempt, delay),
+            Some(_) => {
+                self.network.send(self.now, Message::Query(attempt.slot));
+                self.choose(key, Some(replica));
+            }
+            None => self.network.send(self.now, Message::Query(attempt.slot)),
+        }
     }
 
     /// There is no replica for a copy of a query. Without a first copy, the query ends as refused.
@@ -141,12 +151,19 @@ impl Engine {
         if let Some(central) = self.balancing.central() {
             central.arrived(number, attempt.work_ns);
         }
+        if self.is_begun_elsewhere(slot) {
+            return;
+        }
+        let Some(attempt) = self.attempts.at(slot) else {
+            return;
+        };
         let replica = self.replicas.at_mut(number as usize);
         let unwanted = matches!(attempt.stage, Stage::Unwanted);
         if replica.is_up && !unwanted {
             let served = replica.serve(self.now, JobId(slot), attempt.work_ns, attempt.luck);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
+            self.tell_begun(number);
             return;
         }
         if let Some(central) = self.balancing.central() {
@@ -173,6 +190,8 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(slot_number(number));
             }
+            self.end_tie(slot);
+            self.end_tie(slot);
             let outcome = if self.replicas.at_mut(number).finish(self.now, served) {
                 Outcome::Success
             } else {
@@ -181,6 +200,7 @@ impl Engine {
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
+        self.tell_begun(slot_number(number));
     }
 
     /// Sends a copy's end back to its client.
@@ -216,7 +236,7 @@ impl Engine {
 
     /// Hands a ticket back to the client's policy.
     #[inline]
-    fn give_back(&mut self, client: u32, ticket: Option<Ticket>, outcome: Outcome) {
+    pub(super) fn give_back(&mut self, client: u32, ticket: Option<Ticket>, outcome: Outcome) {
         if let Some(ticket) = ticket
             && let Some(client) = self.balancing.client(client)
         {
@@ -270,6 +290,10 @@ impl Engine {
             return;
         };
         let number = attempt.replica;
+        self.end_tie(key.slot);
+        let Some(attempt) = self.attempts.at(key.slot) else {
+            return;
+        };
         // On its way there it will be dropped when it comes; on its way back nothing is left to do.
         if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
             let replica = self.replicas.at_mut(number as usize);
@@ -279,6 +303,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
+            self.tell_begun(number);
         }
     }
 
