@@ -28,6 +28,10 @@ pub struct Measured {
     pub hedges: u64,
     /// First copies of measured queries that chance sent where it did, as fewer than two reports were usable.
     pub fallbacks: u64,
+    /// First copies of measured queries that were sent to replicas that were out of the choice, to see how they do.
+    pub trials: u64,
+    /// What the clients' health did in the whole run, the warm-up included.
+    pub health: Health,
     /// How old the report was that decided, for each measured query's first copy whose replica was chosen by one.
     pub report_age: Latencies,
     /// Measured queries by the replica that they were first sent to.
@@ -58,6 +62,8 @@ impl Measured {
             probes: 0,
             hedges: 0,
             fallbacks: 0,
+            trials: 0,
+            health: Health::default(),
             report_age: Latencies::default(),
             queries_by_replica: vec![0; replicas],
             by_second: BySecond {
@@ -82,6 +88,8 @@ impl Measured {
         self.probes += other.probes;
         self.hedges += other.hedges;
         self.fallbacks += other.fallbacks;
+        self.trials += other.trials;
+        self.health.merge(other.health);
         self.report_age.merge(&other.report_age);
         if self.queries_by_replica.len() < other.queries_by_replica.len() {
             self.queries_by_replica
@@ -146,6 +154,11 @@ impl Measured {
         ratio(self.fallbacks as f64, self.queries as f64)
     }
 
+    /// The share of queries, from 0 to 1, that were sent to replicas that were out of the choice; 0 of none.
+    pub fn trial_share(&self) -> f64 {
+        ratio(self.trials as f64, self.queries as f64)
+    }
+
     /// Steps of the event loop for each second of CPU time. Not determined by the seed.
     pub fn events_per_second(&self) -> f64 {
         ratio(self.events as f64, self.cpu.as_secs_f64())
@@ -154,6 +167,25 @@ impl Measured {
     /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
     pub fn rif_quantile(&self, q: f64) -> u64 {
         self.rif.quantile(q)
+    }
+}
+
+/// What health did, of all clients together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Times that a client took a replica out for its failures.
+    pub ejections: u64,
+    /// Times that a client took a replica out for being slow, or for having stopped.
+    pub probations: u64,
+    /// Times that one of them came back.
+    pub readmissions: u64,
+}
+
+impl Health {
+    const fn merge(&mut self, other: Self) {
+        self.ejections += other.ejections;
+        self.probations += other.probations;
+        self.readmissions += other.readmissions;
     }
 }
 
@@ -407,6 +439,12 @@ mod tests {
             run.latency.record(ms(latency));
             run.rif.record(latency);
             run.fallbacks = 1;
+            run.trials = 1;
+            run.health = Health {
+                ejections: 1,
+                probations: 2,
+                readmissions: 3,
+            };
             run.report_age.record(ms(latency));
             run.utilization.by_second.extend_from_slice(utilization);
             run.queries_by_replica[replica] += 1;
@@ -421,6 +459,13 @@ mod tests {
         assert_eq!(all.latency.mean(), ms(20));
         assert_eq!(all.report_age.mean(), ms(20));
         assert_eq!((all.fallbacks, all.fallback_share()), (2, 1.0));
+        assert_eq!((all.trials, all.trial_share()), (2, 1.0));
+        let Health {
+            ejections,
+            probations,
+            readmissions,
+        } = all.health;
+        assert_eq!((ejections, probations, readmissions), (2, 4, 6));
         assert_eq!((all.rif_quantile(0.5), all.rif_quantile(1.0)), (10, 30));
         assert_eq!(all.queries_by_replica, [1, 1]);
         assert_eq!(all.by_second.sent, [1, 0, 2, 1], "replicas 0 and 1 twice");

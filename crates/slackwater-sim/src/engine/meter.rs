@@ -2,6 +2,7 @@
 
 use crate::Measured;
 use crate::machine::Time;
+use crate::measure::Health;
 use core::time::Duration;
 use slackwater_core::policy::{Pick, PickReason};
 
@@ -78,18 +79,14 @@ impl Meter {
 
     /// The second of the span in which `time` lies, which is within it.
     const fn second_of(&self, time: Time) -> usize {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a span has fewer seconds than there are numbers of 32 bits"
-        )]
-        let second = ((time - self.begins) / SECOND_NS) as usize;
-        second
+        ((time - self.begins) / SECOND_NS) as usize
     }
 
     /// A measured query's first copy goes where its client's policy has said.
     #[inline]
     pub(super) fn picked(&mut self, pick: &Pick) {
         self.measured.fallbacks += u64::from(pick.reason == PickReason::Fallback);
+        self.measured.trials += u64::from(pick.reason == PickReason::Trial);
         if let Some(report) = &pick.chosen {
             self.measured.report_age.record(report.age);
         }
@@ -135,8 +132,9 @@ impl Meter {
         self.measured.utilization.by_second.push(used as f32);
     }
 
-    pub(super) fn finish(mut self, events: u64) -> Measured {
+    pub(super) fn finish(mut self, events: u64, health: Health) -> Measured {
         self.measured.events = events;
+        self.measured.health = health;
         self.measured.span = Duration::from_nanos(self.ends - self.begins);
         self.measured.pack();
         self.measured

@@ -181,6 +181,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
     let kind = PolicyKind::Shipped {
         entry,
         settings: Box::default(),
+        health: None,
     };
     let name = entry.name.to_owned();
     let measured = run(scenario, &PolicyChoice { name, kind }, 1);

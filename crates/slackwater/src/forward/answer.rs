@@ -7,6 +7,7 @@ use super::body::{ResponseBody, Watch};
 use super::failure::Cause;
 use super::grpc_answer::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
 use super::hygiene::Refusal;
+use crate::content_length;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -84,6 +85,13 @@ fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
 /// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
 pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
     let headers = response.headers();
+    // First, because next to no response has it.
+    if headers
+        .get(X_SLACKWATER_ERROR)
+        .is_none_or(|kind| kind != WITHDRAWN)
+    {
+        return false;
+    }
     let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == UNAVAILABLE);
     let (kind, length) = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE => (TEXT, WITHDRAWN_LINE.len() + 1),
@@ -94,23 +102,15 @@ pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
     let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
         header::CONTENT_TYPE => value == kind,
         header::RETRY_AFTER => value == RETRY_AFTER,
-        header::CONTENT_LENGTH => {
-            let said = value.to_str().ok().and_then(|text| text.parse().ok());
-            said == Some(length)
-        }
+        header::CONTENT_LENGTH => content_length::parse(value.as_bytes()) == Some(length as u64),
         header::DATE | header::CONNECTION => true,
         _ if *name == X_SLACKWATER_ERROR => value == WITHDRAWN,
         _ if *name == GRPC_MESSAGE => value == WITHDRAWN_LINE,
         _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
     };
-    [
-        X_SLACKWATER_ERROR,
-        header::CONTENT_TYPE,
-        header::RETRY_AFTER,
-    ]
-    .iter()
-    .all(|name| headers.contains_key(name))
-        && headers.iter().all(is_agents)
+    let is_whole =
+        headers.contains_key(header::CONTENT_TYPE) && headers.contains_key(header::RETRY_AFTER);
+    is_whole && headers.iter().all(is_agents)
 }
 
 /// Takes the mark out of a response that is not ours to mark.
@@ -171,19 +171,35 @@ pub(crate) fn text<W: Watch>(
 mod tests {
     use super::*;
     use crate::forward::body::End;
+    use crate::forward::grpc_answer::say_in_grpc;
 
+    #[derive(Debug)]
     struct Nobody;
 
     impl Watch for Nobody {
         fn finish(self, _: End) {}
     }
 
-    fn with(name: HeaderName, value: &'static str) -> Response<()> {
-        let (head, _) = withdrawn::<Nobody>().into_parts();
-        let mut response = Response::from_parts(head, ());
-        let headers = response.headers_mut();
+    /// An agent's answer with a field more, or another one.
+    fn changed(
+        mut answer: Response<ResponseBody<Nobody>>,
+        name: HeaderName,
+        value: &'static str,
+    ) -> Response<ResponseBody<Nobody>> {
+        let headers = answer.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
-        response
+        answer
+    }
+
+    fn with(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        changed(withdrawn(), name, value)
+    }
+
+    /// The same to a gRPC call.
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        let mut answer = withdrawn();
+        say_in_grpc(&mut answer);
+        changed(answer, name, value)
     }
 
     #[test]
@@ -204,7 +220,11 @@ mod tests {
             let response = with(name.clone(), value);
             assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
         }
-        for missing in [header::RETRY_AFTER, header::CONTENT_TYPE] {
+        for missing in [
+            X_SLACKWATER_ERROR,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
             let mut response = with(header::CONTENT_LENGTH, "51");
             response.headers_mut().remove(&missing);
             assert!(!says_withdrawn(&response), "without {missing}");
@@ -212,5 +232,40 @@ mod tests {
         let mut response = with(header::CONTENT_LENGTH, "51");
         *response.status_mut() = StatusCode::BAD_GATEWAY;
         assert!(!says_withdrawn(&response));
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "0", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (GRPC_PUSHBACK, "1000", true),
+            (header::CONTENT_LENGTH, "51", false),
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (GRPC_STATUS, "0", false),
+            (GRPC_STATUS, "13", false),
+            (GRPC_MESSAGE, "away", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with_in_grpc(name.clone(), value);
+            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            GRPC_STATUS,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            response.headers_mut().remove(&missing);
+            assert!(!says_withdrawn(&response), "without {missing}");
+        }
+        for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            *response.status_mut() = status;
+            assert!(!says_withdrawn(&response), "{status}");
+        }
     }
 }
