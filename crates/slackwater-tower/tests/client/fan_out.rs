@@ -1,6 +1,6 @@
 //! One request to every shard: canaries, good enough, second copies, and that nothing is left behind.
 
-use crate::common::{addr, until};
+use crate::common::{EchoProber, addr, prequal, prequal_sync, until};
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use slackwater_core::Quantile;
-use slackwater_core::policy::{RoundRobin, Settings};
+use slackwater_core::policy::{Policy, RoundRobin, Settings};
 use slackwater_core::tail::{HedgeConfig, HedgeSettings};
 use slackwater_tower::client::fan_out::{CanaryError, FanOut, FanOutSettings, Gathered, Leaf};
 use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
@@ -468,6 +468,54 @@ async fn services_are_asked_when_they_are_ready_and_each_its_own_question() {
     let answers = gathered.expect("canaries live").into_answers();
     let answers: Vec<_> = answers.map(|(_, answer)| answer).collect();
     assert_eq!(answers, ["a 0", "b 10", "c 20"]);
+}
+
+/// A shard of two replicas that take so many milliseconds; which were asked goes into `sent`.
+async fn pair(
+    policy: Box<dyn Policy>,
+    sent: &Arc<Mutex<Vec<u16>>>,
+    courses: [u64; 2],
+) -> Balance<
+    impl Service<Request<()>, Response = Response<Empty<Bytes>>, Error = BoxError, Future: Send> + Clone,
+    (),
+> {
+    let replica = |place: u16| {
+        let sent = Arc::clone(sent);
+        let took = ms(courses[usize::from(place)]);
+        service_fn(move |_: Request<()>| {
+            sent.lock().expect("not poisoned").push(place);
+            async move {
+                tokio::time::sleep(took).await;
+                Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new()))
+            }
+        })
+    };
+    let changes =
+        [0, 1].map(|place| Ok::<_, BoxError>(Change::Insert(addr(place), replica(place))));
+    let balancer = Balancer::new(policy, EchoProber::default());
+    let (balance, membership) =
+        Balance::new(balancer, futures_util::stream::iter(changes), |&it| {
+            ReplicaAddrs::from(it)
+        });
+    membership.await.expect("this discovery does not fail");
+    balance
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_copy_goes_to_another_replica() {
+    // Asynchronous and synchronous mode; the others' choice would be the same one half of the time.
+    for policy in [prequal, prequal_sync] {
+        for _ in 0..8 {
+            let all = hedged(|it| it.budget = share(1_000_000)).await;
+            let sent = Arc::default();
+            let shards = [pair(policy(), &sent, [HANGS, HANGS]).await];
+            let asking = all.call_http(&shards, |_| Request::new(()));
+            assert!(tokio::time::timeout(ms(100), asking).await.is_err());
+            let mut sent = sent.lock().expect("not poisoned").clone();
+            sent.sort_unstable();
+            assert_eq!(sent, [0, 1]);
+        }
+    }
 }
 
 /// A server that answers at once, or a request when it is told to; its tasks end with the set.
