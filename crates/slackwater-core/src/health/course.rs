@@ -12,8 +12,6 @@ const RETURN_SHARE: u32 = WHOLE / 8;
 const SPARED_SHARE: u32 = WHOLE / 16;
 /// A share below this is none: the replica is out.
 const SHARE_MIN: u32 = WHOLE / 64;
-/// The share of one that was silent, and answers again.
-const WOKEN_SHARE: u32 = WHOLE / 2;
 /// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
 const STEP_NS: u64 = 1_000_000_000;
 /// What a share rises by in a tick while a replica is worth more than it costs.
@@ -46,6 +44,8 @@ pub(super) enum Trial {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
     share: u32,
+    /// With which it would be back from a silence: half of what it had.
+    woken_share: u32,
     why: Why,
     is_out: bool,
     /// It was out, and trials brought it back.
@@ -66,6 +66,7 @@ impl Course {
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             share: WHOLE,
+            woken_share: WHOLE / 2,
             why: Why::Errors,
             is_out: false,
             is_returning: false,
@@ -99,10 +100,10 @@ impl Course {
         self.why
     }
 
-    /// Out of the choice. Who falls silent again before it has its whole share is slow: a sign of life is none of health then.
+    /// Out of the choice.
     pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
         let shortest_ns = span_ns(settings.back_off);
-        let longest_ns = span_ns(settings.back_off_max);
+        let longest_ns = longest_ns(settings);
         let sound_ns = if self.is_whole() {
             now.ns_since(self.whole_at)
         } else {
@@ -113,10 +114,10 @@ impl Course {
         } else {
             self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
         }
-        let is_slow = why == Why::Silence && self.is_returning;
         *self = Self {
+            woken_share: (self.share / 2).clamp(RETURN_SHARE, WHOLE / 2),
             share: 0,
-            why: if is_slow { Why::Slowness } else { why },
+            why,
             is_out: true,
             is_returning: false,
             passed: 0,
@@ -144,12 +145,12 @@ impl Course {
         self.unbroken_since = now;
     }
 
-    /// Back with half, if it was silent: it answers.
+    /// Back with half of what it had, if it was silent: it answers.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
         let wakes = self.is_out && self.why == Why::Silence;
         if wakes {
             self.come_back(now);
-            self.share = WOKEN_SHARE;
+            self.share = self.woken_share;
         }
         wakes
     }
@@ -241,7 +242,7 @@ impl Course {
             }
             Trial::Failed => {
                 self.passed = 0;
-                let longest_ns = span_ns(settings.back_off_max);
+                let longest_ns = longest_ns(settings);
                 self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
                 self.next_trial_at = now.plus_ns(self.back_off_ns);
             }
@@ -249,6 +250,10 @@ impl Course {
         }
         false
     }
+}
+
+fn longest_ns(settings: &HealthSettings) -> u64 {
+    span_ns(settings.back_off_max.max(settings.back_off))
 }
 
 #[cfg(test)]
@@ -381,11 +386,18 @@ mod tests {
     fn who_was_silent_and_answers_is_back_and_nobody_else() {
         let (mut course, settings) = out();
         assert!(!course.wake(at(10)), "it fails");
+        course = Course::new(at(0));
         course.leave(at(20), Why::Silence, &settings);
         assert!(course.wake(at(30)) && !course.is_out());
         assert_eq!(course.share(), WHOLE / 2);
         assert!(!course.wake(at(40)), "once");
         course.leave(at(50), Why::Silence, &settings);
-        assert!(!course.wake(at(60)), "it is slow");
+        assert!(course.wake(at(60)));
+        assert_eq!(course.share(), WHOLE / 4, "half of what it had");
+        for _ in 0..9 {
+            course.leave(at(70), Why::Silence, &settings);
+            assert!(course.wake(at(80)));
+        }
+        assert_eq!(course.share(), WHOLE / 8, "and no less than by trials");
     }
 }

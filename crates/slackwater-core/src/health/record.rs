@@ -407,7 +407,9 @@ impl Record {
         let failed = self.history.count_zeros();
         let run = self.failures_in_a_row.min(64);
         let remembered = if !is_sudden {
-            self.success
+            // What it does now is seen in its last queries before it is in the window.
+            let newest = (self.history & 0xFFFF).count_ones();
+            self.success.min(newest * (WHOLE / 16))
         } else if failed - run >= (64 - run) / 8 {
             (64 - failed) * (WHOLE / 64)
         } else {
@@ -420,7 +422,8 @@ impl Record {
     pub(super) fn remember_trial(&mut self, is_good: bool) {
         if let Some(remembered) = self.remembered {
             let target = if is_good { WHOLE } else { 0 };
-            self.remembered = Some(remembered - remembered / 8 + target / 8);
+            let part = if is_good { 8 } else { 4 };
+            self.remembered = Some(remembered - remembered / part + target / part);
         }
     }
 
