@@ -13,7 +13,7 @@ const AS_GOOD: u32 = WHOLE / 100 * 97;
 const HURRIED: u64 = 4;
 const BUSY: u64 = 3;
 /// How many standard deviations may be chance.
-const DEVIATIONS: u64 = 4;
+const DEVIATIONS: u64 = 5;
 /// So many failures in a row are no chance if they would come about by it less than once in so many.
 const ONCE_IN: u64 = 1_000_000_000;
 

@@ -104,12 +104,12 @@ fn no_more_than_half_are_on_probation() {
     client.run(5 * SECOND);
     client.manners = vec![taking(2_000), taking(2_000), taking(10), taking(10)];
     client.run(10 * SECOND);
-    let out = client.states();
-    let out = out
-        .iter()
-        .filter(|&&state| state == HealthState::OnProbation);
-    assert_eq!(out.count(), 2);
-    assert_eq!(client.policy.available_count(), 2);
+    for _ in 0..100 {
+        client.run(100 * MS);
+        assert!(client.policy.available_count() >= 2);
+    }
+    let shown = client.run(20 * SECOND);
+    assert!(shown.share(0) + shown.share(1) <= 10, "{shown:?}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_wait_is_none_that_is_not_longer_than_what_takes_long_elsewhere() {
 
 #[test]
 fn where_the_others_are_busy_who_is_slow_is_needed() {
-    for (others, state) in [(20, HealthState::OnProbation), (60, HealthState::Sound)] {
+    for (others, shares) in [(20, 0..=6), (60, 20..=30)] {
         let mut client = Client::new("random", 4, HealthSettings::default());
         client.run(5 * SECOND);
         client.manners = vec![taking(others); 4];
@@ -166,6 +166,7 @@ fn where_the_others_are_busy_who_is_slow_is_needed() {
             client.run(300 * MS);
         }
         client.run(3 * SECOND);
-        assert_eq!(client.view(1).state, state, "{others} ms");
+        let share = client.run(10 * SECOND).share(1);
+        assert!(shares.contains(&share), "{others} ms: {share} %");
     }
 }

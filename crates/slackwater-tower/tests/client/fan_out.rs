@@ -1,29 +1,18 @@
 //! One request to every shard: canaries, good enough, second copies, and that nothing is left behind.
 
-use crate::common::{addr, until};
-use bytes::Bytes;
+mod balanced;
+
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use futures_util::FutureExt;
-use http::{Request, Response};
-use http_body_util::Empty;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use slackwater_core::Quantile;
-use slackwater_core::policy::{RoundRobin, Settings};
+use slackwater_core::policy::Settings;
 use slackwater_core::tail::{HedgeConfig, HedgeSettings};
 use slackwater_tower::client::fan_out::{CanaryError, FanOut, FanOutSettings, Gathered, Leaf};
-use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
-use slackwater_tower::server::{Load, LoadLayer};
-use std::sync::{Arc, Mutex};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use std::sync::Mutex;
 use tokio::time::Instant;
-use tower::discover::Change;
-use tower::{BoxError, Layer, Service, service_fn};
+use tower::service_fn;
 
 /// How long a leaf takes, in milliseconds, and how it ends.
 type Course = (u64, Result<(), &'static str>);
@@ -468,91 +457,4 @@ async fn services_are_asked_when_they_are_ready_and_each_its_own_question() {
     let answers = gathered.expect("canaries live").into_answers();
     let answers: Vec<_> = answers.map(|(_, answer)| answer).collect();
     assert_eq!(answers, ["a 0", "b 10", "c 20"]);
-}
-
-/// A server that answers at once, or a request when it is told to; its tasks end with the set.
-async fn server(
-    tasks: &mut JoinSet<()>,
-    load: &Load,
-    waits_for: Option<Arc<Notify>>,
-) -> core::net::SocketAddr {
-    let listener = TcpListener::bind(addr(0)).await.expect("a listener");
-    let address = listener.local_addr().expect("bound");
-    let app = service_fn(move |_: Request<_>| {
-        let waits_for = waits_for.clone();
-        async move {
-            if let Some(told) = waits_for {
-                told.notified().await;
-            }
-            Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
-        }
-    });
-    let service = LoadLayer::new(load.clone()).layer(app);
-    tasks.spawn(async move {
-        let mut connections = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            let service = TowerToHyperService::new(service.clone());
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            connections.spawn(async move { drop(connection.await) });
-        }
-    });
-    address
-}
-
-/// Each request on a connection of its own, which ends with it.
-fn connecting(
-    address: core::net::SocketAddr,
-) -> impl Service<
-    Request<Empty<Bytes>>,
-    Response = Response<hyper::body::Incoming>,
-    Error = BoxError,
-    Future: Send,
-> + Clone {
-    service_fn(move |mut request: Request<Empty<Bytes>>| async move {
-        let stream = TcpStream::connect(address).await?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        let host = http::HeaderValue::try_from(address.to_string())?;
-        request.headers_mut().insert(http::header::HOST, host);
-        tokio::spawn(connection);
-        Ok(sender.send_request(request).await?)
-    })
-}
-
-#[tokio::test]
-async fn what_is_not_waited_for_is_in_flight_no_more() {
-    let mut tasks = JoinSet::new();
-    let loads: [Load; 4] = core::array::from_fn(|_| Load::new());
-    let (never, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let waits_for = [None, None, Some(never), Some(Arc::clone(&told))];
-    let mut shards = Vec::new();
-    for (load, waits_for) in loads.iter().zip(waits_for) {
-        let address = server(&mut tasks, load, waits_for).await;
-        let balancer = Balancer::new(Box::new(RoundRobin::default()), NoProber);
-        let change = Ok::<_, BoxError>(Change::Insert(address, connecting(address)));
-        let (balance, membership) =
-            Balance::new(balancer, futures_util::stream::iter([change]), |&it| {
-                ReplicaAddrs::from(it)
-            });
-        membership.await.expect("this discovery does not fail");
-        shards.push(balance);
-    }
-    let hangs = &loads[2];
-    let three = fan_out(|it| it.enough = share(750_000));
-    let asking = three.call(&shards, |_| Request::new(Empty::new()));
-    // The third answer comes when the one that hangs has its request: else there would be nothing to take back.
-    let telling = async {
-        until("it has the request", || hangs.rif().count() == 1).await;
-        told.notify_one();
-    };
-    let (gathered, ()) = tokio::join!(asking, telling);
-    let gathered = gathered.expect("canaries live");
-    assert_eq!(gathered.answered(), 3);
-    assert!(matches!(gathered.leaves()[2], Leaf::NotAwaited));
-    drop(gathered);
-    for (balance, load) in shards.iter().zip(&loads) {
-        until("nothing is in flight", || load.rif().count() == 0).await;
-        let snapshot = balance.balancer().snapshot();
-        assert_eq!(snapshot.replicas[0].in_flight, 0);
-    }
 }

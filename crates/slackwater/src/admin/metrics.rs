@@ -5,11 +5,10 @@
 //! lists of reasons.
 
 mod standing;
+mod workers;
 
 use super::facts::{AdmissionCounts, Phase};
-use super::status::{
-    DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
-};
+use super::status::{DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status};
 use core::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -346,6 +345,16 @@ impl Families<'_> {
             "Requests sent to the replica after another one had been tried.",
             each(|replica| replica.requests.retries),
         )?;
+        self.counters(
+            "replica_hedges",
+            "Second copies of late requests sent to the replica.",
+            each(|replica| replica.requests.hedges),
+        )?;
+        self.counters(
+            "replica_superseded",
+            "Requests to the replica left because their other copy was answered first.",
+            each(|replica| replica.requests.superseded),
+        )?;
         self.outcomes(replicas)
     }
 
@@ -436,6 +445,28 @@ impl Families<'_> {
             help,
             each(|counts| counts.retries_over_budget),
         )?;
+        let help = "Second copies of late requests.";
+        self.counters("hedges", help, each(|counts| counts.hedges))?;
+        let help = "Second copies of late requests whose answer was taken.";
+        self.counters("hedges_won", help, each(|counts| counts.hedges_won))?;
+        let withheld = services.iter().flat_map(|service| {
+            let counts = &service.admission;
+            let reasons = [
+                ("budget", counts.hedges_over_budget),
+                ("slow", counts.hedges_while_slow),
+            ];
+            reasons.map(|(reason, count)| {
+                let labels = vec![
+                    ("service", service.name.clone()),
+                    ("reason", reason.to_owned()),
+                ];
+                (labels, count)
+            })
+        });
+        let help = "Late requests without a second copy.";
+        self.counters("hedges_withheld", help, withheld)?;
+        let help = "Requests of which nobody could say when they would be late.";
+        self.counters("hedges_unknown", help, each(|counts| counts.hedges_unknown))?;
         let help = "Copies of other services' requests that went to this one.";
         self.counters("mirrored", help, each(|counts| counts.mirrored))?;
         let help = "Copies that this service should have had and did not get.";
@@ -529,59 +560,5 @@ impl Families<'_> {
         });
         let help = "Answers to probes that were of no use.";
         self.counters("reports_ignored", help, ignored)
-    }
-
-    fn workers(&mut self, status: &Status) -> fmt::Result {
-        let workers = || status.workers.iter();
-        let named = |worker: &WorkerStatus| {
-            vec![
-                ("service", worker.service.clone()),
-                ("worker", worker.worker.to_string()),
-            ]
-        };
-        self.gauges(
-            "pool_reports",
-            "Reports in the worker's pool.",
-            workers().map(|worker| (named(worker), worker.pool.len() as u64)),
-        )?;
-        self.gauges(
-            "pool_hot_reports",
-            "Reports in the worker's pool whose RIF has reached the limit.",
-            workers().map(|worker| {
-                let hot = worker.pool.iter().filter(|report| report.hot).count();
-                (named(worker), hot as u64)
-            }),
-        )?;
-        self.gauges(
-            "rif_limit_requests",
-            "The RIF from which a report counts as hot; absent where nothing does.",
-            workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
-        )
-    }
-
-    fn own_load(&mut self, status: &Status) -> fmt::Result {
-        let Some(load) = &status.own_load else {
-            return Ok(());
-        };
-        let rif = [(Labels::new(), u64::from(load.rif))];
-        self.gauges(
-            "own_rif_requests",
-            "Requests in flight, as answered to probes.",
-            rif,
-        )?;
-        let draining = [(Labels::new(), u64::from(load.draining))];
-        self.gauges(
-            "own_draining",
-            "1 if probes are told to stay away.",
-            draining,
-        )?;
-        match load.latency_us {
-            None => Ok(()),
-            Some(latency_us) => self.seconds(
-                "own_latency",
-                "Estimated latency, as answered to probes; absent while unknown.",
-                latency_us as f64 / 1e6,
-            ),
-        }
     }
 }

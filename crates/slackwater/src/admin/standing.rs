@@ -112,7 +112,7 @@ mod tests {
         for &id in ids {
             policy.add_replica(now, id);
         }
-        for _ in 0..30 {
+        for _ in 0..200 {
             let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
                 panic!("somebody is there");
             };

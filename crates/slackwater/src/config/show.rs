@@ -85,6 +85,7 @@ impl ServiceConfig {
         ];
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
+        self.hedge.write(to, prefix)?;
         self.queue.write(to, prefix)?;
         self.health.write(to, prefix)?;
         write_passive_health(to, prefix, &self.passive_health)?;

@@ -1,7 +1,7 @@
 //! One query on its way: choose, wait for the chosen service, call it, hand the lease to the response's body.
 
 use super::body::LeasedBody;
-use super::{Chosen, NoReplica, Shared};
+use super::{Chosen, Copies, NoReplica, Shared};
 use crate::client::lease::Lease;
 use crate::client::round::Round;
 use core::future::Future;
@@ -79,9 +79,11 @@ where
                     if let Some(round) = round {
                         ready!(round.poll_ready(cx));
                     }
-                    let chosen = round
-                        .take()
-                        .and_then(|round| this.shared.find(|| round.finish(Query::first())));
+                    let copies = request.as_ref().and_then(|it| it.extensions().get());
+                    let chosen = round.take().and_then(|round| {
+                        let finish = |query: Query<'_>| round.finish(query);
+                        this.shared.find(|| Copies::choose(copies, finish))
+                    });
                     match request.take() {
                         Some(request) => (State::chosen(chosen, request), None),
                         None => (State::Done, None),

@@ -43,11 +43,13 @@
 
 mod body;
 mod classify;
+mod copies;
 mod future;
 mod membership;
 
 pub use body::LeasedBody;
 pub use classify::{ByStatus, Classify, is_unreachable};
+pub use copies::Copies;
 pub use future::ResponseFuture;
 pub use membership::Membership;
 
@@ -291,16 +293,16 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let mut probing = None;
-        let chosen = self
-            .shared
-            .find(|| match self.shared.balancer.pick(Query::first()) {
-                Picked::Ready(lease) => Some(lease),
-                Picked::NoReplica => None,
-                Picked::Probing(round) => {
-                    probing = Some(round);
-                    None
-                }
-            });
+        let pick = |query: Query<'_>| match self.shared.balancer.pick(query) {
+            Picked::Ready(lease) => Some(lease),
+            Picked::NoReplica => None,
+            Picked::Probing(round) => {
+                probing = Some(round);
+                None
+            }
+        };
+        let copies = request.extensions().get::<Copies>();
+        let chosen = self.shared.find(|| Copies::choose(copies, pick));
         let state = match probing {
             None => State::chosen(chosen, request),
             Some(mut round) => {

@@ -8,7 +8,7 @@
 //! - **Good enough.** The result is there when a share of the leaves has answered, or when the time is over, whichever comes
 //!   first. It tells what came of each leaf ([`Gathered`]): answered, failed, not waited for, not even asked.
 //! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked a second time, for a budget. The shard's own
-//!   service decides where the second copy goes.
+//!   service decides where the second copy goes; a `Balance` sends it to another replica ([`FanOut::call_http`]).
 //! - **Cancellation of the rest.** Everything runs within the one future, and nothing is spawned: what is no longer waited
 //!   for is dropped with it, and whoever drops the future takes all of it back.
 //!
@@ -53,12 +53,14 @@ mod settings;
 pub use gathered::{CanaryError, Gathered, Leaf};
 pub use settings::{FanOutConfig, FanOutSettings};
 
+use super::balance::Copies;
 use core::pin::pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hedging::Hedging;
+use http::Request;
 use slackwater_core::tail::{HedgeConfig, HedgeCounters};
 use tokio::time::{Instant, sleep_until};
 use tower_service::Service;
@@ -117,6 +119,25 @@ impl FanOut {
             }
         };
         self.run(shards.len(), ask).await
+    }
+
+    /// As [`FanOut::call`], and a second copy goes to another replica than the first where a shard is a
+    /// [`Balance`](super::Balance), by way of the [`Copies`] that are put among the extensions of both.
+    pub async fn call_http<S, B>(
+        &self,
+        shards: &[S],
+        request: impl Fn(usize) -> Request<B>,
+    ) -> Result<Gathered<S::Response, S::Error>, CanaryError<S::Error>>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        let copies: Vec<Copies> = shards.iter().map(|_| Copies::new()).collect();
+        let request = |shard: usize| {
+            let mut request = request(shard);
+            request.extensions_mut().insert(copies[shard].clone());
+            request
+        };
+        self.call(shards, request).await
     }
 
     /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; a second time for a second

@@ -1,0 +1,156 @@
+//! Shards that are balanced themselves, and servers behind real sockets.
+
+use super::{HANGS, fan_out, hedged, ms, share};
+use crate::common::{EchoProber, addr, prequal, prequal_sync, until};
+use bytes::Bytes;
+use core::convert::Infallible;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use slackwater_core::policy::{Policy, RoundRobin};
+use slackwater_tower::client::fan_out::Leaf;
+use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
+use slackwater_tower::server::{Load, LoadLayer};
+use std::sync::{Arc, Mutex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tower::discover::Change;
+use tower::{BoxError, Layer, Service, service_fn};
+
+/// A shard of two replicas that take so many milliseconds; which were asked goes into `sent`.
+async fn pair(
+    policy: Box<dyn Policy>,
+    sent: &Arc<Mutex<Vec<u16>>>,
+    courses: [u64; 2],
+) -> Balance<
+    impl Service<Request<()>, Response = Response<Empty<Bytes>>, Error = BoxError, Future: Send> + Clone,
+    (),
+> {
+    let replica = |place: u16| {
+        let sent = Arc::clone(sent);
+        let took = ms(courses[usize::from(place)]);
+        service_fn(move |_: Request<()>| {
+            sent.lock().expect("not poisoned").push(place);
+            async move {
+                tokio::time::sleep(took).await;
+                Ok::<_, BoxError>(Response::new(Empty::<Bytes>::new()))
+            }
+        })
+    };
+    let changes =
+        [0, 1].map(|place| Ok::<_, BoxError>(Change::Insert(addr(place), replica(place))));
+    let balancer = Balancer::new(policy, EchoProber::default());
+    let (balance, membership) =
+        Balance::new(balancer, futures_util::stream::iter(changes), |&it| {
+            ReplicaAddrs::from(it)
+        });
+    membership.await.expect("this discovery does not fail");
+    balance
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_copy_goes_to_another_replica() {
+    // Asynchronous and synchronous mode; the others' choice would be the same one half of the time.
+    for policy in [prequal, prequal_sync] {
+        for _ in 0..8 {
+            let all = hedged(|it| it.budget = share(1_000_000)).await;
+            let sent = Arc::default();
+            let shards = [pair(policy(), &sent, [HANGS, HANGS]).await];
+            let asking = all.call_http(&shards, |_| Request::new(()));
+            assert!(tokio::time::timeout(ms(100), asking).await.is_err());
+            let mut sent = sent.lock().expect("not poisoned").clone();
+            sent.sort_unstable();
+            assert_eq!(sent, [0, 1]);
+        }
+    }
+}
+
+/// A server that answers at once, or a request when it is told to; its tasks end with the set.
+async fn server(
+    tasks: &mut JoinSet<()>,
+    load: &Load,
+    waits_for: Option<Arc<Notify>>,
+) -> core::net::SocketAddr {
+    let listener = TcpListener::bind(addr(0)).await.expect("a listener");
+    let address = listener.local_addr().expect("bound");
+    let app = service_fn(move |_: Request<_>| {
+        let waits_for = waits_for.clone();
+        async move {
+            if let Some(told) = waits_for {
+                told.notified().await;
+            }
+            Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+        }
+    });
+    let service = LoadLayer::new(load.clone()).layer(app);
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(service.clone());
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            connections.spawn(async move { drop(connection.await) });
+        }
+    });
+    address
+}
+
+/// Each request on a connection of its own, which ends with it.
+fn connecting(
+    address: core::net::SocketAddr,
+) -> impl Service<
+    Request<Empty<Bytes>>,
+    Response = Response<hyper::body::Incoming>,
+    Error = BoxError,
+    Future: Send,
+> + Clone {
+    service_fn(move |mut request: Request<Empty<Bytes>>| async move {
+        let stream = TcpStream::connect(address).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let host = http::HeaderValue::try_from(address.to_string())?;
+        request.headers_mut().insert(http::header::HOST, host);
+        tokio::spawn(connection);
+        Ok(sender.send_request(request).await?)
+    })
+}
+
+#[tokio::test]
+async fn what_is_not_waited_for_is_in_flight_no_more() {
+    let mut tasks = JoinSet::new();
+    let loads: [Load; 4] = core::array::from_fn(|_| Load::new());
+    let (never, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let waits_for = [None, None, Some(never), Some(Arc::clone(&told))];
+    let mut shards = Vec::new();
+    for (load, waits_for) in loads.iter().zip(waits_for) {
+        let address = server(&mut tasks, load, waits_for).await;
+        let balancer = Balancer::new(Box::new(RoundRobin::default()), NoProber);
+        let change = Ok::<_, BoxError>(Change::Insert(address, connecting(address)));
+        let (balance, membership) =
+            Balance::new(balancer, futures_util::stream::iter([change]), |&it| {
+                ReplicaAddrs::from(it)
+            });
+        membership.await.expect("this discovery does not fail");
+        shards.push(balance);
+    }
+    let hangs = &loads[2];
+    let three = fan_out(|it| it.enough = share(750_000));
+    let asking = three.call(&shards, |_| Request::new(Empty::new()));
+    // The third answer comes when the one that hangs has its request: else there would be nothing to take back.
+    let telling = async {
+        until("it has the request", || hangs.rif().count() == 1).await;
+        told.notify_one();
+    };
+    let (gathered, ()) = tokio::join!(asking, telling);
+    let gathered = gathered.expect("canaries live");
+    assert_eq!(gathered.answered(), 3);
+    assert!(matches!(gathered.leaves()[2], Leaf::NotAwaited));
+    drop(gathered);
+    for (balance, load) in shards.iter().zip(&loads) {
+        until("nothing is in flight", || load.rif().count() == 0).await;
+        let snapshot = balance.balancer().snapshot();
+        assert_eq!(snapshot.replicas[0].in_flight, 0);
+    }
+}
