@@ -14,6 +14,8 @@ const SPARED_SHARE: u32 = WHOLE / 16;
 const SHARE_MIN: u32 = WHOLE / 64;
 /// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
 const STEP_NS: u64 = 1_000_000_000;
+/// A share that did not double for so long does so all the same: who is slower than the others by nature.
+const RETURN_NS_MAX: u64 = 60_000_000_000;
 /// What a share rises by in a tick while a replica is worth more than it costs.
 const RISE: u32 = WHOLE / 50;
 /// Trials in a row that have to go well.
@@ -54,6 +56,8 @@ pub(super) struct Course {
     good: u32,
     /// No bad one since then.
     unbroken_since: Instant,
+    /// When it came back.
+    returned_at: Instant,
     passed: u8,
     is_tried: bool,
     next_trial_at: Instant,
@@ -72,6 +76,7 @@ impl Course {
             is_returning: false,
             good: 0,
             unbroken_since: now,
+            returned_at: now,
             passed: 0,
             is_tried: false,
             next_trial_at: now,
@@ -143,6 +148,7 @@ impl Course {
         self.share = RETURN_SHARE;
         self.good = 0;
         self.unbroken_since = now;
+        self.returned_at = now;
     }
 
     /// Back with half of what it had, if it was silent: it answers.
@@ -178,19 +184,21 @@ impl Course {
         self.share < SHARE_MIN
     }
 
-    /// An answer came while it has less than its whole share.
-    pub(super) const fn answered(&mut self, now: Instant, is_good: bool) {
-        if is_good {
+    /// An answer came while it has less than its whole share. A good one that took long takes back one: who was down is cold.
+    pub(super) const fn answered(&mut self, now: Instant, is_good: bool, is_near: bool) {
+        if is_good && is_near {
             self.good = self.good.saturating_add(1);
         } else {
-            self.good = self.good.saturating_sub(2);
+            self.good = self.good.saturating_sub(if is_good { 1 } else { 2 });
             self.unbroken_since = now;
         }
     }
 
     /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for long.
     pub(super) fn climb(&mut self, now: Instant) {
-        let is_shown = self.good >= STEP_ANSWERS || now.ns_since(self.unbroken_since) >= STEP_NS;
+        let is_shown = self.good >= STEP_ANSWERS
+            || now.ns_since(self.unbroken_since) >= STEP_NS
+            || now.ns_since(self.returned_at) >= RETURN_NS_MAX;
         if !self.is_whole() && is_shown {
             self.good = 0;
             self.unbroken_since = now;
@@ -307,14 +315,14 @@ mod tests {
         for share in [WHOLE / 8, WHOLE / 4, WHOLE / 2, WHOLE] {
             assert_eq!(course.share(), share);
             for _ in 0..7 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
-            course.answered(at(5_500), false);
-            course.answered(at(5_500), true);
+            course.answered(at(5_500), false, false);
+            course.answered(at(5_500), true, true);
             course.climb(at(5_999));
             assert_eq!(course.share(), share, "a bad one takes back two");
             for _ in 0..2 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
             course.climb(at(5_999));
         }
@@ -333,7 +341,7 @@ mod tests {
         course.come_back(at(5_000));
         for _ in 0..3 {
             for _ in 0..8 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
             course.climb(at(5_000));
         }
@@ -375,7 +383,7 @@ mod tests {
         assert_eq!(course.share(), WHOLE / 8);
         course.climb(at(2_000));
         assert_eq!(course.share(), WHOLE / 4);
-        course.answered(at(2_500), false);
+        course.answered(at(2_500), true, false);
         course.climb(at(3_499));
         assert_eq!(course.share(), WHOLE / 4);
         course.climb(at(3_500));
