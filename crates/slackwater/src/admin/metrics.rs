@@ -46,7 +46,8 @@ impl Collector for Snapshot {
         families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
-        families.own_load(status)
+        families.own_load(status)?;
+        families.own_queue(status)
     }
 }
 
@@ -390,6 +391,10 @@ impl Families<'_> {
         let full = full.map(|replica| (of_replica(replica), replica.requests.full));
         let help = "Requests that found no room at the replica and went elsewhere, or waited.";
         self.counters("replica_full", help, full)?;
+        let shed = replicas.iter();
+        let shed = shed.map(|replica| (of_replica(replica), replica.requests.shed));
+        let help = "Requests that the replica turned away unstarted.";
+        self.counters("replica_shed", help, shed)?;
         let help = "Responses of the replica whose gRPC status blames the server.";
         self.counters("grpc_failures", help, grpc)
     }
@@ -554,6 +559,28 @@ impl Families<'_> {
             "The RIF from which a report counts as hot; absent where nothing does.",
             workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
         )
+    }
+
+    fn own_queue(&mut self, status: &Status) -> fmt::Result {
+        let Some(queue) = &status.own_queue else {
+            return Ok(());
+        };
+        let one = |value: u64| [(Labels::new(), value)];
+        let help = "Requests that the server may have at a time.";
+        self.gauges("own_limit_requests", help, one(queue.limit.into()))?;
+        let help = "Requests that the server has.";
+        self.gauges("own_started_requests", help, one(queue.rif.into()))?;
+        let waiting = queue.waiting.iter();
+        let waiting = waiting.map(|(name, &count)| (label("priority", name), u64::from(count)));
+        let help = "Requests that wait for their turn at the server.";
+        self.gauges("own_waiting_requests", help, waiting)?;
+        let help = "For how long the oldest of them has waited.";
+        self.seconds("own_waiting_age", help, queue.age_us as f64 / 1e6)?;
+        let help = "Requests that had to wait for their turn.";
+        self.counters("own_queued", help, one(queue.queued))?;
+        let shed = queue.shed.iter();
+        let shed = shed.map(|(name, &count)| (label("reason", name), count));
+        self.counters("own_shed", "Requests turned away unstarted.", shed)
     }
 
     fn own_load(&mut self, status: &Status) -> fmt::Result {

@@ -35,6 +35,7 @@ mod retries;
 mod room;
 mod route_bounds;
 mod routes;
+mod shed;
 mod silence;
 mod sticky;
 mod stopping;
