@@ -49,6 +49,7 @@ extern crate alloc;
 
 pub mod draw;
 pub mod fixed;
+pub mod health;
 pub mod overload;
 pub mod policy;
 pub mod replica;

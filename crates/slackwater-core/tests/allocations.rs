@@ -14,10 +14,13 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::time::Duration;
 use slackwater_core::draw::below;
+use slackwater_core::health::{self, HealthConfig, HealthSettings};
 use slackwater_core::overload::{
     Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
 };
-use slackwater_core::policy::{Decision, Outcome, POLICIES, Policy, PolicySettings, Query};
+use slackwater_core::policy::{
+    Decision, Outcome, POLICIES, Policy, PolicySettings, Query, Settings,
+};
 use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
 use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
@@ -87,7 +90,14 @@ fn traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
         let avoid = [first.replica()];
         let second = pick(policy, *now, Query::retry(&avoid), draw);
         policy.handle_query_done(*now, first, Outcome::Dropped);
-        policy.handle_query_done(*now, second, Outcome::Success);
+        // One fails now and then, so that health has something to do.
+        let is_bad = second.replica().index() == 1 && round % 4 < 3;
+        let outcome = if is_bad {
+            Outcome::Failed
+        } else {
+            Outcome::Success
+        };
+        policy.handle_query_done(*now, second, outcome);
         policy.handle_timeout(*now, draw);
         while let Some(probe) = policy.poll_probe(*now, draw) {
             let latency = Duration::from_micros(u64::from(below(draw, 9_000)));
@@ -128,12 +138,19 @@ fn pick(
 fn a1_no_policy_allocates_on_a_querys_way() {
     for entry in POLICIES {
         for replicas in [2, 10, 1_000] {
-            let mut policy = (entry.build)(&PolicySettings::default());
-            fleet(&mut *policy, replicas);
-            let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
-            traffic(&mut *policy, &mut now, &mut draw);
-            let count = allocations(|| traffic(&mut *policy, &mut now, &mut draw));
-            assert_eq!(count, 0, "{} at {replicas} replicas", entry.name);
+            for config in [HealthSettings::off(), HealthSettings::default()] {
+                let Ok(config) = config.validate() else {
+                    panic!("in range")
+                };
+                let mut policy = health::build(entry, &PolicySettings::default(), &config);
+                fleet(&mut *policy, replicas);
+                let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
+                traffic(&mut *policy, &mut now, &mut draw);
+                let count = allocations(|| traffic(&mut *policy, &mut now, &mut draw));
+                let is_watched = !config.is_off();
+                let name = entry.name;
+                assert_eq!(count, 0, "{name} at {replicas} replicas, {is_watched}");
+            }
         }
     }
 }
@@ -143,7 +160,8 @@ fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
     // Longer than a blackout of weighted round robin: by then everybody has a weight.
     const ROUNDS: u32 = 7;
     for entry in POLICIES {
-        let mut policy = (entry.build)(&PolicySettings::default());
+        let settings = PolicySettings::default();
+        let mut policy = health::build(entry, &settings, &HealthConfig::default());
         let mut ids = fleet(&mut *policy, 10);
         let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
         for _ in 0..ROUNDS {
@@ -163,7 +181,8 @@ fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
 fn a1_the_very_first_queries_do_not_allocate_either() {
     let mut draw = SplitMix64::new(9);
     for entry in POLICIES {
-        let mut policy = (entry.build)(&PolicySettings::default());
+        let settings = PolicySettings::default();
+        let mut policy = health::build(entry, &settings, &HealthConfig::default());
         fleet(&mut *policy, 10);
         let count = allocations(|| {
             for _ in 0..2 {

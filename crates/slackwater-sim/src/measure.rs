@@ -28,10 +28,16 @@ pub struct Measured {
     pub hedges: u64,
     /// First copies of measured queries that chance sent where it did, as fewer than two reports were usable.
     pub fallbacks: u64,
+    /// First copies of measured queries that were sent to replicas that were out of the choice, to see how they do.
+    pub trials: u64,
+    /// What the clients' health did in the whole run, the warm-up included.
+    pub health: Health,
     /// How old the report was that decided, for each measured query's first copy whose replica was chosen by one.
     pub report_age: Latencies,
     /// Measured queries by the replica that they were first sent to.
     pub queries_by_replica: Vec<u64>,
+    /// Measured queries second by second.
+    pub by_second: BySecond,
     /// Steps of the event loop in the whole run, the warm-up included.
     pub events: u64,
     /// CPU time that the run took on its thread. The only figure that a seed does not determine.
@@ -56,8 +62,14 @@ impl Measured {
             probes: 0,
             hedges: 0,
             fallbacks: 0,
+            trials: 0,
+            health: Health::default(),
             report_age: Latencies::default(),
             queries_by_replica: vec![0; replicas],
+            by_second: BySecond {
+                replicas,
+                ..BySecond::default()
+            },
             events: 0,
             cpu: Duration::ZERO,
             span: Duration::ZERO,
@@ -76,6 +88,8 @@ impl Measured {
         self.probes += other.probes;
         self.hedges += other.hedges;
         self.fallbacks += other.fallbacks;
+        self.trials += other.trials;
+        self.health.merge(other.health);
         self.report_age.merge(&other.report_age);
         if self.queries_by_replica.len() < other.queries_by_replica.len() {
             self.queries_by_replica
@@ -88,6 +102,7 @@ impl Measured {
         {
             *sum += count;
         }
+        self.by_second.merge(&other.by_second);
         self.events += other.events;
         self.cpu += other.cpu;
         self.span += other.span;
@@ -110,6 +125,8 @@ impl Measured {
         self.report_age.histogram.pack();
         self.rif.pack();
         self.utilization.by_second.shrink_to_fit();
+        self.by_second.sent.shrink_to_fit();
+        self.by_second.errors.shrink_to_fit();
     }
 
     /// The share of queries that were errors, from 0 to 1; 0 of none.
@@ -137,6 +154,11 @@ impl Measured {
         ratio(self.fallbacks as f64, self.queries as f64)
     }
 
+    /// The share of queries, from 0 to 1, that were sent to replicas that were out of the choice; 0 of none.
+    pub fn trial_share(&self) -> f64 {
+        ratio(self.trials as f64, self.queries as f64)
+    }
+
     /// Steps of the event loop for each second of CPU time. Not determined by the seed.
     pub fn events_per_second(&self) -> f64 {
         ratio(self.events as f64, self.cpu.as_secs_f64())
@@ -145,6 +167,25 @@ impl Measured {
     /// RIF at a quantile `q` from 0 to 1, over replicas and time; 0 if nothing was sampled.
     pub fn rif_quantile(&self, q: f64) -> u64 {
         self.rif.quantile(q)
+    }
+}
+
+/// What health did, of all clients together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Times that a client took a replica out for its failures.
+    pub ejections: u64,
+    /// Times that a client took a replica out for being slow, or for having stopped.
+    pub probations: u64,
+    /// Times that one of them came back.
+    pub readmissions: u64,
+}
+
+impl Health {
+    const fn merge(&mut self, other: Self) {
+        self.ejections += other.ejections;
+        self.probations += other.probations;
+        self.readmissions += other.readmissions;
     }
 }
 
@@ -264,6 +305,66 @@ impl Utilization {
     }
 }
 
+/// Measured queries in each second of the measured span; the last one may be shorter. Runs of one kind are added up, second by
+/// second from the beginning of their spans.
+#[derive(Clone, Debug, Default)]
+pub struct BySecond {
+    /// How many replicas there are.
+    pub replicas: usize,
+    /// Queries by the second in which they were first sent: second by second, within it replica by replica. What comes after
+    /// the last query is left out.
+    pub sent: Vec<u32>,
+    /// Errors by the second in which their queries arrived.
+    pub errors: Vec<u32>,
+}
+
+impl BySecond {
+    /// A query is sent to a replica in this second.
+    pub fn record_sent(&mut self, second: usize, replica: usize) {
+        *at(&mut self.sent, second * self.replicas + replica) += 1;
+    }
+
+    /// A query that arrived in this second is an error.
+    pub fn record_error(&mut self, second: usize) {
+        *at(&mut self.errors, second) += 1;
+    }
+
+    /// The share of each second's queries, from 0 to 1, that a replica got; `None` for a second without queries.
+    pub fn shares_of(&self, replica: usize) -> impl Iterator<Item = Option<f64>> + '_ {
+        self.sent.chunks(self.replicas.max(1)).map(move |second| {
+            let all: u32 = second.iter().sum();
+            let share = f64::from(second.get(replica).copied().unwrap_or(0)) / f64::from(all);
+            (all > 0).then_some(share)
+        })
+    }
+
+    /// Of fleets of different sizes, the first one's is kept.
+    fn merge(&mut self, other: &Self) {
+        if self.sent.is_empty() {
+            self.replicas = other.replicas;
+        }
+        if self.replicas == other.replicas {
+            add(&mut self.sent, &other.sent);
+        }
+        add(&mut self.errors, &other.errors);
+    }
+}
+
+/// The count at `index`, which is made if there is none.
+fn at(counts: &mut Vec<u32>, index: usize) -> &mut u32 {
+    if counts.len() <= index {
+        counts.resize(index + 1, 0);
+    }
+    &mut counts[index]
+}
+
+fn add(sums: &mut Vec<u32>, counts: &[u32]) {
+    sums.resize(sums.len().max(counts.len()), 0);
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum = sum.saturating_add(*count);
+    }
+}
+
 /// `part` / `whole`, and 0 of nothing.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
@@ -338,9 +439,18 @@ mod tests {
             run.latency.record(ms(latency));
             run.rif.record(latency);
             run.fallbacks = 1;
+            run.trials = 1;
+            run.health = Health {
+                ejections: 1,
+                probations: 2,
+                readmissions: 3,
+            };
             run.report_age.record(ms(latency));
             run.utilization.by_second.extend_from_slice(utilization);
             run.queries_by_replica[replica] += 1;
+            run.by_second.record_sent(replica, 0);
+            run.by_second.record_sent(1, replica);
+            run.by_second.record_error(1);
             run
         };
         let runs = [run(10, &[0.5, 1.0], 0), run(30, &[1.5, 1.0], 1)];
@@ -349,11 +459,30 @@ mod tests {
         assert_eq!(all.latency.mean(), ms(20));
         assert_eq!(all.report_age.mean(), ms(20));
         assert_eq!((all.fallbacks, all.fallback_share()), (2, 1.0));
+        assert_eq!((all.trials, all.trial_share()), (2, 1.0));
+        let Health {
+            ejections,
+            probations,
+            readmissions,
+        } = all.health;
+        assert_eq!((ejections, probations, readmissions), (2, 4, 6));
         assert_eq!((all.rif_quantile(0.5), all.rif_quantile(1.0)), (10, 30));
         assert_eq!(all.queries_by_replica, [1, 1]);
+        assert_eq!(all.by_second.sent, [1, 0, 2, 1], "replicas 0 and 1 twice");
+        assert_eq!(all.by_second.errors, [0, 2]);
+        let shares: Vec<_> = all.by_second.shares_of(0).collect();
+        assert_eq!(shares, [Some(1.0), Some(2.0 / 3.0)]);
         assert_eq!(all.utilization.by_second, [0.5, 1.0, 1.5, 1.0]);
         assert_eq!(all.utilization.by_replica_mean(), [1.0, 1.0]);
         assert!(Measured::together(&[]).is_none());
+    }
+
+    #[test]
+    fn a_second_without_queries_has_no_shares() {
+        let mut by_second = Measured::nothing(2).by_second;
+        by_second.record_sent(2, 1);
+        let shares: Vec<_> = by_second.shares_of(1).collect();
+        assert_eq!(shares, [None, None, Some(1.0)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who chooses: one of the policies that users run, or a clairvoyant that no client could be.
 
+use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 
 /// A policy to play a scenario under.
@@ -20,6 +21,8 @@ pub enum PolicyKind {
         entry: &'static PolicyEntry,
         /// Its settings.
         settings: Box<PolicySettings>,
+        /// Who may be chosen at all; `None`: nobody's health is watched.
+        health: Option<Box<HealthConfig>>,
     },
     /// One balancer for all clients that sees every replica as it is now.
     Clairvoyant(Clairvoyant),
@@ -68,8 +71,18 @@ impl PolicyChoice {
             kind: PolicyKind::Shipped {
                 entry,
                 settings: Box::new(settings),
+                health: None,
             },
         })
+    }
+
+    /// The same policy among those that are in health, as each client sees it. A clairvoyant knows already.
+    #[must_use]
+    pub fn guarded(mut self, config: HealthConfig) -> Self {
+        if let PolicyKind::Shipped { health, .. } = &mut self.kind {
+            *health = Some(Box::new(config));
+        }
+        self
     }
 
     /// A balancer that sees everything.

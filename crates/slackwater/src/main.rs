@@ -6,6 +6,7 @@ mod agent;
 mod check;
 mod cli;
 mod config;
+mod content_length;
 mod demo;
 mod descriptors;
 mod discovery;

@@ -55,8 +55,8 @@ pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencyS
 pub use round_robin::RoundRobin;
 #[cfg(test)]
 pub(crate) use settings::check_ranges;
-pub(crate) use settings::require;
 pub use settings::{ConfigError, Settings, Valid};
+pub(crate) use settings::{require, require_span};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 pub use weighted_round_robin::{
     WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,

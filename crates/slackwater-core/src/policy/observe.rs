@@ -1,5 +1,6 @@
 //! What people may see of a policy: counts of what happened, and a picture of what it knows.
 
+use crate::health::{HealthCounters, HealthView};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -30,6 +31,12 @@ impl ReasonCounts {
 
     pub(crate) const fn count(&mut self, reason: PickReason) {
         self.0[reason as usize] += 1;
+    }
+
+    /// So many picks that were counted for one reason were made for another.
+    pub(crate) const fn recount(&mut self, from: PickReason, to: PickReason, picks: u64) {
+        self.0[from as usize] = self.0[from as usize].saturating_sub(picks);
+        self.0[to as usize] += picks;
     }
 }
 
@@ -82,6 +89,8 @@ pub struct Counters {
     pub rounds: u64,
     /// Time that queries spent in synchronous rounds, in nanoseconds. `[S4]`
     pub probing_ns: u64,
+    /// What health has done; all zero without it.
+    pub health: HealthCounters,
 }
 
 /// A pooled report, as seen from outside.
@@ -136,4 +145,6 @@ pub struct Snapshot {
     pub pool: Vec<PooledView>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,
+    /// Every known replica's health; empty where nobody watches it.
+    pub health: Vec<HealthView>,
 }

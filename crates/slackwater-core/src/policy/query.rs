@@ -1,5 +1,6 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
+use crate::health::Mark;
 use crate::policy::observe::PooledView;
 use crate::policy::probe::ProbeRound;
 use crate::policy::probed::LocalArrival;
@@ -79,10 +80,6 @@ impl<'a> Query<'a> {
 /// What a policy says to a query.
 #[derive(Debug)]
 #[must_use]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost an allocation in a pick"
-)]
 pub enum Decision {
     /// Send it there.
     Pick(Pick),
@@ -156,11 +153,13 @@ pub enum PickReason {
     Weighted,
     /// The query was pinned to it.
     Pinned,
+    /// It is out of the choice, and the query is to show how it does.
+    Trial,
 }
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Cold,
         Self::Hot,
         Self::LowestScore,
@@ -174,6 +173,7 @@ impl PickReason {
         Self::LowestRif,
         Self::Weighted,
         Self::Pinned,
+        Self::Trial,
     ];
 
     /// The reason in one word, as metrics and logs have it.
@@ -192,6 +192,7 @@ impl PickReason {
             Self::LowestRif => "lowest_rif",
             Self::Weighted => "weighted",
             Self::Pinned => "pinned",
+            Self::Trial => "trial",
         }
     }
 }
@@ -213,6 +214,8 @@ pub struct Ticket {
     pub(in crate::policy) local: Option<LocalArrival>,
     /// What the head of the response said, once it has come.
     pub(in crate::policy) head: Option<Head>,
+    /// What the health of its replica has to know of it.
+    pub(crate) health: Mark,
 }
 
 /// The head of a response, as a policy that learns latencies keeps it until the query's end.
@@ -238,6 +241,7 @@ impl Ticket {
             sent_at,
             local: None,
             head: None,
+            health: Mark::NONE,
         }
     }
 

@@ -12,7 +12,6 @@ use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
-use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
@@ -208,8 +207,7 @@ impl<C: Choose> Policy for Unprobed<C> {
     fn snapshot(&self, _now: Instant) -> Snapshot {
         Snapshot {
             replicas: self.fleet.views(|_| false),
-            pool: Vec::new(),
-            rif_limit: None,
+            ..Snapshot::default()
         }
     }
 }

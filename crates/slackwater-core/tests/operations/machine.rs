@@ -3,6 +3,7 @@
 //! Shared by the test beside it, which feeds seeded random bytes, and by the fuzz target `core_operations`.
 
 use core::time::Duration;
+use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     C3Settings, Decision, ElsSettings, LinearSettings, Outcome, POLICIES, PeakEwmaSettings, Pick,
@@ -147,12 +148,17 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
 
 impl Machine {
     fn new(bytes: &mut Bytes<'_>) -> Self {
-        let entry = &POLICIES[usize::from(bytes.byte()) % POLICIES.len()];
+        let kind = bytes.byte();
+        let entry = &POLICIES[usize::from(kind) % POLICIES.len()];
         let settings = settings(bytes);
         let mut all = neighbours_settings(bytes.byte());
         all.prequal = settings.clone().validate().unwrap_or_default();
         Self {
-            policy: (entry.build)(&all),
+            policy: if kind < 128 {
+                (entry.build)(&all)
+            } else {
+                health::build(entry, &all, &HealthConfig::default())
+            },
             synchronous: entry.name == "prequal_sync",
             kept_max: if entry.name == "rif_then_latency" {
                 FLEET_MAX
@@ -373,13 +379,20 @@ impl Machine {
             );
             assert!(view.available || !pooled.contains(&view.replica));
         }
+        for view in &snapshot.health {
+            let is_out = [HealthState::Ejected, HealthState::OnProbation].contains(&view.state);
+            assert!(view.share_millionths <= 1_000_000 && view.success_millionths <= 1_000_000);
+            assert_eq!(view.share_millionths == 0, is_out, "{view:?}");
+            assert!(self.fleet.contains(&view.replica));
+            assert!(!is_out || !self.policy.is_available(view.replica));
+        }
         let counters = self.policy.counters();
         let ended = counters.probes_answered + counters.probes_lost + counters.probes_unsent;
         assert!(ended <= counters.probes_sent, "a probe has ended twice");
         let out = counters.probes_sent - ended;
         // A replica's first two polls may be less than an interval apart.
         let most = if self.polls {
-            2 * self.joined
+            2 * (self.joined + counters.health.readmissions)
         } else {
             self.settings.probes_outstanding_max.into()
         };

@@ -111,7 +111,7 @@ impl Engine {
         if !is_first {
             self.meter.hedge(self.now);
         } else if query.measured {
-            self.meter.sent(replica as usize);
+            self.meter.sent(self.now, replica as usize);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);
@@ -151,6 +151,9 @@ impl Engine {
             return;
         };
         let number = attempt.replica;
+        if self.replicas.at_mut(number as usize).leaves_unread(slot) {
+            return; // until the process goes on
+        }
         if let Some(central) = self.balancing.central() {
             central.arrived(number, attempt.work_ns);
         }
@@ -275,7 +278,7 @@ impl Engine {
             hedging.ended(latency);
         }
         if query.measured {
-            self.meter.ended(latency, ending);
+            self.meter.ended(self.now, latency, ending);
         }
     }
 

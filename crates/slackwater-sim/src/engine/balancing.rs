@@ -1,8 +1,10 @@
 //! Who chooses, in a run: a policy for each client, or one clairvoyant for all.
 
 use super::clairvoyant::Central;
+use crate::measure::Health;
 use crate::policy::{PolicyChoice, PolicyKind};
 use crate::random::{Purpose, Stream};
+use slackwater_core::health::{HealthCounters, build};
 use slackwater_core::policy::Policy;
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 
@@ -28,10 +30,17 @@ pub(super) enum Balancing {
 impl Balancing {
     pub(super) fn new(choice: &PolicyChoice, clients: usize, replicas: usize, seed: u64) -> Self {
         match &choice.kind {
-            PolicyKind::Shipped { entry, settings } => Self::Own {
+            PolicyKind::Shipped {
+                entry,
+                settings,
+                health,
+            } => Self::Own {
                 clients: (0..clients as u64)
                     .map(|client| Client {
-                        policy: (entry.build)(settings),
+                        policy: match health {
+                            Some(config) => build(entry, settings, config),
+                            None => (entry.build)(settings),
+                        },
                         draw: Stream::new(seed, Purpose::Policy, client),
                     })
                     .collect(),
@@ -56,6 +65,26 @@ impl Balancing {
             Self::Own { .. } => None,
             Self::Central(central) => Some(central),
         }
+    }
+
+    /// What the clients' health has done, all taken together.
+    pub(super) fn health(&self) -> Health {
+        let Self::Own { clients, .. } = self else {
+            return Health::default();
+        };
+        let mut all = Health::default();
+        for client in clients {
+            let HealthCounters {
+                ejections,
+                probations,
+                readmissions,
+                ..
+            } = client.policy.counters().health;
+            all.ejections += ejections;
+            all.probations += probations;
+            all.readmissions += readmissions;
+        }
+        all
     }
 
     /// All clients get to know a replica; its name, where there are names.

@@ -21,11 +21,33 @@ pub(super) enum Appointment {
     /// A replica that drains leaves, if it has not stopped before.
     Leave { replica: usize, incarnation: u64 },
     /// A replica that restarts is up again, if it has not stopped once more.
-    Up { replica: usize, incarnation: u64 },
+    Up {
+        replica: usize,
+        incarnation: u64,
+        cold: Cold,
+    },
+    /// A replica that stood still goes on.
+    Resume(usize),
     /// Requests in flight are sampled.
     Sample,
     /// A second is over.
     Second,
+}
+
+/// How a replica begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cold {
+    slowness: f64,
+    warm_after: Time,
+}
+
+impl Cold {
+    fn new(slowness: f64, warm_after: Duration) -> Self {
+        Self {
+            slowness,
+            warm_after: super::nanos(warm_after),
+        }
+    }
 }
 
 impl Engine {
@@ -60,10 +82,13 @@ impl Engine {
             Appointment::Up {
                 replica,
                 incarnation,
+                cold,
             } => {
-                let replica = self.replicas.at_mut(replica);
-                replica.is_up |= replica.incarnation == incarnation;
+                if self.replicas.at(replica).incarnation == incarnation {
+                    self.come_up(replica, cold);
+                }
             }
+            Appointment::Resume(replica) => self.resume(replica),
             Appointment::Sample => self.sample(),
             Appointment::Second => self.read(),
         }
@@ -100,24 +125,51 @@ impl Engine {
                 if let Some(id) = self.replicas.at(replica).id {
                     self.forget(replica, id);
                 }
-                let joining = self.replicas.at_mut(replica);
-                joining.is_up = true;
-                let warm_after_ns = super::nanos(warm_after);
-                joining
-                    .machine
-                    .begin_cold(self.now, cold_slowness, warm_after_ns);
+                self.come_up(replica, Cold::new(cold_slowness, warm_after));
                 self.introduce(replica);
                 self.poll_clients();
             }
-            Change::Restart { down_for } => {
+            Change::Restart {
+                down_for,
+                cold_slowness,
+                warm_after,
+            } => {
                 self.stop(replica);
                 let incarnation = self.replicas.at(replica).incarnation;
                 let up = Appointment::Up {
                     replica,
                     incarnation,
+                    cold: Cold::new(cold_slowness, warm_after),
                 };
                 self.later(down_for, up);
             }
+            Change::Suspend { suspended_for } => self.suspend(replica, suspended_for),
+        }
+    }
+
+    fn come_up(&mut self, replica: usize, cold: Cold) {
+        let coming = self.replicas.at_mut(replica);
+        coming.is_up = true;
+        coming
+            .machine
+            .begin_cold(self.now, cold.slowness, cold.warm_after);
+    }
+
+    /// The process stands still, if there is one.
+    fn suspend(&mut self, replica: usize, suspended_for: Duration) {
+        let suspended = self.replicas.at_mut(replica);
+        if suspended.is_up {
+            let until = self.now.saturating_add(super::nanos(suspended_for));
+            suspended.suspend(self.now, until);
+            self.replicas.changed(replica);
+            self.agenda.push(until, Appointment::Resume(replica));
+        }
+    }
+
+    /// The process goes on, if it is time, and reads what has come meanwhile.
+    fn resume(&mut self, replica: usize) {
+        for slot in self.replicas.at_mut(replica).resume(self.now) {
+            self.serve(slot);
         }
     }
 
@@ -131,6 +183,7 @@ impl Engine {
         self.break_off(slot_number(replica));
         self.replicas.at_mut(replica).stop(self.now);
         self.replicas.changed(replica);
+        self.resume(replica); // what it had not read is refused
     }
 
     /// Clients get to know a replica.

@@ -2,6 +2,7 @@
 
 use crate::Measured;
 use crate::machine::Time;
+use crate::measure::Health;
 use core::time::Duration;
 use slackwater_core::policy::{Pick, PickReason};
 
@@ -69,14 +70,23 @@ impl Meter {
 
     /// A measured query goes to its first replica.
     #[inline]
-    pub(super) fn sent(&mut self, replica: usize) {
+    pub(super) fn sent(&mut self, now: Time, replica: usize) {
         self.measured.queries_by_replica[replica] += 1;
+        // A synchronous round may end after the span.
+        let second = self.second_of(now.min(self.ends - 1));
+        self.measured.by_second.record_sent(second, replica);
+    }
+
+    /// The second of the span in which `time` lies, which is within it.
+    const fn second_of(&self, time: Time) -> usize {
+        ((time - self.begins) / SECOND_NS) as usize
     }
 
     /// A measured query's first copy goes where its client's policy has said.
     #[inline]
     pub(super) fn picked(&mut self, pick: &Pick) {
         self.measured.fallbacks += u64::from(pick.reason == PickReason::Fallback);
+        self.measured.trials += u64::from(pick.reason == PickReason::Trial);
         if let Some(report) = &pick.chosen {
             self.measured.report_age.record(report.age);
         }
@@ -84,11 +94,13 @@ impl Meter {
 
     /// A measured query ends, `latency` after it arrived.
     #[inline]
-    pub(super) fn ended(&mut self, latency: Time, ending: Ending) {
+    pub(super) fn ended(&mut self, now: Time, latency: Time, ending: Ending) {
         self.open -= 1;
+        let arrived_in = self.second_of(now - latency);
         let measured = &mut self.measured;
         if ending != Ending::Answered {
             measured.errors += 1;
+            measured.by_second.record_error(arrived_in);
         }
         if ending == Ending::Expired {
             measured.timeouts += 1;
@@ -120,8 +132,9 @@ impl Meter {
         self.measured.utilization.by_second.push(used as f32);
     }
 
-    pub(super) fn finish(mut self, events: u64) -> Measured {
+    pub(super) fn finish(mut self, events: u64, health: Health) -> Measured {
         self.measured.events = events;
+        self.measured.health = health;
         self.measured.span = Duration::from_nanos(self.ends - self.begins);
         self.measured.pack();
         self.measured

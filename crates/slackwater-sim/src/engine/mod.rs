@@ -81,9 +81,10 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Option<Measured> {
     let mut engine = Engine::new(scenario, policy, seed);
-    engine
-        .play(stop)
-        .then(|| engine.meter.finish(engine.events))
+    engine.play(stop).then(|| {
+        let health = engine.balancing.health();
+        engine.meter.finish(engine.events, health)
+    })
 }
 
 /// A run under way.

@@ -72,14 +72,14 @@ impl Engine {
         self.network.send_probe(self.now, message);
     }
 
-    /// A probe comes to its replica. Where nobody answers probes, it is never heard of again.
+    /// A probe comes to its replica. Where nobody answers probes, or for now nobody does, it is never heard of again.
     #[inline]
     pub(super) fn answer_probe(&mut self, slot: u32) {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
         };
         let replica = self.replicas.at(probe.replica as usize);
-        if replica.agent == Agent::None {
+        if replica.agent == Agent::None || replica.is_suspended() {
             self.probes.try_remove(slot as usize);
             return;
         }

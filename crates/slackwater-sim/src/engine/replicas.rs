@@ -2,7 +2,7 @@
 
 use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
-use crate::scenario::{Change, Failure, Scenario, Service};
+use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, nanoseconds};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
@@ -33,6 +33,8 @@ pub(super) struct Replica {
     pub(super) is_up: bool,
     pub(super) agent: Agent,
     pub(super) is_draining: bool,
+    /// It stands still: queries that come are kept here, and probes are not answered.
+    suspended: Option<Suspended>,
     /// Changes whenever it stops.
     pub(super) incarnation: u64,
     failing: Option<Failing>,
@@ -65,6 +67,7 @@ impl Replica {
                 _ => Agent::Installed,
             },
             is_draining: false,
+            suspended: None,
             incarnation: 0,
             failing: group.and_then(|group| group.failure).map(Failing::new),
             replays: group.is_some_and(|group| {
@@ -81,8 +84,8 @@ impl Replica {
     #[inline]
     pub(super) fn serve(&mut self, now: Time, job: JobId, work_ns: f64, luck: u64) -> Served {
         let failing = self.failing.filter(|failing| failing.strikes(now, luck));
-        let share = failing.map_or(1.0, |failing| failing.cost_share);
-        self.machine.arrive(now, job, work_ns * share);
+        let work_ns = failing.map_or(work_ns, |failing| failing.work_ns(work_ns));
+        self.machine.arrive(now, job, work_ns);
         Served {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
             fails: failing.is_some(),
@@ -114,9 +117,38 @@ impl Replica {
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
         report.query_rate_millis = self.rates_said.query_rate_millis;
-        report.error_millionths = self.rates_said.error_millionths;
+        report.error_millionths = match self.rates_said.error_millionths {
+            Some(_) if self.failing.is_some_and(|failing| failing.lies(now)) => Some(0),
+            said => said,
+        };
         report.cpu_millionths = self.rates_said.cpu_millionths;
         report
+    }
+
+    /// It stands still until then, or until later if it did so before.
+    pub(super) fn suspend(&mut self, now: Time, until: Time) {
+        self.machine.suspend(now, until);
+        let suspended = self.suspended.get_or_insert_default();
+        suspended.until = suspended.until.max(until);
+    }
+
+    /// Keeps a query that has come, by its slot, if the process stands still.
+    #[inline]
+    pub(super) fn leaves_unread(&mut self, slot: u32) -> bool {
+        if let Some(suspended) = &mut self.suspended {
+            suspended.unread.push(slot);
+        }
+        self.suspended.is_some()
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// The queries that came while it stood still, in their order; none if it still does, or did not.
+    pub(super) fn resume(&mut self, now: Time) -> Vec<u32> {
+        let over = self.suspended.take_if(|suspended| suspended.until <= now);
+        over.map_or_else(Vec::new, |suspended| suspended.unread)
     }
 
     #[inline]
@@ -148,7 +180,18 @@ impl Replica {
         self.incarnation += 1;
         self.is_up = false;
         self.is_draining = false;
+        if let Some(suspended) = &mut self.suspended {
+            suspended.until = now;
+        }
     }
+}
+
+/// A process that stands still.
+#[derive(Debug, Default)]
+struct Suspended {
+    until: Time,
+    /// Queries in its sockets, by slot.
+    unread: Vec<u32>,
 }
 
 /// When and how a replica fails queries.
@@ -157,7 +200,8 @@ struct Failing {
     from: Time,
     until: Time,
     unlucky_below: u64,
-    cost_share: f64,
+    cost: FailureCost,
+    reported_until: Time,
 }
 
 impl Failing {
@@ -166,12 +210,26 @@ impl Failing {
             from: super::nanos(failure.from),
             until: super::nanos(failure.until),
             unlucky_below: super::share_of_draws(failure.share),
-            cost_share: failure.cost_share,
+            cost: failure.cost,
+            reported_until: super::nanos(failure.reported_until),
         }
     }
 
     fn strikes(&self, now: Time, luck: u64) -> bool {
         luck < self.unlucky_below && (self.from..self.until).contains(&now)
+    }
+
+    /// What is done of this work before the query fails.
+    fn work_ns(&self, work_ns: f64) -> f64 {
+        match self.cost {
+            FailureCost::Share(share) => work_ns * share,
+            FailureCost::Fixed(cost) => nanoseconds(cost),
+        }
+    }
+
+    /// Whether reports keep quiet about it.
+    const fn lies(&self, now: Time) -> bool {
+        now >= self.reported_until
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::balancing::Balancing;
 use super::*;
-use crate::scenario::{Arrivals as Spread, Change, Cost, Delay, Event, Failure, Group, Hedge};
+use crate::scenario::{
+    Arrivals as Spread, Change, Cost, Delay, Event, Failure, FailureCost, Group, Hedge,
+};
 use crate::scenario::{Load, Network as Wires, Service};
 use slackwater_core::policy::Counters;
 
@@ -37,9 +39,10 @@ fn troubled() -> Scenario {
     let mut scenario = scenario();
     scenario.fleet[0].failure = Some(Failure {
         share: 0.1,
-        cost_share: 0.5,
+        cost: FailureCost::Share(0.5),
         from: ms(0),
         until: ms(800),
+        reported_until: Duration::MAX,
     });
     scenario.load.hedge = Some(Hedge {
         after_quantile: 0.8,
@@ -59,7 +62,15 @@ fn troubled() -> Scenario {
                 known_after: ms(50),
             },
         ),
-        event(400, 1, Change::Restart { down_for: ms(50) }),
+        event(
+            400,
+            1,
+            Change::Restart {
+                down_for: ms(50),
+                cold_slowness: 1.0,
+                warm_after: Duration::ZERO,
+            },
+        ),
         event(
             500,
             2,
@@ -181,9 +192,10 @@ fn a_replica_reports_what_it_is() {
     scenario.load.rate = 400.0;
     scenario.fleet[0].failure = Some(Failure {
         share: 1.0,
-        cost_share: 1.0,
+        cost: FailureCost::Share(1.0),
         from: ms(0),
         until: ms(10_000),
+        reported_until: Duration::MAX,
     });
     scenario.span = Duration::from_secs(5);
     scenario.events = vec![
@@ -197,7 +209,11 @@ fn a_replica_reports_what_it_is() {
         Event {
             at: ms(4_500),
             replica: 1,
-            change: Change::Restart { down_for: ms(100) },
+            change: Change::Restart {
+                down_for: ms(100),
+                cold_slowness: 1.0,
+                warm_after: Duration::ZERO,
+            },
         },
     ];
     let mut engine = engine(&scenario, "round_robin");
@@ -224,6 +240,28 @@ fn a_replica_reports_what_it_is() {
         (Some(1), false)
     );
     assert_eq!(report(1).cpu_millionths, None, "it has just begun");
+}
+
+#[test]
+fn reports_may_lie_about_failures_from_a_time_on() {
+    let mut scenario = scenario();
+    scenario.load.rate = 400.0;
+    scenario.span = Duration::from_secs(5);
+    let failing = |reported_until| {
+        let mut scenario = scenario.clone();
+        scenario.fleet[0].failure = Some(Failure {
+            share: 1.0,
+            cost: FailureCost::Share(0.0),
+            from: ms(0),
+            until: ms(100_000),
+            reported_until,
+        });
+        let mut engine = engine(&scenario, "round_robin");
+        assert!(engine.play(&AtomicBool::new(false)));
+        engine.replicas.at(0).report(engine.now).error_millionths
+    };
+    assert_eq!(failing(ms(100_000)), Some(1_000_000));
+    assert_eq!(failing(ms(4_000)), Some(0));
 }
 
 #[test]

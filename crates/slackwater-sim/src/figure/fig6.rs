@@ -425,11 +425,9 @@ mod tests {
         assert_eq!(cells[0].scenario.replicas(), 100);
         let played = |param: &str| {
             cells.iter().find_map(|cell| match &cell.policy.kind {
-                PolicyKind::Shipped { entry, settings }
-                    if entry.name == PREQUAL && cell.param == param =>
-                {
-                    Some(settings.prequal.clone())
-                }
+                PolicyKind::Shipped {
+                    entry, settings, ..
+                } if entry.name == PREQUAL && cell.param == param => Some(settings.prequal.clone()),
                 _ => None,
             })
         };

@@ -13,6 +13,7 @@ mod fig6;
 mod fig7;
 mod fig8;
 mod fig9;
+mod health;
 mod judge;
 mod linkerd;
 mod mixed_fleets;
@@ -45,6 +46,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &small_fleets::SmallFleets,
     &mixed_fleets::MixedFleets,
     &workers::Workers,
+    &health::Health,
 ];
 
 /// The figure of that name, if there is one.

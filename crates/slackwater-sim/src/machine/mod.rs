@@ -60,6 +60,8 @@ pub struct Machine {
     cold: Option<ColdStart>,
     waits: Option<Waits>,
     stalls: Option<Stalls>,
+    /// It stands still until then.
+    suspended_until: Option<Time>,
     spell: Option<Spell>,
     /// Room for estimates.
     needs: Vec<f64>,
@@ -94,6 +96,7 @@ impl Machine {
             cold: None,
             waits,
             stalls: stalls.map(|stall| Stalls::new(stall, replica, seed)),
+            suspended_until: None,
             spell: spell.map(|hobble| Spell::new(hobble, replays)),
             needs: Vec::new(),
         };
@@ -151,11 +154,12 @@ impl Machine {
         self.settle();
     }
 
-    /// Drops all jobs: the replica crashed. The machine and its neighbours stay.
+    /// Drops all jobs: the replica crashed, and stands still no longer. The machine and its neighbours stay.
     pub fn clear(&mut self, now: Time) {
         self.catch_up(now);
         self.running.clear();
         self.service.clear_queue();
+        self.suspended_until = None;
         if let Some(waits) = &mut self.waits {
             waits.clear();
         }
@@ -165,6 +169,13 @@ impl Machine {
     /// Queries that arrive from now on cost `slowness` times as much, falling linearly to once within `warm_after_ns`.
     pub fn begin_cold(&mut self, now: Time, slowness: f64, warm_after_ns: u64) {
         self.cold = Some(ColdStart::new(now, slowness, warm_after_ns));
+    }
+
+    /// Does nothing at all until then, or until it would have gone on by an earlier call, whichever is later.
+    pub fn suspend(&mut self, now: Time, until: Time) {
+        self.catch_up(now);
+        self.suspended_until = self.suspended_until.max(Some(until));
+        self.settle();
     }
 
     /// Jobs in the machine: in service, queued, or waiting before their work.
@@ -185,7 +196,7 @@ impl Machine {
     }
 
     /// Cores' worth of work that the machine could do now and go on doing: allocation and spare capacity, less contention
-    /// while the replica is held, times what a hobble leaves; 0 in a stall. Bursts do not count. Where latencies are
+    /// while the replica is held, times what a hobble leaves; 0 in a stall or while it is suspended. Bursts do not count. Where latencies are
     /// replayed: 1, or what a hobble leaves. A group's slowness and a cold start are not in it: see [`speed`](Self::speed).
     pub fn capacity_cores(&mut self, now: Time) -> f64 {
         self.catch_up(now);
@@ -223,7 +234,10 @@ impl Machine {
             Service::Latency(_) => work / left,
         };
         let stalled = self.stalls.as_ref().map_or(0, |stalls| stalls.rest(now));
-        stalled as f64 + service
+        let suspended = self
+            .suspended_until
+            .map_or(0, |until| until.saturating_sub(now));
+        stalled.max(suspended) as f64 + service
     }
 
     /// What the work of a query that arrives now comes to here.
@@ -247,7 +261,7 @@ impl Machine {
     }
 
     fn is_stalled(&self) -> bool {
-        self.stalls.as_ref().is_some_and(Stalls::is_stalled)
+        self.suspended_until.is_some() || self.stalls.as_ref().is_some_and(Stalls::is_stalled)
     }
 
     /// What a hobble leaves now, if there is one.
@@ -292,6 +306,9 @@ impl Machine {
         if let Some(stalls) = self.stalls.as_mut().filter(|it| it.next_edge() <= now) {
             stalls.step();
         }
+        if self.suspended_until.is_some_and(|until| until <= now) {
+            self.suspended_until = None;
+        }
         if let Some(spell) = self.spell.as_mut().filter(|it| it.next_edge() <= now) {
             spell.step();
         }
@@ -327,7 +344,8 @@ impl Machine {
         let wait = self.waits.as_ref().map_or(NEVER, Waits::next_end);
         let stall = self.stalls.as_ref().map_or(NEVER, Stalls::next_edge);
         let spell = self.spell.as_ref().map_or(NEVER, Spell::next_edge);
-        let mut urgent = wait.min(stall).min(spell);
+        let resumed = self.suspended_until.unwrap_or(NEVER);
+        let mut urgent = wait.min(stall).min(resumed).min(spell);
         let mut patient = NEVER;
         if let Service::Shared(cpu) = &self.service {
             urgent = urgent.min(cpu.bucket_empty(self.now));

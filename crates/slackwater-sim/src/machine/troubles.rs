@@ -6,11 +6,12 @@ use crate::random::{Purpose, Stream};
 use crate::scenario::{Hobble, Stall, nanoseconds};
 use core::time::Duration;
 
-/// Stalls: by turns the machine runs for an exponential time and does nothing for a fixed one.
+/// Stalls: by turns the machine runs for a time, exponential or always the same, and does nothing for a fixed one.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     stream: Stream,
     every: f64,
+    regular: bool,
     lasts: Time,
     stalled: bool,
     next_edge: Time,
@@ -22,11 +23,17 @@ impl Stalls {
         let mut stalls = Self {
             stream: Stream::new(seed, Purpose::Stall, replica as u64),
             every: nanoseconds(stall.every),
+            regular: stall.regular,
             lasts: time(stall.lasts),
             stalled: true,
             next_edge: 0,
         };
         stalls.step();
+        if stall.regular {
+            // Replicas of one kind do not all stall at once.
+            let within = stalls.stream.uniform() * stalls.every;
+            stalls.next_edge = whole(within).max(1);
+        }
         stalls
     }
 
@@ -52,6 +59,8 @@ impl Stalls {
         self.stalled = !self.stalled;
         let until_next = if self.stalled {
             self.lasts
+        } else if self.regular {
+            whole(self.every)
         } else {
             whole(self.stream.exponential(self.every))
         };

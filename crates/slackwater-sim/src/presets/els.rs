@@ -3,7 +3,7 @@
 
 use super::{NETWORK, at_load, one_replica};
 use crate::Scenario;
-use crate::scenario::{Cost, Failure, Group, Load, Service};
+use crate::scenario::{Cost, Failure, FailureCost, Group, Load, Service};
 use core::time::Duration;
 
 /// What the article's four machines can do together, in queries a second.
@@ -46,9 +46,10 @@ pub fn failing_fast(scenario: Scenario) -> Scenario {
     one_replica(scenario, |replica| {
         replica.failure = Some(Failure {
             share: 0.5,
-            cost_share: 0.0,
+            cost: FailureCost::Share(0.0),
             from: Duration::ZERO,
             until: Duration::from_hours(240),
+            reported_until: Duration::MAX,
         });
     })
 }

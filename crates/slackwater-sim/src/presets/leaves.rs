@@ -48,6 +48,7 @@ pub fn stalling() -> Scenario {
     for group in &mut scenario.fleet {
         group.stall = Some(Stall {
             every: Duration::from_mins(3),
+            regular: false,
             lasts: Duration::from_millis(1_800),
         });
     }

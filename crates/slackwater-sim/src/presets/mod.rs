@@ -4,6 +4,7 @@
 
 mod els;
 mod fifo;
+mod health;
 mod leaves;
 mod linkerd;
 mod testbed;
@@ -11,6 +12,10 @@ mod web;
 
 pub use els::{ELS_CAPACITY, els, failing_fast};
 pub use fifo::{one_slow_fifo, slow_pod};
+pub use health::{
+    failing_everywhere, healing, joining_cold, lying, machines, pausing, rolling_kill,
+    rolling_restart, rolling_takes, services, sinkhole, suspended,
+};
 pub use leaves::{hedged, outlier_leaves, stalling, table_leaves};
 pub use linkerd::{frozen, linkerd};
 pub use testbed::{

@@ -34,9 +34,20 @@ pub enum Change {
         /// 0: warm at once.
         warm_after: Duration,
     },
-    /// It restarts: crashes, clients learn of nothing, and takes queries again `down_for` later with a new incarnation.
+    /// It restarts: crashes, clients learn of nothing, and takes queries again `down_for` later with a new incarnation, as cold
+    /// as one that joins.
     Restart {
         /// While it is down, queries and probes there are refused.
         down_for: Duration,
+        /// From 1 up.
+        cold_slowness: f64,
+        /// 0: warm at once.
+        warm_after: Duration,
+    },
+    /// It stands still, as a process does that is sent SIGSTOP, and goes on `suspended_for` later. Connections and the queries
+    /// in them stay, those that come meanwhile wait unread, and no probe is answered. Nothing happens to one that is down.
+    Suspend {
+        /// How long it stands still.
+        suspended_for: Duration,
     },
 }

@@ -90,19 +90,33 @@ pub struct Antagonists {
 pub struct Failure {
     /// The share of queries that fail, from 0 to 1.
     pub share: f64,
-    /// What a failing query costs, as a share of its cost: 0 fails at once, 1 fails at the end.
-    pub cost_share: f64,
+    /// What a failing query costs.
+    pub cost: FailureCost,
     /// When it begins, after the start of the run.
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
+    /// So long after the start of the run its reports tell of failures. After that they say that no query fails, whether or
+    /// not that is so.
+    pub reported_until: Duration,
 }
 
-/// Pauses of a replica, Poisson in time, independent on each replica.
+/// What a query costs that fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FailureCost {
+    /// A share of its cost: 0 fails at once, 1 fails at the end.
+    Share(f64),
+    /// Always the same, whatever the query would have cost.
+    Fixed(Duration),
+}
+
+/// Pauses of a replica, independent on each replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
-    /// Mean time between the end of one pause and the beginning of the next.
+    /// Time between the end of one pause and the beginning of the next: the mean of an exponential, or always this.
     pub every: Duration,
+    /// Whether it is always this. The first pause then begins at a random time within `every`.
+    pub regular: bool,
     /// How long a pause lasts.
     pub lasts: Duration,
 }

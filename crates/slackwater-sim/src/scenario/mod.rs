@@ -14,7 +14,7 @@ mod network;
 pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
-pub use fleet::{Antagonists, Failure, Group, Hobble, Service, Sharing, Stall};
+pub use fleet::{Antagonists, Failure, FailureCost, Group, Hobble, Service, Sharing, Stall};
 pub use load::{Arrivals, Hedge, Load, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};

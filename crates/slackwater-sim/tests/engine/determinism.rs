@@ -32,7 +32,11 @@ fn eventful() -> Scenario {
         Event {
             at: ms(500),
             replica: 1,
-            change: Change::Restart { down_for: ms(100) },
+            change: Change::Restart {
+                down_for: ms(100),
+                cold_slowness: 1.0,
+                warm_after: ms(0),
+            },
         },
     ];
     scenario

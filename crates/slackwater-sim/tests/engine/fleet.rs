@@ -92,7 +92,14 @@ fn who_joins_is_not_there_before() {
 
 #[test]
 fn a_restart_refuses_for_a_while_and_comes_back() {
-    let mut scenario = with(secs(3), Change::Restart { down_for: secs(2) });
+    let mut scenario = with(
+        secs(3),
+        Change::Restart {
+            down_for: secs(2),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
+    );
     scenario.network = steady(ms(1));
     scenario.fleet[0].count = 5;
     let measured = play(&scenario, "round_robin");
@@ -106,6 +113,83 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
     scenario.span = secs(5);
     let before = play(&scenario, "prequal").queries_by_replica[0];
     assert!(after > before + 50, "it is found again: {before}, {after}");
+}
+
+#[test]
+fn who_restarts_may_be_cold() {
+    let restart = |cold_slowness| {
+        let mut scenario = with(
+            secs(3),
+            Change::Restart {
+                down_for: secs(1),
+                cold_slowness,
+                warm_after: secs(2),
+            },
+        );
+        scenario.load.rate = 50.0;
+        play(&scenario, "round_robin").latency.quantile(1.0)
+    };
+    assert_eq!(restart(1.0), ms(10));
+    // Every other query, 40 ms apart, so that none waits; the first of them meets nearly all of the cold.
+    let longest = restart(3.0);
+    assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
+}
+
+#[test]
+fn who_is_suspended_keeps_what_it_has_and_answers_later() {
+    let suspend = |suspended_for| with(secs(3), Change::Suspend { suspended_for });
+    let measured = play(&suspend(secs(2)), "round_robin");
+    assert_eq!(measured.errors, 0, "connections stay");
+    // Of those that came at once in every other 10 ms of the two seconds, the first waits longest.
+    let longest = measured.latency.quantile(1.0);
+    assert!(
+        longest.abs_diff(ms(2_010)) <= ms(20),
+        "the first of them waits two seconds: {longest:?}"
+    );
+    let late = 1.0 - measured.latency.share_at_most(ms(11));
+    assert!(late > 0.1, "all that came meanwhile are late: {late}");
+    // With a deadline half as long those of the first second expire.
+    let mut impatient = suspend(secs(2));
+    impatient.deadline = secs(1);
+    let measured = play(&impatient, "round_robin");
+    assert_eq!(measured.errors, measured.timeouts);
+    assert!(measured.errors >= 50, "{}", measured.errors);
+    // It answers no probes, which is noticed.
+    let listening = play(&suspend(secs(2)), "prequal");
+    let before = listening.by_second.shares_of(0).nth(2).flatten();
+    let within = listening.by_second.shares_of(0).nth(4).flatten();
+    assert!(
+        before > Some(0.3) && within < Some(0.1),
+        "{before:?}, then {within:?}"
+    );
+}
+
+#[test]
+fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
+    let suspended_for = secs(4);
+    let mut scenario = with(secs(3), Change::Suspend { suspended_for });
+    scenario.events.push(event(
+        secs(4),
+        0,
+        Change::Restart {
+            down_for: secs(1),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
+    ));
+    let measured = play(&scenario, "round_robin");
+    // Every other query of two seconds: waiting there for the first, refused in the second. It is up again at 5 s.
+    assert!(measured.errors.abs_diff(100) <= 1, "{}", measured.errors);
+    assert_eq!(measured.timeouts, 0);
+    assert_eq!(measured.latency.quantile(1.0), ms(10));
+    assert_eq!(
+        measured
+            .by_second
+            .errors
+            .iter()
+            .rposition(|&count| count > 0),
+        Some(4)
+    );
 }
 
 #[test]
@@ -161,7 +245,14 @@ fn who_comes_back_is_another_replica_with_another_name() {
 
 #[test]
 fn who_crashes_while_it_restarts_stays_down() {
-    let mut scenario = with(secs(3), Change::Restart { down_for: secs(2) });
+    let mut scenario = with(
+        secs(3),
+        Change::Restart {
+            down_for: secs(2),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
+    );
     let known_after = secs(3);
     scenario
         .events
@@ -179,9 +270,15 @@ fn who_crashes_while_it_restarts_stays_down() {
 fn who_restarts_while_it_drains_does_not_leave() {
     let leaves_after = secs(4);
     let mut scenario = with(secs(3), Change::Drain { leaves_after });
-    scenario
-        .events
-        .push(event(secs(4), 0, Change::Restart { down_for: secs(1) }));
+    scenario.events.push(event(
+        secs(4),
+        0,
+        Change::Restart {
+            down_for: secs(1),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
+    ));
     let measured = play(&scenario, "round_robin");
     // Every other query of 10 s; half of the 100 of the second in which it was down are refused, and one was there.
     assert!(measured.queries_by_replica[0].abs_diff(500) <= 1);

@@ -10,6 +10,7 @@ fn stalling(hedge: Option<Hedge>) -> Scenario {
     let group = Group {
         stall: Some(Stall {
             every: secs(2),
+            regular: false,
             lasts: ms(200),
         }),
         ..Group::healthy(10, SINGLE)

@@ -10,7 +10,7 @@ use slackwater_core::policy::{
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::scenario::{
-    Change, Cost, Event, Failure, Group, Hedge, Scenario, Service, Siblings,
+    Change, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario, Service, Siblings,
 };
 use slackwater_sim::{Measured, run};
 
@@ -181,6 +181,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
     let kind = PolicyKind::Shipped {
         entry,
         settings: Box::default(),
+        health: None,
     };
     let name = entry.name.to_owned();
     let measured = run(scenario, &PolicyChoice { name, kind }, 1);
@@ -192,9 +193,10 @@ fn an_answer_is_told_as_it_was() {
     let failing = Group {
         failure: Some(Failure {
             share: 1.0,
-            cost_share: 0.0,
+            cost: FailureCost::Share(0.0),
             from: Duration::ZERO,
             until: secs(5),
+            reported_until: Duration::MAX,
         }),
         ..Group::healthy(1, SINGLE)
     };
@@ -225,7 +227,11 @@ fn a_replica_that_is_down_is_unreachable_and_probes_of_it_are_lost() {
     let restart = Event {
         at: secs(2),
         replica: 0,
-        change: Change::Restart { down_for: secs(2) },
+        change: Change::Restart {
+            down_for: secs(2),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
     };
     let mut scenario = regular(50.0, vec![Group::healthy(2, SINGLE)], vec![restart]);
     scenario.network = steady(ms(1));

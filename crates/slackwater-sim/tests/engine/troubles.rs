@@ -2,7 +2,7 @@
 
 use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, steady};
 use core::time::Duration;
-use slackwater_sim::scenario::{Change, Cost, Event, Failure, Group};
+use slackwater_sim::scenario::{Change, Cost, Event, Failure, FailureCost, Group};
 
 /// Queries that were answered, failed or refused, and expired.
 fn endings(measured: &slackwater_sim::Measured) -> (u64, u64, u64) {
@@ -16,9 +16,10 @@ fn each_query_ends_once() {
     let mut scenario = plain(900.0, vec![Group::healthy(8, SINGLE)]);
     scenario.fleet[0].failure = Some(Failure {
         share: 0.05,
-        cost_share: 0.5,
+        cost: FailureCost::Share(0.5),
         from: ms(200),
         until: secs(3),
+        reported_until: Duration::MAX,
     });
     scenario.cost = Cost::Exponential(ms(10));
     scenario.network = steady(ms(1));
@@ -28,7 +29,11 @@ fn each_query_ends_once() {
     scenario.events = vec![Event {
         at: secs(1),
         replica: 3,
-        change: Change::Restart { down_for: ms(200) },
+        change: Change::Restart {
+            down_for: ms(200),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
     }];
     for policy in everyone() {
         let measured = play(&scenario, policy);
@@ -86,9 +91,10 @@ fn a_replica_fails_its_share_within_its_spell() {
     scenario.fleet.push(Group {
         failure: Some(Failure {
             share: 0.5,
-            cost_share: 0.1,
+            cost: FailureCost::Share(0.1),
             from: secs(2),
             until: secs(8),
+            reported_until: Duration::MAX,
         }),
         ..Group::healthy(1, SINGLE)
     });
@@ -108,6 +114,25 @@ fn a_replica_fails_its_share_within_its_spell() {
 }
 
 #[test]
+fn a_failure_may_cost_the_same_whatever_the_query_would_have() {
+    let mut scenario = regular(50.0, vec![Group::healthy(1, SINGLE)], Vec::new());
+    scenario.fleet[0].failure = Some(Failure {
+        share: 1.0,
+        cost: FailureCost::Fixed(ms(1)),
+        from: Duration::ZERO,
+        until: Duration::MAX,
+        reported_until: Duration::MAX,
+    });
+    let measured = play(&scenario, "round_robin");
+    assert_eq!(measured.errors, measured.queries);
+    // 50 a second, 1 ms each instead of 10.
+    let utilization = measured.utilization.mean();
+    assert!((utilization - 0.05).abs() < 0.001, "{utilization}");
+    // The first comes 20 ms after the start, so that the first second has one less.
+    assert_eq!(measured.by_second.errors[..2], [49, 50]);
+}
+
+#[test]
 fn only_the_span_is_measured() {
     let mut scenario = regular(100.0, vec![Group::healthy(1, SINGLE)], Vec::new());
     scenario.warmup = Duration::from_millis(2_500);
@@ -116,6 +141,7 @@ fn only_the_span_is_measured() {
     assert_eq!(measured.queries, 320);
     assert_eq!(measured.span, scenario.span);
     assert_eq!(measured.utilization.by_second.len(), 3, "whole seconds");
+    assert_eq!(measured.by_second.sent, [100, 100, 100, 20]);
     assert_eq!(measured.rif.count(), 320, "every 10 ms");
     // One query at a time, in service from one arrival to the next.
     assert!((measured.utilization.mean() - 1.0).abs() < 1e-6);

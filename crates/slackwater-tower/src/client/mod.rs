@@ -15,14 +15,16 @@
 //! | probes that leave | `outgoing` |
 //! | probes on the wire | `probe` |
 //! | the tower service | `balance` |
+//! | one request to every shard | `fan_out` |
 //!
-//! Absent on purpose: connections to replicas (the service that is balanced has them), retries and hedges (layers of
-//! their own), health beyond what probes say.
+//! Absent on purpose: connections to replicas (the service that is balanced has them), retries (a layer of their own), health
+//! beyond what probes say.
 
 pub mod balance;
 mod balancer;
 mod drive;
 mod driver;
+pub mod fan_out;
 mod lease;
 mod outgoing;
 pub mod probe;

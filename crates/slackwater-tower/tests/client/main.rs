@@ -9,6 +9,8 @@ mod balancer;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod fan_out;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod sync;

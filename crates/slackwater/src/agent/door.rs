@@ -11,8 +11,8 @@ use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, UnreadableCounts, Watch, answer, check_upgrade, is_grpc_call, prepare_request,
-    refuse, say_in_grpc, turned_away,
+    ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request, refuse,
+    say_in_grpc, turned_away,
 };
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
@@ -77,8 +77,7 @@ impl Door {
             return answer(Some(&Cause::Withdrawn));
         }
         let protocol = self.server.protocol();
-        let prepared = check_upgrade(&request, protocol)
-            .and_then(|()| prepare_request(&mut request, protocol, self.connect, origin));
+        let prepared = prepare_request(&mut request, protocol, self.connect, origin);
         if let Err(refusal) = prepared {
             return refuse(refusal);
         }

@@ -7,6 +7,7 @@ use super::body::{ResponseBody, Watch};
 use super::failure::Cause;
 use super::grpc_answer::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
 use super::hygiene::Refusal;
+use crate::content_length;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -96,7 +97,8 @@ pub(super) enum Unstarted {
     Shed(Shed),
 }
 
-/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for what an agent says makes any request
+/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for
+/// what an agent says makes any request
 /// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
 /// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
 pub(super) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
@@ -120,9 +122,9 @@ pub(super) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
         header::CONTENT_TYPE => value == kind,
         header::RETRY_AFTER => value == RETRY_AFTER,
         header::CONTENT_LENGTH => {
-            let said = value.to_str().ok().and_then(|text| text.parse().ok());
+            let said = content_length::parse(value.as_bytes());
             // The layer of the server library answers without a body.
-            said == Some(length) || is_shed && said == Some(0)
+            said == Some(length as u64) || is_shed && said == Some(0)
         }
         header::DATE | header::CONNECTION => true,
         _ if *name == X_SLACKWATER_ERROR => value == said,
@@ -193,19 +195,35 @@ pub(crate) fn text<W: Watch>(
 mod tests {
     use super::*;
     use crate::forward::body::End;
+    use crate::forward::grpc_answer::say_in_grpc;
 
+    #[derive(Debug)]
     struct Nobody;
 
     impl Watch for Nobody {
         fn finish(self, _: End) {}
     }
 
-    fn with(name: HeaderName, value: &'static str) -> Response<()> {
-        let (head, _) = withdrawn::<Nobody>().into_parts();
-        let mut response = Response::from_parts(head, ());
-        let headers = response.headers_mut();
+    /// An agent's answer with a field more, or another one.
+    fn changed(
+        mut answer: Response<ResponseBody<Nobody>>,
+        name: HeaderName,
+        value: &'static str,
+    ) -> Response<ResponseBody<Nobody>> {
+        let headers = answer.headers_mut();
         headers.insert(name, HeaderValue::from_static(value));
-        response
+        answer
+    }
+
+    fn with(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        changed(withdrawn(), name, value)
+    }
+
+    /// The same to a gRPC call.
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        let mut answer = withdrawn();
+        say_in_grpc(&mut answer);
+        changed(answer, name, value)
     }
 
     #[test]
@@ -230,7 +248,11 @@ mod tests {
                 "{name}: {value}"
             );
         }
-        for missing in [header::RETRY_AFTER, header::CONTENT_TYPE] {
+        for missing in [
+            X_SLACKWATER_ERROR,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
             let mut response = with(header::CONTENT_LENGTH, "51");
             response.headers_mut().remove(&missing);
             assert!(says_unstarted(&response).is_none(), "without {missing}");
@@ -275,5 +297,40 @@ mod tests {
     fn call() -> http::HeaderMap {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
         http::HeaderMap::from_iter([kind])
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "0", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (GRPC_PUSHBACK, "1000", true),
+            (header::CONTENT_LENGTH, "51", false),
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (GRPC_STATUS, "0", false),
+            (GRPC_STATUS, "13", false),
+            (GRPC_MESSAGE, "away", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with_in_grpc(name.clone(), value);
+            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            GRPC_STATUS,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            response.headers_mut().remove(&missing);
+            assert!(!says_withdrawn(&response), "without {missing}");
+        }
+        for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            *response.status_mut() = status;
+            assert!(!says_withdrawn(&response), "{status}");
+        }
     }
 }

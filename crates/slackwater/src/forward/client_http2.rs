@@ -172,7 +172,7 @@ impl<H: Handler> Served<H> {
         let unanswered = self.session.resets.begin();
         let clients = &self.session.clients;
         let mut incoming = Incoming::new(reader, head.length);
-        if head.headers.contains_key(header::EXPECT) {
+        if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {
             incoming.expect_continue();
         }
         let body = RequestBody::http2(incoming, &clients.deadlines);

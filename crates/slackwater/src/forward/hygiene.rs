@@ -8,6 +8,7 @@
 
 use super::answer::X_SLACKWATER_ERROR;
 use super::origin::Origin;
+use super::request_body::RequestBody;
 use super::{client_cert, forwarded, max_forwards, target, via};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::http1::is_of_the_head;
@@ -41,12 +42,13 @@ pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
 }
 
 /// Makes a client's request fit for a replica.
-pub(crate) fn prepare_request<B>(
-    request: &mut Request<B>,
+pub(crate) fn prepare_request(
+    request: &mut Request<RequestBody>,
     protocol: ReplicaProtocol,
     connect: Connect,
     origin: &Origin,
 ) -> Result<(), Refusal> {
+    check_upgrade(request.body(), protocol)?;
     let is_connect = *request.method() == Method::CONNECT;
     if is_connect {
         check_connect(request, protocol, connect)?;
@@ -133,9 +135,20 @@ pub(crate) fn prepare_request<B>(
     Ok(())
 }
 
+/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can be asked for: over HTTP/2
+/// a connection does not change.
+fn check_upgrade(body: &RequestBody, protocol: ReplicaProtocol) -> Result<(), Refusal> {
+    if protocol == ReplicaProtocol::Http1 || body.upgrade().is_none() {
+        return Ok(());
+    }
+    Err(not_implemented(
+        "the replicas speak HTTP/2 here, over which the protocol cannot change",
+    ))
+}
+
 /// Whether a tunnel may be asked of a replica: it takes the connections of both sides for itself.
-fn check_connect<B>(
-    request: &Request<B>,
+fn check_connect(
+    request: &Request<RequestBody>,
     protocol: ReplicaProtocol,
     connect: Connect,
 ) -> Result<(), Refusal> {

@@ -84,7 +84,6 @@ pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
-pub(crate) use tunnel::check_upgrade;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,30 +2,12 @@
 //! for too long.
 
 use super::body::{End, ResponseBody, Watch};
-use super::hygiene::{Refusal, not_implemented};
 use super::inbound::Inbound;
 use super::out::Out;
 use super::replica_http1::Connection;
-use super::request_body::RequestBody;
-use crate::config::ReplicaProtocol;
 use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
-use http::Request;
 use std::io;
-
-/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can be asked for: over HTTP/2
-/// a connection does not change.
-pub(crate) fn check_upgrade(
-    request: &Request<RequestBody>,
-    protocol: ReplicaProtocol,
-) -> Result<(), Refusal> {
-    if protocol == ReplicaProtocol::Http1 || request.body().upgrade().is_none() {
-        return Ok(());
-    }
-    Err(not_implemented(
-        "the replicas speak HTTP/2 here, over which the protocol cannot change",
-    ))
-}
 
 /// Carries bytes between a client and the replica's connection of `body`, after writing `to_client`. What one side had
 /// sent before it ended reaches the other one. How it ended, and whether the client may still be told so.

@@ -5,6 +5,7 @@
 //! if both say the same, because what one recipient joins another takes the first of.
 
 use super::{BadKind, BadMessage};
+use crate::content_length;
 use bytes::Bytes;
 use core::mem::MaybeUninit;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -85,7 +86,7 @@ impl Said {
                 if self.length.is_some() {
                     return Err(BadMessage::malformed("more than one content-length"));
                 }
-                let length = decimal(value)
+                let length = content_length::parse(value)
                     .ok_or(BadMessage::malformed("the content-length is not a number"))?;
                 self.length = Some(length);
             }
@@ -152,17 +153,6 @@ pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .split(|byte| *byte == b',')
         .map(<[u8]>::trim_ascii)
         .filter(|token| !token.is_empty())
-}
-
-/// Digits and nothing else, and not too many.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// `httparse`'s mistakes in our words.

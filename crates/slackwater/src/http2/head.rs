@@ -4,6 +4,7 @@
 //! (see `forward/target`), but only whether there is such a place at all.
 
 use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
+use crate::content_length;
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
@@ -71,8 +72,7 @@ pub(crate) fn decode_request(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<RequestHead, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.status.is_some() {
         return Err(BadHead::Malformed("a request has no :status"));
     }
@@ -108,8 +108,7 @@ pub(crate) fn decode_response(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<ResponseHead, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.has_request_part() {
         return Err(BadHead::Malformed("a response has a part of a request"));
     }
@@ -128,8 +127,7 @@ pub(crate) fn decode_trailers(
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<HeaderMap, BadHead> {
-    let mut gathered = Gathered::new(headers);
-    gathered.hear_block(decoder, block, limits)?;
+    let gathered = Gathered::from_block(decoder, block, limits, headers)?;
     if gathered.status.is_some() || gathered.has_request_part() {
         return Err(BadHead::Malformed("trailers have a pseudo-header field"));
     }
@@ -175,22 +173,20 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(headers: HeaderMap) -> Self {
-        Self {
-            headers,
-            ..Self::default()
-        }
-    }
-
-    fn hear_block(
-        &mut self,
+    /// `headers` is empty.
+    fn from_block(
         decoder: &mut Decoder,
         block: &[u8],
         limits: HeadLimits,
-    ) -> Result<(), BadHead> {
-        decoder.decode(block, |field, size| self.take(field, size, limits))?;
-        match self.fault {
-            None => Ok(()),
+        headers: HeaderMap,
+    ) -> Result<Self, BadHead> {
+        let mut gathered = Self {
+            headers,
+            ..Self::default()
+        };
+        decoder.decode(block, |field, size| gathered.take(field, size, limits))?;
+        match gathered.fault {
+            None => Ok(gathered),
             Some(Fault::Octets(reason)) => Err(BadHead::Octets(reason)),
             Some(Fault::Malformed(reason)) => Err(BadHead::Malformed(reason)),
             Some(Fault::TooLong) => Err(BadHead::TooLarge),
@@ -248,7 +244,7 @@ impl Gathered {
     fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
         self.count += 1;
         if *name == header::CONTENT_LENGTH {
-            match decimal(value.as_bytes()) {
+            match content_length::parse(value.as_bytes()) {
                 Some(length) if self.length.is_none() => self.length = Some(length),
                 Some(_) => self.note(Fault::Malformed("more than one content-length")),
                 None => self.note(Fault::Malformed("the content-length is not a number")),
@@ -283,17 +279,6 @@ impl Gathered {
             || self.authority.is_some()
             || self.path.is_some()
     }
-}
-
-/// Digits and nothing else, and not too many.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// The head of a request, behind what is in `out`.

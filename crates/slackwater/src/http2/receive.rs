@@ -265,12 +265,15 @@ impl Connection {
             }
         }
         // What is no data is never taken by anybody.
-        self.release(overhead + padding);
-        if is_wanted
-            && let Known::Here(key) = self.known(head.stream)
-            && let Some(more) = self.streams[key].receives.release(overhead + padding)
-        {
-            frame::write_number(self.out.text(), kind::WINDOW_UPDATE, head.stream, more);
+        let no_data = overhead + padding;
+        if no_data > 0 {
+            self.release(no_data);
+            if is_wanted
+                && let Known::Here(key) = self.known(head.stream)
+                && let Some(more) = self.streams[key].receives.release(no_data)
+            {
+                frame::write_number(self.out.text(), kind::WINDOW_UPDATE, head.stream, more);
+            }
         }
         self.reading.data = Some(DataFrame {
             stream: head.stream,

@@ -67,9 +67,13 @@ async fn a_status_that_blames_the_server_is_a_failure() {
 #[tokio::test]
 async fn a_status_that_blames_the_caller_is_none() {
     for has_body in [false, true] {
-        let (one, other) = (says("5", has_body).await, says("0", has_body).await);
-        let (sent, failed) = calls(&one, &other).await;
-        assert!((20..=80).contains(&sent), "as good as any: {sent}");
+        // Beside one that fails, whichever is the faster.
+        let (well, bad) = (says("5", has_body).await, says("13", has_body).await);
+        let (sent, failed) = calls(&well, &bad).await;
+        assert!(
+            sent > 80,
+            "the policy keeps to it: {sent}, body: {has_body}"
+        );
         assert_eq!(failed, 0);
     }
 }

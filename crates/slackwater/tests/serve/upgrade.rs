@@ -251,71 +251,73 @@ async fn an_upgrade_after_reloads_passes_the_sockets_that_are_in_use_then() {
     drop(third);
 }
 
+/// A proxy with a request under way, whose replica answers when it is told to go on.
+struct Running {
+    proxy: Proxy,
+    busy: Client,
+    go_on: Arc<Notify>,
+    _replica: Replica,
+    _file: File,
+}
+
+impl Running {
+    async fn start(name: &str) -> Self {
+        let go_on = Arc::new(Notify::new());
+        let replica = Replica::slow(&go_on, "done").await;
+        let file = File::new(name);
+        file.write(replica.address, 1);
+        let proxy = file.start();
+        let mut busy = Client::connect(proxy.address).await;
+        busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        until("the request is out", async || {
+            (proxy.sum("/in_flight").await == 1).then_some(())
+        })
+        .await;
+        Self {
+            proxy,
+            busy,
+            go_on,
+            _replica: replica,
+            _file: file,
+        }
+    }
+}
+
 #[tokio::test]
 async fn requests_that_run_are_finished_by_the_old_process() {
-    let go_on = Arc::new(Notify::new());
-    let waiting = Arc::clone(&go_on);
-    let replica = Replica::scripted(move |mut connection| {
-        let go_on = Arc::clone(&waiting);
-        async move {
-            while let Some(head) = connection.head().await {
-                if head.starts_with("GET /slow") {
-                    go_on.notified().await;
-                }
-                connection.answer("done").await;
-            }
-        }
-    })
-    .await;
-    let file = File::new("running");
-    file.write(replica.address, 1);
-    let mut proxy = file.start();
-    let mut busy = Client::connect(proxy.address).await;
-    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    until("the request is out", async || {
-        (proxy.sum("/in_flight").await == 1).then_some(())
-    })
-    .await;
-    let old = process(&proxy).await;
-    proxy.signal("USR2");
-    let new = successor_of(&proxy, old).await;
-    assert_eq!(get(proxy.address, "/").await.status, 200);
-    assert!(proxy.is_running());
-    go_on.notify_one();
-    let answer = busy.answer().await;
+    let mut running = Running::start("running").await;
+    let old = process(&running.proxy).await;
+    running.proxy.signal("USR2");
+    let new = successor_of(&running.proxy, old).await;
+    assert_eq!(get(running.proxy.address, "/").await.status, 200);
+    assert!(running.proxy.is_running());
+    running.go_on.notify_one();
+    let answer = running.busy.answer().await;
     assert_eq!((answer.status, answer.text()), (200, "done"));
     assert!(
-        busy.rest().await.is_empty(),
+        running.busy.rest().await.is_empty(),
         "its connection ends with the process"
     );
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    assert_eq!(running.proxy.ended().await.code(), Some(0));
     drop(new);
 }
 
 #[tokio::test]
 async fn a_successor_that_dies_is_heard_of_as_long_as_the_old_process_finishes_what_runs() {
-    let go_on = Arc::new(Notify::new());
-    let replica = Replica::slow(&go_on, "done").await;
-    let file = File::new("dies");
-    file.write(replica.address, 1);
-    let mut proxy = file.start();
-    let mut busy = Client::connect(proxy.address).await;
-    busy.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    until("the request is out", async || {
-        (proxy.sum("/in_flight").await == 1).then_some(())
-    })
-    .await;
-    let old = process(&proxy).await;
-    proxy.signal("USR2");
-    let new = successor_of(&proxy, old).await;
+    let mut running = Running::start("dies").await;
+    let old = process(&running.proxy).await;
+    running.proxy.signal("USR2");
+    let new = successor_of(&running.proxy, old).await;
     new.signal("KILL");
-    let line = proxy.log_line("the process that had taken over has ended");
+    let line = running
+        .proxy
+        .log_line("the process that had taken over has ended");
     assert!(line.contains("ERROR"), "{line}");
     assert!(line.contains(&format!("process={}", new.0)), "{line}");
     assert!(line.contains("start slackwater again"), "{line}");
-    go_on.notify_one();
-    assert_eq!(busy.answer().await.text(), "done");
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    running.go_on.notify_one();
+    assert_eq!(running.busy.answer().await.text(), "done");
+    assert_eq!(running.proxy.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

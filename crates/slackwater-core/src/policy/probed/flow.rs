@@ -194,6 +194,7 @@ impl<K: Keep> Policy for Probed<K> {
                 .filter(fresh)
                 .collect(),
             rif_limit: self.kept.rif_limit(&self.client),
+            ..Snapshot::default()
         }
     }
 }

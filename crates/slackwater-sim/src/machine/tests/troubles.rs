@@ -61,6 +61,7 @@ fn stalling(service: Service) -> Group {
     Group {
         stall: Some(Stall {
             every: Duration::from_secs(1),
+            regular: false,
             lasts: Duration::from_millis(50),
         }),
         ..Group::healthy(1, service)
@@ -97,6 +98,42 @@ fn stalls_come_as_often_and_last_as_long_as_they_should() {
     // 10,000 s of work meet a Poisson number of stalls, 10,000 +- 100, of 50 ms each.
     let stalls = (end as f64 / 1e9 - 10_000.0) / 0.05;
     assert!((stalls - 10_000.0).abs() < 400.0, "{stalls}");
+}
+
+#[test]
+fn regular_stalls_come_by_the_clock() {
+    let mut group = stalling(cores(1.0));
+    group.stall.as_mut().expect("it stalls").regular = true;
+    let mut machine = machine(group);
+    machine.arrive(0, JOB, 1_000e9);
+    let mut edges = Vec::new();
+    for _ in 0..6 {
+        let edge = machine.next_event();
+        edges.push(edge);
+        machine.advance(edge, &mut Vec::new());
+    }
+    assert!(edges[0] <= SECOND, "{edges:?}");
+    let lasted: Vec<_> = edges.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(lasted, [50 * MS, SECOND, 50 * MS, SECOND, 50 * MS]);
+}
+
+#[test]
+fn who_is_suspended_does_nothing_until_it_goes_on() {
+    for service in [cores(1.0), fifo(), Service::Latency] {
+        let mut machine = machine(Group::healthy(1, service));
+        machine.arrive(0, JOB, 100e6);
+        machine.suspend(40 * MS, SECOND);
+        machine.suspend(50 * MS, 2 * SECOND);
+        machine.suspend(60 * MS, SECOND);
+        assert!(machine.capacity_cores(60 * MS).abs() < 1e-12);
+        let rest = machine.finish_estimate(60 * MS, 0.0);
+        assert!(rest >= 1.94e9, "{rest}");
+        assert_eq!(drain(&mut machine), [(JOB, 2_060 * MS)]);
+        machine.suspend(3 * SECOND, 9 * SECOND);
+        machine.clear(4 * SECOND);
+        machine.arrive(4 * SECOND, JOB, 100e6);
+        assert_eq!(drain(&mut machine), [(JOB, 4_100 * MS)], "a new process");
+    }
 }
 
 #[test]

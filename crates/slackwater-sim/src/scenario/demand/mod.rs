@@ -4,7 +4,7 @@
 //! is to be expected where load is spread evenly over the replicas, as memory is reckoned by; and what no policy can do with
 //! less of, which alone may call a scenario a mistake.
 
-use super::{Group, Scenario, Service, nanoseconds};
+use super::{FailureCost, Group, Scenario, Service, nanoseconds};
 use core::time::Duration;
 
 /// What one query under way takes: the client's side, the copy at the replica, and the room that tables grow by. Measured
@@ -12,10 +12,10 @@ use core::time::Duration;
 const QUERY_BYTES: f64 = 320.0;
 /// What a deadline takes, which is kept until its time comes, whether or not the query has been answered.
 const DEADLINE_BYTES: f64 = 48.0;
-/// What a second of a replica's utilization takes.
-const SAMPLE_BYTES: f64 = 8.0;
+/// What a second of a replica's utilization, and the count of its queries in it, take.
+const SAMPLE_BYTES: f64 = 16.0;
 /// What it takes once the run has ended.
-const KEPT_SAMPLE_BYTES: f64 = 4.0;
+const KEPT_SAMPLE_BYTES: f64 = 8.0;
 /// What the count of a replica's queries takes.
 const COUNT_BYTES: f64 = 8.0;
 /// What a run's histograms take once they are packed, at the most.
@@ -118,12 +118,20 @@ impl Scenario {
         // A query that fails may cost less, or nothing at all.
         group.failure.map_or(usual, |failure| {
             let window = window_seconds(failure.from, failure.until, seconds) / seconds;
-            let cost = 1.0 - failure.share * (1.0 - failure.cost_share);
+            let cost = 1.0 - failure.share * (1.0 - self.cost_share(failure.cost));
             match window {
                 0.0 => usual,
                 _ => usual * (1.0 - window + window / cost),
             }
         })
+    }
+
+    /// What a failing query costs, as a share of what others do; never more than that, as there may be none that fails.
+    fn cost_share(&self, cost: FailureCost) -> f64 {
+        match cost {
+            FailureCost::Share(share) => share,
+            FailureCost::Fixed(cost) => (nanoseconds(cost) / self.cost.mean_ns()).min(1.0),
+        }
     }
 
     /// What a query takes where latencies are replayed, usually and in a spell of lower capacity, in seconds.

@@ -22,7 +22,7 @@ fn a_fleet_that_keeps_up_holds_what_is_on_the_network() {
         scenario.memory_bytes(),
         320.0 * scenario.under_way()
             + 48.0 * scenario.load.rate * scenario.deadline.as_secs_f64()
-            + 8.0 * 8.0 * scenario.span.as_secs_f64()
+            + 16.0 * 8.0 * scenario.span.as_secs_f64()
             + 200.0 * 8.0,
     );
 }
@@ -70,6 +70,7 @@ fn stalls_and_spells_take_capacity() {
     let piled = |scenario: &Scenario| (scenario.under_way() - travelling) / scenario.seconds();
     scenario.fleet[0].stall = Some(Stall {
         every: Duration::from_secs(1),
+        regular: false,
         lasts: Duration::from_secs(1),
     });
     near(piled(&scenario), 0.25 * whole);
@@ -151,9 +152,10 @@ fn neighbours_and_failures_may_help() {
     for group in &mut scenario.fleet {
         group.failure = Some(Failure {
             share: 1.0,
-            cost_share: 0.0,
+            cost: FailureCost::Share(0.0),
             from: Duration::ZERO,
             until: Duration::MAX,
+            reported_until: Duration::MAX,
         });
     }
     near(scenario.under_way_least(), 0.0);
@@ -210,6 +212,7 @@ fn stalls_that_are_rare_leave_a_short_run_alone() {
         for group in &mut scenario.fleet {
             group.stall = Some(Stall {
                 every: Duration::from_secs(seconds),
+                regular: false,
                 lasts: Duration::from_secs(3 * seconds),
             });
         }
@@ -295,7 +298,7 @@ fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
     scenario.span = Duration::from_millis(1_000_900);
     near(
         scenario.kept_bytes(),
-        4.0 * 8.0 * 1_000.0 + 8.0 * 8.0 + 65_536.0,
+        8.0 * 8.0 * 1_000.0 + 8.0 * 8.0 + 65_536.0,
     );
 }
 

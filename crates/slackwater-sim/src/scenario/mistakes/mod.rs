@@ -8,8 +8,8 @@ mod checks;
 mod tests;
 
 use super::{
-    Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
-    Service, Sharing, Stall,
+    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Network,
+    Scenario, Service, Sharing, Stall,
 };
 use crate::report::number::significant as count;
 use checks::{Checks, above, below};
@@ -216,7 +216,7 @@ impl Group {
         }
         checks.number("slowness", self.slowness, above(0.0, SLOWNESS_MAX));
         if let Some(failure) = &self.failure {
-            checks.within("failure", |checks| failure.check(checks));
+            checks.within("failure", |checks| failure.check(&self.service, checks));
         }
         if let Some(stall) = &self.stall {
             checks.within("stall", |checks| stall.check(checks));
@@ -238,9 +238,18 @@ impl Sharing {
 }
 
 impl Failure {
-    fn check(&self, checks: &mut Checks) {
+    fn check(&self, service: &Service, checks: &mut Checks) {
         checks.number("share", self.share, 0.0..=1.0);
-        checks.number("cost_share", self.cost_share, 0.0..=1.0);
+        match self.cost {
+            FailureCost::Share(share) => checks.number("cost_share", share, 0.0..=1.0),
+            FailureCost::Fixed(cost) => {
+                let costs = !matches!(service, Service::LatencyTrace(_));
+                checks.that("cost", costs, || {
+                    "does nothing with a trace of the replicas' own, which says what every query takes".to_owned()
+                });
+                checks.time("cost", cost, Duration::ZERO..=TIME_MAX);
+            }
+        }
         check_window(self.from, self.until, checks);
     }
 }
@@ -318,7 +327,22 @@ impl Event {
                 checks.number("cold_slowness", cold_slowness, 1.0..=SLOWNESS_MAX);
                 checks.time("warm_after", warm_after, any);
             }
-            Change::Restart { down_for } => checks.time("down_for", down_for, any),
+            Change::Restart {
+                down_for,
+                cold_slowness,
+                warm_after,
+            } => {
+                checks.time("down_for", down_for, any.clone());
+                checks.number("cold_slowness", cold_slowness, 1.0..=SLOWNESS_MAX);
+                checks.time("warm_after", warm_after, any);
+            }
+            Change::Suspend { suspended_for } => {
+                checks.time(
+                    "suspended_for",
+                    suspended_for,
+                    above(Duration::ZERO, TIME_MAX),
+                );
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Each impossible value is found, by its path; what is possible passes.
 
 use crate::scenario::{
-    Antagonists, Change, Cost, Event, Failure, Group, Hedge, Hobble, Load, Network, Scenario,
-    Service, Sharing, Siblings, Stall,
+    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Network,
+    Scenario, Service, Sharing, Siblings, Stall,
 };
 use core::time::Duration;
 
@@ -59,12 +59,14 @@ fn shared() -> Group {
     Group {
         failure: Some(Failure {
             share: 0.5,
-            cost_share: 0.0,
+            cost: FailureCost::Share(0.0),
             from: SECOND,
             until: 2 * SECOND,
+            reported_until: Duration::MAX,
         }),
         stall: Some(Stall {
             every: 10 * SECOND,
+            regular: false,
             lasts: SECOND,
         }),
         hobble: Some(Hobble {
@@ -353,8 +355,24 @@ fn failures_and_stalls() {
     );
     rejects(
         "fleet[0].failure.cost_share",
-        |it, value| failure(it).cost_share = value,
+        |it, value| failure(it).cost = FailureCost::Share(value),
         no_share(),
+    );
+    let fixed = |it: &mut Scenario, cost| failure(it).cost = FailureCost::Fixed(cost);
+    assert_eq!(found(|it| fixed(it, SECOND)), [""; 0]);
+    rejects("fleet[0].failure.cost", fixed, [AGES]);
+    // A trace of one's own says what each query takes, failing or not.
+    let traced = |it: &mut Scenario, cost| {
+        it.antagonists = None;
+        it.fleet[0].hobble = None;
+        it.fleet[0].service = Service::LatencyTrace([SECOND].as_slice().into());
+        failure(it).cost = cost;
+    };
+    assert_eq!(found(|it| traced(it, FailureCost::Share(0.0))), [""; 0]);
+    rejects(
+        "fleet[0].failure.cost",
+        traced,
+        [FailureCost::Fixed(SECOND)],
     );
     rejects(
         "fleet[0].failure.until",
@@ -483,10 +501,23 @@ fn events() {
         cold_slowness,
         warm_after,
     };
+    let restart = |down_for, cold_slowness, warm_after| Change::Restart {
+        down_for,
+        cold_slowness,
+        warm_after,
+    };
+    let not_slower = || NOT_FINITE.into_iter().chain([0.99]);
+    let slowness = not_slower().map(|value| join(value, SECOND));
+    let restarted = not_slower().map(|value| restart(SECOND, value, SECOND));
     rejects(
         "event[0].cold_slowness",
-        |it, value| it.events[0].change = join(value, SECOND),
-        NOT_FINITE.into_iter().chain([0.99]),
+        |it, change| it.events[0].change = change,
+        slowness.chain(restarted),
+    );
+    rejects(
+        "event[0].suspended_for",
+        |it, suspended_for| it.events[0].change = Change::Suspend { suspended_for },
+        [Duration::ZERO, AGES],
     );
     let ages = [
         ("event[0].warm_after", join(1.0, AGES)),
@@ -495,7 +526,8 @@ fn events() {
             "event[0].leaves_after",
             Change::Drain { leaves_after: AGES },
         ),
-        ("event[0].down_for", Change::Restart { down_for: AGES }),
+        ("event[0].down_for", restart(AGES, 1.0, SECOND)),
+        ("event[0].warm_after", restart(SECOND, 1.0, AGES)),
     ];
     for (field, change) in ages {
         rejects(field, |it, change| it.events[0].change = change, [change]);

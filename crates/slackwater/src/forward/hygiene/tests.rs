@@ -1,7 +1,6 @@
 //! Heads as they come in and as they go out.
 
 use super::super::origin::Rules;
-use super::super::request_body::RequestBody;
 use super::*;
 use crate::config::{ForwardedSettings, Limits};
 use ReplicaProtocol::{H2c, Http1};

@@ -195,6 +195,33 @@ fn a_reader_that_is_slow_holds_no_more_than_a_window() {
 }
 
 #[test]
+fn padding_is_given_back_though_nobody_takes_anything() {
+    let mut server = Peer::server();
+    server.feed(&open(1));
+    server.request();
+    // One octet of data, and all the rest of both windows' worth is padding.
+    let mut payload = [0; 200];
+    payload[0] = 198;
+    let mut given_back = [0; 2];
+    for _ in 0..3000 {
+        server.feed(&data(1, flag::PADDED, &payload));
+        for (kind, _, stream, payload) in server.sent() {
+            let more = payload.try_into().map(u32::from_be_bytes);
+            assert_eq!(kind, kind::WINDOW_UPDATE);
+            given_back[stream as usize] += more.expect("a number");
+        }
+    }
+    assert_eq!(server.connection.ended(), None);
+    let padding = 3000 * 199;
+    for (back, window) in given_back.into_iter().zip([1 << 20, STREAM_WINDOW]) {
+        assert!(
+            back <= padding && back >= padding - window / 2,
+            "{given_back:?}"
+        );
+    }
+}
+
+#[test]
 fn more_than_a_window_is_an_error() {
     let mut server = Peer::server();
     server.feed(&open(1));

@@ -8,8 +8,8 @@ use super::service::{Flight, Service};
 use crate::access_log::{Recorder, Trace};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
-    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, check_upgrade,
-    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
+    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, is_grpc_call,
+    no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
@@ -115,8 +115,7 @@ impl Routing {
         }
         let client = service.client(request.headers(), origin);
         let protocol = service.protocol();
-        let prepared = check_upgrade(&request, protocol)
-            .and_then(|()| prepare_request(&mut request, protocol, forward.connect, origin));
+        let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
         if let Err(refusal) = prepared {
             return refuse(refusal);
         }

@@ -9,7 +9,8 @@ const CHANGES: &[Kind] = &[
     ("crash", &["known_after"]),
     ("drain", &["leaves_after"]),
     ("join", &["cold_slowness", "warm_after"]),
-    ("restart", &["down_for"]),
+    ("restart", &["down_for", "cold_slowness", "warm_after"]),
+    ("suspend", &["suspended_for"]),
 ];
 
 /// Until clients know of a crash, unless it is said.
@@ -36,6 +37,12 @@ fn read_event(reader: &mut Reader<'_>, event: &str) -> Event {
         },
         Some("restart") => Change::Restart {
             down_for: needed_span(reader, &key("down_for"), true).unwrap_or_default(),
+            cold_slowness: decimal(reader, &key("cold_slowness"), 1.0),
+            warm_after: span(reader, &key("warm_after"), Duration::ZERO),
+        },
+        Some("suspend") => Change::Suspend {
+            // What is missing is a mistake already, and not a second one of being zero.
+            suspended_for: needed_span(reader, &key("suspended_for"), true).unwrap_or(KNOWN_AFTER),
         },
         _ => Change::Crash {
             known_after: span(reader, &key("known_after"), KNOWN_AFTER),

@@ -5,7 +5,7 @@ use super::trace::read_trace;
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::boolean;
 use core::time::Duration;
-use slackwater_sim::scenario::{Failure, Group, Hobble, Service, Sharing, Stall};
+use slackwater_sim::scenario::{Failure, FailureCost, Group, Hobble, Service, Sharing, Stall};
 
 const SERVICES: &[Kind] = &[
     ("shared", &["cores", "bucket", "burst", "contention_loss"]),
@@ -69,23 +69,39 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
 fn read_failure(reader: &mut Reader<'_>, section: &str) -> Option<Failure> {
     let is_there = reader.has_section(section);
     let share = needed_decimal(reader, &format!("{section}.share"), is_there);
-    let cost_share = decimal(reader, &format!("{section}.cost_share"), 0.0);
+    let cost = read_failure_cost(reader, section);
     let from = span(reader, &format!("{section}.from"), Duration::ZERO);
     let until = span(reader, &format!("{section}.until"), FOREVER);
+    let reported_until = span(reader, &format!("{section}.reported_until"), FOREVER);
     Some(Failure {
         share: share?,
-        cost_share,
+        cost,
         from,
         until,
+        reported_until,
     })
+}
+
+fn read_failure_cost(reader: &mut Reader<'_>, section: &str) -> FailureCost {
+    let (fixed, share) = (format!("{section}.cost"), format!("{section}.cost_share"));
+    let cost = needed_span(reader, &fixed, false);
+    if cost.is_some()
+        && let Some(item) = reader.take(&share)
+    {
+        reader.add_mistake(item.mistake("does nothing beside cost; expected one of the two"));
+    }
+    let share = decimal(reader, &share, 0.0);
+    cost.map_or(FailureCost::Share(share), FailureCost::Fixed)
 }
 
 fn read_stall(reader: &mut Reader<'_>, section: &str) -> Option<Stall> {
     let is_there = reader.has_section(section);
     let every = needed_span(reader, &format!("{section}.every"), is_there);
     let lasts = needed_span(reader, &format!("{section}.lasts"), is_there);
+    let regular = reader.setting(&format!("{section}.regular"), false, "", boolean);
     Some(Stall {
         every: every?,
+        regular: regular.value,
         lasts: lasts?,
     })
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use slackwater_sim::presets;
-use slackwater_sim::scenario::{Arrivals, Change, Group, Sharing};
+use slackwater_sim::scenario::{Arrivals, Change, FailureCost, Group, Sharing};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -71,13 +71,34 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         .map(|group| group.answers_probes)
         .collect();
     assert_eq!(answer, [false, true, true]);
+    let failures: Vec<_> = (scenario.fleet.iter())
+        .filter_map(|group| group.failure)
+        .map(|failure| (failure.cost, failure.until, failure.reported_until))
+        .collect();
     assert_eq!(
-        scenario.fleet[0].failure.map(|failure| failure.until),
-        Some(Duration::MAX)
+        failures,
+        [
+            (FailureCost::Share(0.5), Duration::MAX, 1_000 * MS),
+            (FailureCost::Fixed(MS), Duration::MAX, Duration::MAX),
+        ]
+    );
+    assert_eq!(
+        scenario.fleet[0].stall.map(|stall| stall.regular),
+        Some(true)
     );
     assert_eq!(
         scenario.events[1].change,
-        Change::Restart { down_for: 500 * MS }
+        Change::Restart {
+            down_for: 500 * MS,
+            cold_slowness: 2.0,
+            warm_after: 100 * MS
+        }
+    );
+    assert_eq!(
+        scenario.events[4].change,
+        Change::Suspend {
+            suspended_for: 100 * MS
+        }
     );
     assert_eq!(scenario.antagonists.map(|them| them.machines), Some(20));
     assert_eq!(settings.prequal.pool_capacity, 8);

@@ -86,6 +86,8 @@ mod tests {
             replica,
             change: Change::Restart {
                 down_for: Duration::ZERO,
+                cold_slowness: 1.0,
+                warm_after: Duration::ZERO,
             },
         };
         let moved = |replica, now| moved(event(replica), &[4, 2], now).map(|event| event.replica);

@@ -207,14 +207,20 @@ async fn settle() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
-    let replica = Replica::new();
-    let (reports, balancer) = reports();
+/// A lane and its task, which has come up.
+async fn running(reports: Reports) -> (Arc<Lane>, tokio::task::JoinHandle<()>) {
     let lane = Arc::new(lane(64));
     let running = Arc::clone(&lane);
     let task = tokio::spawn(async move { running.run(reports).await });
     settle().await;
+    (lane, task)
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
+    let replica = Replica::new();
+    let (reports, balancer) = reports();
+    let (lane, task) = running(reports).await;
     for after in [10, 5] {
         let now = balancer.now();
         let deadline = now + Duration::from_millis(4 * after);
@@ -239,10 +245,7 @@ async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
 async fn answers_that_are_due_at_once_are_listened_for() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
-    let lane = Arc::new(lane(64));
-    let running = Arc::clone(&lane);
-    let task = tokio::spawn(async move { running.run(reports).await });
-    settle().await;
+    let (lane, task) = running(reports).await;
     let now = balancer.now();
     lane.enqueue(
         probe(replica.addr, now, now + Duration::from_millis(4)),

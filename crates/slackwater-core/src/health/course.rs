@@ -1,0 +1,386 @@
+//! The way of a replica out of the choice and back: its share, why it has it, and its trials.
+
+use super::WHOLE;
+use super::settings::HealthSettings;
+use crate::time::{Instant, span_ns};
+
+/// Good answers that a share needs to double.
+const STEP_ANSWERS: u32 = 8;
+/// The share with which a replica comes back.
+const RETURN_SHARE: u32 = WHOLE / 8;
+/// The share of one that would be out if there were not too many out already.
+const SPARED_SHARE: u32 = WHOLE / 16;
+/// A share below this is none: the replica is out.
+const SHARE_MIN: u32 = WHOLE / 64;
+/// The share of one that was silent, and answers again.
+const WOKEN_SHARE: u32 = WHOLE / 2;
+/// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
+const STEP_NS: u64 = 1_000_000_000;
+/// What a share rises by in a tick while a replica is worth more than it costs.
+const RISE: u32 = WHOLE / 50;
+/// Trials in a row that have to go well.
+const TRIALS: u8 = 3;
+/// Who has had its whole share for so many of the longest back-offs begins with the shortest again.
+const FORGIVEN_AFTER: u64 = 8;
+
+/// Why a replica has less than its whole share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Errors,
+    /// Its answers take long.
+    Slowness,
+    /// Queries wait, and none is answered.
+    Silence,
+}
+
+/// What became of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    Passed,
+    Failed,
+    /// It tells nothing: its client gave it up.
+    Void,
+}
+
+/// Where a replica is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    share: u32,
+    why: Why,
+    is_out: bool,
+    /// It was out, and trials brought it back.
+    is_returning: bool,
+    /// Good answers less bad ones since the last step.
+    good: u32,
+    /// No bad one since then.
+    unbroken_since: Instant,
+    passed: u8,
+    is_tried: bool,
+    next_trial_at: Instant,
+    back_off_ns: u64,
+    /// When it last had its whole share.
+    whole_at: Instant,
+}
+
+impl Course {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            share: WHOLE,
+            why: Why::Errors,
+            is_out: false,
+            is_returning: false,
+            good: 0,
+            unbroken_since: now,
+            passed: 0,
+            is_tried: false,
+            next_trial_at: now,
+            back_off_ns: 0,
+            whole_at: now,
+        }
+    }
+
+    pub(super) const fn share(&self) -> u32 {
+        self.share
+    }
+
+    pub(super) const fn is_out(&self) -> bool {
+        self.is_out
+    }
+
+    pub(super) const fn is_returning(&self) -> bool {
+        self.is_returning
+    }
+
+    pub(super) const fn is_whole(&self) -> bool {
+        self.share == WHOLE
+    }
+
+    pub(super) const fn why(&self) -> Why {
+        self.why
+    }
+
+    /// Out of the choice. Who falls silent again before it has its whole share is slow: a sign of life is none of health then.
+    pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
+        let shortest_ns = span_ns(settings.back_off);
+        let longest_ns = span_ns(settings.back_off_max);
+        let sound_ns = if self.is_whole() {
+            now.ns_since(self.whole_at)
+        } else {
+            0
+        };
+        if self.back_off_ns == 0 || sound_ns > longest_ns.saturating_mul(FORGIVEN_AFTER) {
+            self.back_off_ns = shortest_ns;
+        } else {
+            self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
+        }
+        let is_slow = why == Why::Silence && self.is_returning;
+        *self = Self {
+            share: 0,
+            why: if is_slow { Why::Slowness } else { why },
+            is_out: true,
+            is_returning: false,
+            passed: 0,
+            is_tried: false,
+            next_trial_at: now.plus_ns(self.back_off_ns),
+            ..*self
+        };
+    }
+
+    /// It should be out, and too many are.
+    pub(super) const fn spare(&mut self, why: Why) {
+        self.why = why;
+        self.is_out = false;
+        self.share = SPARED_SHARE;
+        self.is_returning = false;
+        self.good = 0;
+    }
+
+    /// Back in the choice with little: by trials, or because the others are no better.
+    pub(super) const fn come_back(&mut self, now: Instant) {
+        self.is_out = false;
+        self.is_returning = true;
+        self.share = RETURN_SHARE;
+        self.good = 0;
+        self.unbroken_since = now;
+    }
+
+    /// Back with half, if it was silent: it answers.
+    pub(super) fn wake(&mut self, now: Instant) -> bool {
+        let wakes = self.is_out && self.why == Why::Silence;
+        if wakes {
+            self.come_back(now);
+            self.share = WOKEN_SHARE;
+        }
+        wakes
+    }
+
+    /// The others have no room: it gets some, bad as it is.
+    pub(super) fn rise(&mut self) {
+        if self.is_out {
+            self.is_returning = false;
+            self.is_out = false;
+            self.good = 0;
+        }
+        self.share = self.share.saturating_add(RISE).min(WHOLE);
+    }
+
+    /// It costs `cost` and the others `reference`, which is less. `true` if it has no share left.
+    pub(super) fn fall(&mut self, reference_ns: u64, cost_ns: u64) -> bool {
+        if self.is_whole() {
+            self.is_returning = false;
+        }
+        self.why = Why::Errors;
+        self.good = 0;
+        let fallen = u128::from(self.share) * u128::from(reference_ns) / u128::from(cost_ns.max(1));
+        let fallen = u32::try_from(fallen).unwrap_or(WHOLE);
+        self.share = fallen.max(self.share / 2);
+        self.share < SHARE_MIN
+    }
+
+    /// An answer came while it has less than its whole share.
+    pub(super) const fn answered(&mut self, now: Instant, is_good: bool) {
+        if is_good {
+            self.good = self.good.saturating_add(1);
+        } else {
+            self.good = self.good.saturating_sub(2);
+            self.unbroken_since = now;
+        }
+    }
+
+    /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for long.
+    pub(super) fn climb(&mut self, now: Instant) {
+        let is_shown = self.good >= STEP_ANSWERS || now.ns_since(self.unbroken_since) >= STEP_NS;
+        if !self.is_whole() && is_shown {
+            self.good = 0;
+            self.unbroken_since = now;
+            self.share = self.share.saturating_mul(2).min(WHOLE);
+            self.whole_at = now;
+            self.is_returning &= !self.is_whole();
+        }
+    }
+
+    /// Whether a trial may be sent; `in_a_hurry` if the others have no room, so that its back-off does not matter.
+    pub(super) fn wants_trial(&self, now: Instant, in_a_hurry: bool) -> bool {
+        self.is_out && !self.is_tried && (in_a_hurry || now >= self.next_trial_at)
+    }
+
+    pub(super) const fn since_trial_was_due(&self, now: Instant) -> u64 {
+        now.ns_since(self.next_trial_at)
+    }
+
+    pub(super) const fn trial_sent(&mut self) {
+        self.is_tried = true;
+    }
+
+    /// There is a sign of life.
+    pub(super) fn revive(&mut self, now: Instant) {
+        self.next_trial_at = self.next_trial_at.min(now);
+    }
+
+    /// A trial is over; `true` if it was the last that was needed.
+    pub(super) fn trial_ended(
+        &mut self,
+        now: Instant,
+        trial: Trial,
+        settings: &HealthSettings,
+    ) -> bool {
+        if !self.is_out || !self.is_tried {
+            return false;
+        }
+        self.is_tried = false;
+        match trial {
+            Trial::Passed => {
+                self.passed = self.passed.saturating_add(1);
+                self.next_trial_at = now;
+                return self.passed >= TRIALS;
+            }
+            Trial::Failed => {
+                self.passed = 0;
+                let longest_ns = span_ns(settings.back_off_max);
+                self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
+                self.next_trial_at = now.plus_ns(self.back_off_ns);
+            }
+            Trial::Void => {}
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn at(ms: u64) -> Instant {
+        Instant::EPOCH + Duration::from_millis(ms)
+    }
+
+    fn out() -> (Course, HealthSettings) {
+        let settings = HealthSettings::default();
+        let mut course = Course::new(at(0));
+        course.leave(at(0), Why::Errors, &settings);
+        (course, settings)
+    }
+
+    #[test]
+    fn trials_begin_after_a_back_off_that_doubles_to_its_end() {
+        let (mut course, settings) = out();
+        assert!(course.is_out() && course.share() == 0);
+        let mut now = 0;
+        for wait in [1_000, 2_000, 4_000, 4_000] {
+            assert!(!course.wants_trial(at(now + wait - 1), false), "{wait}");
+            assert!(course.wants_trial(at(now + wait - 1), true));
+            now += wait;
+            assert!(course.wants_trial(at(now), false), "{wait}");
+            course.trial_sent();
+            assert!(!course.wants_trial(at(now), true), "one at a time");
+            assert!(!course.trial_ended(at(now), Trial::Failed, &settings));
+        }
+    }
+
+    #[test]
+    fn three_good_trials_in_a_row_bring_back_an_eighth_and_answers_the_rest() {
+        let (mut course, settings) = out();
+        let ended = |course: &mut Course, trial| {
+            course.trial_sent();
+            course.trial_ended(at(5_000), trial, &settings)
+        };
+        for trial in [Trial::Passed, Trial::Passed, Trial::Failed] {
+            assert!(!ended(&mut course, trial));
+        }
+        for trial in [Trial::Passed, Trial::Void, Trial::Passed] {
+            assert!(!ended(&mut course, trial), "the failed one counts anew");
+        }
+        assert!(ended(&mut course, Trial::Passed));
+        course.come_back(at(5_000));
+        assert!(!course.is_out() && course.is_returning());
+        for share in [WHOLE / 8, WHOLE / 4, WHOLE / 2, WHOLE] {
+            assert_eq!(course.share(), share);
+            for _ in 0..7 {
+                course.answered(at(5_500), true);
+            }
+            course.answered(at(5_500), false);
+            course.answered(at(5_500), true);
+            course.climb(at(5_999));
+            assert_eq!(course.share(), share, "a bad one takes back two");
+            for _ in 0..2 {
+                course.answered(at(5_500), true);
+            }
+            course.climb(at(5_999));
+        }
+        assert!(course.is_whole() && !course.is_returning());
+        assert!(!course.trial_ended(at(7_000), Trial::Failed, &settings));
+        assert!(course.is_whole(), "late trials change nothing");
+    }
+
+    #[test]
+    fn who_leaves_again_soon_stays_away_longer() {
+        let (mut course, settings) = out();
+        course.come_back(at(900));
+        course.leave(at(1_000), Why::Slowness, &settings);
+        assert!(!course.wants_trial(at(2_999), false));
+        assert!(course.wants_trial(at(3_000), false));
+        course.come_back(at(5_000));
+        for _ in 0..3 {
+            for _ in 0..8 {
+                course.answered(at(5_500), true);
+            }
+            course.climb(at(5_000));
+        }
+        let mut forgiven = course;
+        course.leave(at(37_000), Why::Errors, &settings);
+        assert!(!course.wants_trial(at(40_999), false), "4 s");
+        forgiven.leave(at(37_001), Why::Errors, &settings);
+        assert!(forgiven.wants_trial(at(38_001), false), "1 s again");
+    }
+
+    #[test]
+    fn a_share_falls_by_its_cost_and_at_most_by_half() {
+        let mut course = Course::new(at(0));
+        assert!(!course.fall(100, 125));
+        assert_eq!(course.share(), WHOLE / 5 * 4);
+        let mut falls = 1;
+        while !course.fall(1, 1_000) {
+            falls += 1;
+        }
+        assert_eq!(falls, 6, "0.8 · 2^−6 is below 1/64");
+        course.rise();
+        assert!(course.share() > SHARE_MIN);
+    }
+
+    #[test]
+    fn a_sign_of_life_ends_the_wait() {
+        let (mut course, _) = out();
+        course.revive(at(10));
+        assert!(course.wants_trial(at(10), false));
+        course.revive(at(900));
+        assert_eq!(course.since_trial_was_due(at(900)), 890_000_000);
+    }
+
+    #[test]
+    fn a_share_doubles_after_a_second_without_a_bad_answer() {
+        let (mut course, _) = out();
+        course.come_back(at(1_000));
+        course.climb(at(1_999));
+        assert_eq!(course.share(), WHOLE / 8);
+        course.climb(at(2_000));
+        assert_eq!(course.share(), WHOLE / 4);
+        course.answered(at(2_500), false);
+        course.climb(at(3_499));
+        assert_eq!(course.share(), WHOLE / 4);
+        course.climb(at(3_500));
+        assert_eq!(course.share(), WHOLE / 2);
+    }
+
+    #[test]
+    fn who_was_silent_and_answers_is_back_and_nobody_else() {
+        let (mut course, settings) = out();
+        assert!(!course.wake(at(10)), "it fails");
+        course.leave(at(20), Why::Silence, &settings);
+        assert!(course.wake(at(30)) && !course.is_out());
+        assert_eq!(course.share(), WHOLE / 2);
+        assert!(!course.wake(at(40)), "once");
+        course.leave(at(50), Why::Silence, &settings);
+        assert!(!course.wake(at(60)), "it is slow");
+    }
+}

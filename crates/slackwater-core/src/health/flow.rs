@@ -1,0 +1,300 @@
+//! The way of a query, a report and a timeout through health and the policy that it is around.
+
+use super::course::Why;
+use super::guarded::{Guarded, PROBES};
+use super::record::Record;
+use super::view::{HealthState, HealthView};
+use crate::draw::Draw;
+use crate::policy::{
+    Attempt, Counters, Decision, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound,
+    Query, Snapshot, Ticket,
+};
+use crate::replica::ReplicaId;
+use crate::report::LoadReport;
+use crate::time::Instant;
+
+impl Guarded {
+    /// Notes that a query is out.
+    pub(super) fn sent(&mut self, pick: &mut Pick, is_trial: bool) {
+        self.in_flight += 1;
+        self.has_served = true;
+        if let Some(record) = self.records.find_mut(pick.ticket.replica()) {
+            pick.ticket.health = record.sent(self.latest, is_trial);
+        }
+    }
+
+    pub(super) fn warm_up(&mut self, replica: ReplicaId) {
+        if let Some(settings) = &self.config.warm_up
+            && let Some(record) = self.records.find_mut(replica)
+        {
+            let ends_at = self.latest + settings.span_max;
+            record.warm_up(settings.share_min.millionths(), ends_at);
+            self.counters.warm_ups += 1;
+            self.has_changed = true;
+        }
+    }
+
+    /// What a replica says of itself.
+    pub(super) fn heard(&mut self, replica: ReplicaId, report: &LoadReport) {
+        if let Some(record) = self.records.find_mut(replica)
+            && record.reported(self.latest, report)
+        {
+            self.warm_up(replica);
+        }
+    }
+
+    pub(super) fn view(&self, replica: ReplicaId) -> Option<HealthView> {
+        let record = self.records.find(replica)?;
+        let course = &record.course;
+        let state = match (course.is_out(), course.why()) {
+            (true, Why::Errors) => HealthState::Ejected,
+            (true, Why::Slowness | Why::Silence) => HealthState::OnProbation,
+            (false, _) if course.is_returning() => HealthState::Returning,
+            (false, _) if !course.is_whole() => HealthState::HeldBack,
+            (false, _) if record.is_warming_up() => HealthState::WarmingUp,
+            (false, _) if record.is_pushing_back() => HealthState::PushingBack,
+            (false, _) => HealthState::Sound,
+        };
+        Some(HealthView {
+            replica,
+            state,
+            share_millionths: record.share(true, true),
+            success_millionths: record.success,
+            latency: record.latency(),
+        })
+    }
+}
+
+impl Policy for Guarded {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.latest = self.latest.max(now);
+        self.policy.add_replica(now, replica);
+        if !self.members.insert(replica) {
+            return;
+        }
+        self.stays = self.stays.wrapping_add(1);
+        let mut record = Record::new(self.latest, self.stays);
+        record.success = self.fleet_success;
+        self.records.insert(replica, record);
+        let replicas = self.members.len();
+        self.rates.reserve(replicas);
+        self.rates_just_now.reserve(replicas);
+        self.latencies.reserve(replicas);
+        self.paces.reserve(replicas);
+        self.peaks.reserve(replicas);
+        self.out.reserve(replicas.saturating_sub(self.out.len()));
+        if self.has_served {
+            self.warm_up(replica);
+        }
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        self.latest = self.latest.max(now);
+        self.policy.remove_replica(now, replica);
+        if self.members.remove(replica) {
+            self.records.remove(replica);
+            self.out.retain(|&other| other != replica);
+            self.has_changed = true;
+            self.enforce_limit();
+        }
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        self.latest = self.latest.max(now);
+        let Some(record) = self.records.find_mut(replica) else {
+            return self.policy.set_available(now, replica, available);
+        };
+        record.is_offered = available;
+        let may_be_chosen = available && !record.course.is_out();
+        self.policy.set_available(now, replica, may_be_chosen);
+        self.has_changed = true;
+        self.enforce_limit();
+    }
+
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.policy.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.policy.available_count()
+    }
+
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        let now = self.tick(now);
+        if query.attempt == Attempt::First {
+            self.trials.earn();
+        }
+        if self.has_changed {
+            self.refresh();
+        }
+        if !self.out.is_empty()
+            && let Some(replica) = self.due_for_trial(query)
+            && let Some(decision) = self.try_out(replica, query, draw)
+        {
+            return decision;
+        }
+        let mut decision = if self.shares.is_empty() {
+            self.policy.handle_query(now, query, draw)
+        } else {
+            let avoid = self.shares.avoid(&*self.policy, query, draw);
+            let avoid = avoid.unwrap_or(query.avoid);
+            (self.policy).handle_query(now, Query { avoid, ..query }, draw)
+        };
+        if let Decision::Pick(pick) = &mut decision {
+            self.sent(pick, false);
+        }
+        decision
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        let latency_ns = now.ns_since(ticket.sent_at());
+        if ticket.health.head(latency_ns, outcome)
+            && let Some(record) = self.records.find_mut(ticket.replica())
+            && record.has_sent(ticket.health)
+        {
+            let wakes = record.wake(now);
+            record.answered(now, latency_ns, outcome);
+            if wakes {
+                self.woken(ticket.replica());
+            }
+        }
+        self.policy.handle_head(now, ticket, outcome);
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        let now = self.tick(now);
+        let (replica, mark) = (ticket.replica(), ticket.health);
+        let took_ns = now.ns_since(ticket.sent_at());
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.policy.handle_query_done(now, ticket, outcome);
+        let Some(record) = self.records.find_mut(replica) else {
+            return;
+        };
+        if !record.has_sent(mark) {
+            return;
+        }
+        let outcome = mark.outcome(outcome);
+        let latency_ns = mark.latency_ns().unwrap_or(took_ns);
+        let mut wakes = false;
+        if mark.latency_ns().is_none() {
+            match outcome {
+                Outcome::TimedOut | Outcome::Unreachable | Outcome::Dropped => record.given_up(),
+                _ => {
+                    wakes = record.wake(now);
+                    record.answered(now, latency_ns, outcome);
+                }
+            }
+        }
+        record.ended(self.bucket, latency_ns, outcome);
+        if wakes {
+            self.woken(replica);
+        }
+        if mark.is_trial() {
+            self.tried(replica, latency_ns, outcome);
+        } else if outcome.is_failure() {
+            self.failed(replica);
+        }
+    }
+
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Pick> {
+        let now = self.tick(now);
+        let mut pick = self.policy.finish_round(now, round, query, draw)?;
+        self.sent(&mut pick, false);
+        Some(pick)
+    }
+
+    fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
+        let probe = self.policy.poll_probe(now, draw)?;
+        self.probes[probe.id.slot as usize % PROBES] = Some((probe.id, probe.replica));
+        Some(probe)
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let now = self.tick(now);
+        let place = &mut self.probes[probe.slot as usize % PROBES];
+        if let Some((_, replica)) = place.take_if(|(id, _)| *id == probe) {
+            self.heard(replica, report);
+        }
+        self.policy.handle_report(now, probe, report, draw);
+        self.enforce_limit();
+    }
+
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        draw: &mut dyn Draw,
+    ) {
+        let now = self.tick(now);
+        self.heard(replica, report);
+        (self.policy).handle_sibling_report(now, replica, report, draw);
+        self.enforce_limit();
+    }
+
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        self.policy.handle_sibling_queries(replica, queries);
+    }
+
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let now = self.tick(now);
+        self.heard(replica, report);
+        self.policy.handle_carried_report(now, replica, report);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
+        let now = self.tick(now);
+        self.policy.handle_probe_lost(now, probe, draw);
+    }
+
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        self.policy.handle_probe_unsent(probe);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let is_restless = self.in_flight > 0 || !self.out.is_empty() || !self.shares.is_empty();
+        let tick_at = is_restless.then_some(self.tick_at);
+        match (tick_at, self.policy.poll_timeout()) {
+            (Some(tick_at), Some(timeout)) => Some(tick_at.min(timeout)),
+            (tick_at, timeout) => tick_at.or(timeout),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        let now = self.tick(now);
+        self.policy.handle_timeout(now, draw);
+        self.enforce_limit();
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.policy.counters();
+        (counters.picks).recount(PickReason::Pinned, PickReason::Trial, self.counters.trials);
+        counters.health = self.counters;
+        counters
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let members = self.members.as_slice().iter();
+        Snapshot {
+            health: members.filter_map(|&replica| self.view(replica)).collect(),
+            ..self.policy.snapshot(now)
+        }
+    }
+}

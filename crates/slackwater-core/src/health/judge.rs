@@ -1,0 +1,222 @@
+//! Settling where each replica stands, ten times a second.
+
+use super::WHOLE;
+use super::course::Why;
+use super::record::{ENOUGH, Record};
+use super::reference::Reference;
+use super::settings::{ErrorSettings, HealthSettings, ProbationSettings};
+use crate::time::{Instant, span_ns};
+
+/// A replica of which this part succeeds, of what the others', is as good as they are.
+const AS_GOOD: u32 = WHOLE / 100 * 97;
+/// So many times slower than at best is hurried.
+const HURRIED: u64 = 4;
+/// How many standard deviations may be chance.
+const DEVIATIONS: u64 = 4;
+/// So many failures in a row are no chance if they would come about by it less than once in so many.
+const ONCE_IN: u64 = 1_000_000_000;
+
+/// What is to become of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It stays where it is; what it has of a share may have changed.
+    Stay,
+    /// Out.
+    Leave(Why),
+    /// Back, with a little, as the others are no better.
+    ComeBack,
+    /// Back, with a little, as the others have no room.
+    Rise,
+}
+
+/// Looks at one replica beside the others.
+pub(super) fn judge(
+    now: Instant,
+    bucket: u64,
+    record: &mut Record,
+    others: &Reference,
+    settings: &HealthSettings,
+) -> Verdict {
+    note_bounds(record, bucket, others, settings);
+    if record.course.is_out() {
+        return judge_out(bucket, record, others, settings);
+    }
+    if let Some(probation) = &settings.probation {
+        if is_silent(now, record, others, probation) {
+            return Verdict::Leave(Why::Silence);
+        }
+        // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
+        if record.is_slow() && !record.is_warming_up() && !is_hurried(others) {
+            return Verdict::Leave(Why::Slowness);
+        }
+    }
+    if settings.errors.is_some() && is_bad(record, bucket, others) {
+        return judge_bad(record);
+    }
+    record.course.climb(now);
+    if record.course.is_whole() {
+        record.forget_remembered();
+    }
+    Verdict::Stay
+}
+
+/// What the events until the next tick are measured by.
+fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &HealthSettings) {
+    let times = |factor: u64| others.latency_ns.map(|ns| ns.saturating_mul(factor));
+    record.warm_ns = times(2).unwrap_or(u64::MAX);
+    record.near_ns = match &settings.probation {
+        Some(probation) => slow_from_ns(probation, others.latency_ns),
+        None => u64::MAX,
+    };
+    record.others_ns = others.latency_ns;
+    record.is_fleet_hurried = is_hurried(others);
+    if let Some(errors) = &settings.errors {
+        let tally = record.tally(bucket);
+        let took_ns = tally.bad_ns.checked_div(tally.bad.into()).unwrap_or(0);
+        let floor_ns = others
+            .unhurried_ns
+            .saturating_mul(errors.failure_cost.into());
+        record.price_ns = took_ns.max(floor_ns);
+        let success = record.success_before_run(bucket);
+        let success = others.success.map(|usual| usual.min(success));
+        record.failures_max = success.map_or(u32::MAX, |success| failures_max(success, errors));
+    }
+}
+
+fn slow_from_ns(probation: &ProbationSettings, others_ns: Option<u64>) -> u64 {
+    let factor = u64::from(probation.factor);
+    others_ns.map_or(u64::MAX, |ns| {
+        ns.saturating_mul(factor)
+            .max(span_ns(probation.latency_min))
+    })
+}
+
+/// Whether queries wait there and none is answered, for many times longer than others take, and for longer than anything
+/// takes there as a rule: in a queue a single long query holds up all behind it. `[H4]`
+fn is_silent(
+    now: Instant,
+    record: &Record,
+    others: &Reference,
+    probation: &ProbationSettings,
+) -> bool {
+    let usual_ns = slow_from_ns(probation, others.pace_ns);
+    let longest_ns = others.peak_ns.unwrap_or(0).saturating_mul(2);
+    record.without_progress_ns(now) > usual_ns.max(longest_ns)
+}
+
+/// So many failures in a row would not come about by chance where this part succeeds, in millionths: the setting, or as many
+/// as make them rarer than once in a billion.
+pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
+    let failing = u64::from(WHOLE - success.min(WHOLE));
+    let (mut left, mut count) = (ONCE_IN * ONCE_IN, 0);
+    while left > ONCE_IN {
+        left =
+            u64::try_from(u128::from(left) * u128::from(failing) / u128::from(WHOLE)).unwrap_or(0);
+        count += 1;
+        if count > 64 {
+            return u32::MAX;
+        }
+    }
+    errors.failures_in_a_row.max(count)
+}
+
+/// The part that succeeds of what it is with the others, given the benefit of chance. `[E3]` `[E4]`
+fn relative_success(record: &Record, bucket: u64, others: &Reference) -> u32 {
+    let usual = u64::from(others.success.unwrap_or(0));
+    if usual == 0 {
+        return WHOLE;
+    }
+    let whole = u64::from(WHOLE);
+    let queries = if record.course.is_out() {
+        ENOUGH
+    } else {
+        record.tally(bucket).count().max(1)
+    };
+    let deviation = (usual * (whole - usual) / u64::from(queries)).isqrt();
+    let success = u64::from(record.success) + DEVIATIONS * deviation;
+    u32::try_from((success * whole / usual).min(whole)).unwrap_or(WHOLE)
+}
+
+fn is_bad(record: &Record, bucket: u64, others: &Reference) -> bool {
+    relative_success(record, bucket, others) < AS_GOOD
+}
+
+/// What a query costs there whose failures are tried again: E = ℓ + f · (1/s − 1). `[E2]`
+fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
+    let success = u128::from(record.success.max(1));
+    let failing = u128::from(WHOLE) - success.min(u128::from(WHOLE));
+    let failures_ns = u128::from(record.price_ns) * failing / success;
+    u64::try_from(u128::from(latency_ns) + failures_ns).unwrap_or(u64::MAX)
+}
+
+/// It fails more often than the others: its share falls while it costs more than they do, and rises while they cost more.
+pub(super) fn judge_bad(record: &mut Record) -> Verdict {
+    let Some(others_ns) = record.others_ns else {
+        return Verdict::Stay;
+    };
+    let cost_ns = expected_ns(record, record.latency_ns().unwrap_or(others_ns));
+    if cost_ns <= others_ns {
+        record.course.rise();
+        return Verdict::Stay;
+    }
+    // Between the two it stays as it is.
+    if cost_ns > others_ns.saturating_add(others_ns / 4) {
+        let is_returning = record.course.is_returning();
+        if record.course.fall(others_ns, cost_ns) || is_returning {
+            return Verdict::Leave(Why::Errors);
+        }
+    }
+    Verdict::Stay
+}
+
+/// Whether a failure that has just come sends back whom trials had brought: it need not wait for the next tick.
+pub(super) fn judge_returning(
+    now: Instant,
+    bucket: u64,
+    record: &mut Record,
+    fleet: u32,
+) -> Verdict {
+    if !record.course.is_returning() || record.course.is_out() {
+        return Verdict::Stay;
+    }
+    record.estimate(now, bucket, fleet);
+    let others = Reference {
+        success: Some(fleet),
+        ..Reference::default()
+    };
+    if is_bad(record, bucket, &others) {
+        judge_bad(record)
+    } else {
+        Verdict::Stay
+    }
+}
+
+fn judge_out(
+    bucket: u64,
+    record: &Record,
+    others: &Reference,
+    settings: &HealthSettings,
+) -> Verdict {
+    match record.course.why() {
+        Why::Errors if settings.errors.is_none() || !is_bad(record, bucket, others) => {
+            Verdict::ComeBack
+        }
+        Why::Errors => {
+            let unhurried_ns = others.unhurried_ns;
+            let is_dear = |others_ns| expected_ns(record, unhurried_ns) >= others_ns;
+            if others.latency_ns.is_none_or(is_dear) {
+                Verdict::Stay
+            } else {
+                Verdict::Rise
+            }
+        }
+        _ if settings.probation.is_none() => Verdict::ComeBack,
+        _ => Verdict::Stay,
+    }
+}
+
+/// Whether the others are many times slower than they were at best: they have no room.
+pub(super) fn is_hurried(others: &Reference) -> bool {
+    let is_slow = |ns| ns / HURRIED > others.unhurried_ns;
+    others.latency_ns.is_some_and(is_slow)
+}

@@ -1,0 +1,56 @@
+//! What a ticket carries of its query for health.
+
+use crate::policy::Outcome;
+
+/// What the health of a query's replica has to know of it, on its ticket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    /// The stay of the replica in which it was sent.
+    stay: u32,
+    /// The first head, and what it took.
+    head: Option<(u64, Outcome)>,
+    is_trial: bool,
+}
+
+impl Mark {
+    pub(crate) const NONE: Self = Self::new(0, false);
+
+    pub(super) const fn new(stay: u32, is_trial: bool) -> Self {
+        Self {
+            stay,
+            head: None,
+            is_trial,
+        }
+    }
+
+    pub(super) const fn stay(self) -> u32 {
+        self.stay
+    }
+
+    /// A head is here; `true` if it is the first.
+    pub(super) const fn head(&mut self, latency_ns: u64, outcome: Outcome) -> bool {
+        let is_first = self.head.is_none();
+        if is_first {
+            self.head = Some((latency_ns, outcome));
+        }
+        is_first
+    }
+
+    pub(super) fn latency_ns(self) -> Option<u64> {
+        self.head.map(|(latency_ns, _)| latency_ns)
+    }
+
+    pub(super) const fn is_trial(self) -> bool {
+        self.is_trial
+    }
+
+    /// How the query ended: what its head said, unless it broke off after a good one. One given up after a good head is a
+    /// success: the replica did what it was to do.
+    pub(super) fn outcome(self, outcome: Outcome) -> Outcome {
+        match self.head.map(|(_, head)| head) {
+            Some(Outcome::Success) if outcome == Outcome::Dropped => Outcome::Success,
+            Some(Outcome::Success) | None => outcome,
+            Some(head) => head,
+        }
+    }
+}

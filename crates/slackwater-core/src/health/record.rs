@@ -1,0 +1,472 @@
+//! What a client knows of one replica's health: how its queries ended, what they took, what it says of itself.
+
+use super::WHOLE;
+use super::course::Course;
+use super::mark::Mark;
+use super::window::{Tally, Window};
+use crate::policy::Outcome;
+use crate::report::LoadReport;
+use crate::time::{Instant, MaybeInstant};
+use core::time::Duration;
+
+/// Of so many answers the newest decide.
+pub(super) const ENOUGH: u32 = 200;
+/// So many queries count as if they had gone as the fleet's do, so that two failures of two are not all.
+const PSEUDO_QUERIES: u64 = 5;
+/// Answers that weigh as much as all that was known before.
+const LATENCY_SMOOTHING: u64 = 8;
+/// While it fails on and on, the others are looked at with every so many failures.
+const LOOK_EVERY: u32 = 4;
+/// The longest latencies are those of such spans.
+const PEAKS_NS: u64 = 10_000_000_000;
+/// A report's error rate holds for so long.
+const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
+/// A warm-up's share needs so many answers to double.
+const WARM_UP_ANSWERS: u32 = 8;
+/// The share of a replica that pushes back is not below this.
+const PUSH_SHARE_MIN: u32 = WHOLE / 16;
+
+/// A share that begins small, and doubles with answers that come in the time of the others'.
+#[derive(Clone, Copy, Debug)]
+struct WarmUp {
+    share: u32,
+    good: u32,
+    ends_at: Instant,
+}
+
+/// What is known of one replica.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    stay: u32,
+    /// The driver has not taken it out of the choice.
+    pub(super) is_offered: bool,
+    pub(super) course: Course,
+    window: Window,
+    /// The newest outcomes, a bit for each, the newest lowest: 1 is good.
+    history: u64,
+    failures_in_a_row: u32,
+    /// As many would be no chance, by what was known at the last tick.
+    pub(super) failures_max: u32,
+    /// Queries without a head yet, and when the last had one, or the first of those was sent.
+    waiting: u32,
+    progress_at: Instant,
+    /// When two began to wait at a time.
+    pair_at: Instant,
+    /// Queries of this stay that are out.
+    in_flight: u32,
+    /// Of good answers since the last tick.
+    tick_answers: u64,
+    tick_latency_ns: u64,
+    tick_pushed: u32,
+    tick_ended: u32,
+    latency_ns: Option<u64>,
+    /// The longest that a good answer took in this span of time and in the one before.
+    peaks_ns: [u64; 2],
+    peaks_of: u64,
+    /// What was sent before that tells of a silence that is over.
+    woken_at: Instant,
+    /// The others are so slow that a timeout tells of load.
+    pub(super) is_fleet_hurried: bool,
+    /// The newest good answers, a bit for each, the newest lowest: 1 is slow.
+    slow: u16,
+    /// Answers up to this latency speak for it, by what was known at the last tick; and for a warm-up.
+    pub(super) near_ns: u64,
+    pub(super) warm_ns: u64,
+    warm_up: Option<WarmUp>,
+    push_share: u32,
+    reported_failures: u32,
+    reported_latency_ns: Option<u64>,
+    reported_at: MaybeInstant,
+    incarnation: Option<u64>,
+    /// The part of queries that succeed, as it was found last.
+    pub(super) success: u32,
+    /// There is anything to tell that by.
+    is_known: bool,
+    /// As it was when it was taken out, and as trials have found since.
+    remembered: Option<u32>,
+    /// What its failures may cost, and what the others cost, by the last tick: in nanoseconds.
+    pub(super) price_ns: u64,
+    pub(super) others_ns: Option<u64>,
+}
+
+impl Record {
+    pub(super) fn new(now: Instant, stay: u32) -> Self {
+        Self {
+            stay,
+            is_offered: true,
+            course: Course::new(now),
+            window: Window::default(),
+            history: u64::MAX,
+            failures_in_a_row: 0,
+            failures_max: u32::MAX,
+            waiting: 0,
+            progress_at: now,
+            pair_at: now,
+            in_flight: 0,
+            tick_answers: 0,
+            tick_latency_ns: 0,
+            tick_pushed: 0,
+            tick_ended: 0,
+            latency_ns: None,
+            peaks_ns: [0; 2],
+            peaks_of: 0,
+            woken_at: Instant::EPOCH,
+            is_fleet_hurried: false,
+            slow: 0,
+            near_ns: u64::MAX,
+            warm_ns: u64::MAX,
+            warm_up: None,
+            push_share: WHOLE,
+            reported_failures: 0,
+            reported_latency_ns: None,
+            reported_at: MaybeInstant::NONE,
+            incarnation: None,
+            success: WHOLE,
+            is_known: false,
+            remembered: None,
+            price_ns: 0,
+            others_ns: None,
+        }
+    }
+
+    /// Whether a ticket is of a query that was sent since the replica joined last.
+    pub(super) const fn has_sent(&self, mark: Mark) -> bool {
+        self.stay == mark.stay()
+    }
+
+    pub(super) const fn sent(&mut self, now: Instant, is_trial: bool) -> Mark {
+        if self.waiting == 0 {
+            self.progress_at = now;
+        }
+        if self.waiting == 1 {
+            self.pair_at = now;
+        }
+        self.waiting = self.waiting.saturating_add(1);
+        self.in_flight = self.in_flight.saturating_add(1);
+        if is_trial {
+            self.course.trial_sent();
+        }
+        Mark::new(self.stay, is_trial)
+    }
+
+    /// The head of a response is here, the first for its query.
+    pub(super) fn answered(&mut self, now: Instant, latency_ns: u64, outcome: Outcome) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.progress_at = now;
+        if self.course.is_out() {
+            self.course.revive(now);
+        }
+        if now.as_nanos() < self.woken_at.as_nanos().saturating_add(latency_ns) {
+            return;
+        }
+        if outcome == Outcome::Success {
+            self.note_latency(latency_ns);
+            self.slow = self.slow << 1 | u16::from(latency_ns > self.near_ns);
+            self.peaks_ns[0] = self.peaks_ns[0].max(latency_ns);
+        }
+        if !self.course.is_out() && !self.course.is_whole() {
+            let is_near = outcome == Outcome::Success && latency_ns <= self.near_ns;
+            self.course.answered(now, is_near);
+        }
+        if let Some(warm_up) = &mut self.warm_up {
+            warm_up.good = if outcome == Outcome::Success && latency_ns <= self.warm_ns {
+                warm_up.good.saturating_add(1)
+            } else {
+                warm_up.good.saturating_sub(2)
+            };
+        }
+    }
+
+    const fn note_latency(&mut self, latency_ns: u64) {
+        self.tick_answers += 1;
+        self.tick_latency_ns = self.tick_latency_ns.saturating_add(latency_ns);
+    }
+
+    /// If it was silent, and out for that, it is back: `true`. What is still to come from before tells of the silence.
+    pub(super) fn wake(&mut self, now: Instant) -> bool {
+        let wakes = self.course.wake(now);
+        if wakes {
+            self.forget();
+            self.woken_at = now;
+        }
+        wakes
+    }
+
+    /// A query without a head will not have one.
+    pub(super) const fn given_up(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    /// A query is over, and how it ended is known.
+    pub(super) fn ended(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.tick_ended = self.tick_ended.saturating_add(1);
+        if outcome == Outcome::TimedOut {
+            // It would have taken longer.
+            self.note_latency(took_ns);
+            self.slow = self.slow << 1 | u16::from(took_ns > self.near_ns);
+        }
+        if outcome == Outcome::TimedOut && self.is_fleet_hurried {
+            self.tick_ended -= 1;
+        } else if outcome == Outcome::Success {
+            self.window.at(bucket).good += 1;
+            self.history = self.history << 1 | 1;
+            self.failures_in_a_row = 0;
+        } else if outcome.is_failure() {
+            let tally = self.window.at(bucket);
+            tally.bad += 1;
+            tally.bad_ns = tally.bad_ns.saturating_add(took_ns);
+            self.history <<= 1;
+            self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        } else if outcome == Outcome::PushedBack {
+            self.tick_pushed = self.tick_pushed.saturating_add(1);
+        } else {
+            self.tick_ended -= 1;
+        }
+    }
+
+    /// If it has failed so often in a row that by the last tick it is no chance: how often. Not for each failure: whoever asks
+    /// looks at the others then.
+    pub(super) const fn run(&self) -> Option<u32> {
+        let run = self.failures_in_a_row;
+        if run >= self.failures_max && (run - self.failures_max).is_multiple_of(LOOK_EVERY) {
+            Some(run)
+        } else {
+            None
+        }
+    }
+
+    /// Of its last eight queries, how many succeeded.
+    pub(super) const fn last_eight(&self) -> u32 {
+        (self.history & 0xFF).count_ones()
+    }
+
+    /// The part of its queries that succeeded before they began to fail in a row. What comes in a row is not to be
+    /// explained by itself.
+    pub(super) fn success_before_run(&self, bucket: u64) -> u32 {
+        let tally = self.tally(bucket);
+        let before = Tally {
+            bad: tally.bad.saturating_sub(self.failures_in_a_row),
+            ..tally
+        };
+        success(&before, WHOLE)
+    }
+
+    /// What it says of itself. `true` if it has restarted: what was known of it is forgotten.
+    pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
+        self.reported_at = now.into();
+        self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
+        self.reported_latency_ns = report.latency.map(crate::time::span_ns);
+        let before = self.incarnation;
+        self.incarnation = report.incarnation.or(before);
+        let is_new = before.is_some() && before != self.incarnation;
+        if is_new {
+            self.forget();
+            self.course.revive(now);
+        }
+        is_new
+    }
+
+    /// Nothing of how queries went holds any more.
+    pub(super) fn forget(&mut self) {
+        self.window = Window::default();
+        self.history = u64::MAX;
+        self.failures_in_a_row = 0;
+        self.latency_ns = None;
+        self.slow = 0;
+        (self.tick_answers, self.tick_latency_ns) = (0, 0);
+        self.remembered = None;
+        self.reported_failures = 0;
+    }
+
+    pub(super) fn warm_up(&mut self, share: u32, ends_at: Instant) {
+        self.warm_up = Some(WarmUp {
+            share,
+            good: 0,
+            ends_at,
+        });
+    }
+
+    pub(super) const fn is_warming_up(&self) -> bool {
+        self.warm_up.is_some()
+    }
+
+    pub(super) const fn is_pushing_back(&self) -> bool {
+        self.push_share < WHOLE
+    }
+
+    /// The part of the queries that may go there.
+    /// `spares_new`: who warms up is spared; `spares_full`: who pushes back is.
+    pub(super) fn share(&self, spares_new: bool, spares_full: bool) -> u32 {
+        let warm_up = self.warm_up.filter(|_| spares_new);
+        let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share);
+        let push_share = if spares_full { self.push_share } else { WHOLE };
+        self.course.share().min(warm_up).min(push_share)
+    }
+
+    /// Takes up what happened since the last tick.
+    pub(super) fn tick(&mut self, now: Instant) {
+        if let Some(mean_ns) = self.tick_latency_ns.checked_div(self.tick_answers) {
+            let known_ns = self.latency_ns.unwrap_or(mean_ns);
+            let weights = self.tick_answers + LATENCY_SMOOTHING;
+            let sum = u128::from(known_ns) * u128::from(LATENCY_SMOOTHING)
+                + u128::from(mean_ns) * u128::from(self.tick_answers);
+            self.latency_ns = u64::try_from(sum / u128::from(weights)).ok();
+        }
+        let pushes_back = self.tick_pushed > 0 && self.tick_pushed >= self.tick_ended / 10;
+        self.push_share = if pushes_back {
+            (self.push_share / 10 * 7).max(PUSH_SHARE_MIN)
+        } else {
+            (self.push_share + WHOLE / 20).min(WHOLE)
+        };
+        (self.tick_answers, self.tick_latency_ns) = (0, 0);
+        let span = now.as_nanos() / PEAKS_NS;
+        if span > self.peaks_of {
+            let before_ns = self.peaks_ns[0];
+            let is_next = span == self.peaks_of + 1;
+            self.peaks_ns = [0, if is_next { before_ns } else { 0 }];
+            self.peaks_of = span;
+        }
+        (self.tick_pushed, self.tick_ended) = (0, 0);
+        if let Some(warm_up) = &mut self.warm_up {
+            if warm_up.good >= WARM_UP_ANSWERS {
+                warm_up.good = 0;
+                warm_up.share = warm_up.share.saturating_mul(2);
+            }
+            if warm_up.share >= WHOLE || now >= warm_up.ends_at {
+                self.warm_up = None;
+            }
+        }
+    }
+
+    /// How its queries went of late.
+    pub(super) fn tally(&self, bucket: u64) -> Tally {
+        self.window.recent(bucket, ENOUGH)
+    }
+
+    /// Estimates the part of its queries that succeed: its own, or what it reports, if that is worse. `[E1]`
+    pub(super) fn estimate(&mut self, now: Instant, bucket: u64, fleet: u32) {
+        let tally = self.tally(bucket);
+        if self.course.is_out() {
+            self.success = self.remembered.unwrap_or(self.success);
+            self.is_known = true;
+            return;
+        }
+        let own = success(&tally, self.remembered.unwrap_or(fleet));
+        let is_fresh = |at| now.ns_since(at) < REPORT_AGE_MAX_NS;
+        let is_reported =
+            self.reported_failures > 0 && self.reported_at.get().is_some_and(is_fresh);
+        let reported = WHOLE
+            - if is_reported {
+                self.reported_failures
+            } else {
+                0
+            };
+        self.success = own.min(reported);
+        self.is_known = tally.count() > 0 || is_reported;
+    }
+
+    /// The part of its queries that succeeded just now, if there were any: within the last one or two buckets. `fleet` is
+    /// what counts before there were some.
+    pub(super) fn success_just_now(&self, bucket: u64, fleet: u32) -> Option<u32> {
+        let tally = self.window.since(bucket.saturating_sub(1));
+        (tally.count() > 0 && !self.course.is_out()).then(|| success(&tally, fleet))
+    }
+
+    /// The part of its queries that succeed, if there is anything to tell it by.
+    pub(super) fn known_success(&self) -> Option<u32> {
+        self.is_known.then_some(self.success)
+    }
+
+    /// What its good answers take, if it is one that others are compared with.
+    pub(super) fn compared_latency_ns(&self) -> Option<u64> {
+        self.latency_ns.filter(|_| self.is_in_choice())
+    }
+
+    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that others are compared with.
+    pub(super) fn compared_pace_ns(&self, now: Instant) -> Option<u64> {
+        let without_progress_ns = self.without_progress_ns(now);
+        let shown = self.latency_ns.or((without_progress_ns > 0).then_some(0));
+        let pace_ns = shown.map(|latency_ns| latency_ns.max(without_progress_ns));
+        pace_ns.filter(|_| self.is_in_choice())
+    }
+
+    /// The longest that a good answer took of late, if it is one that others are compared with.
+    pub(super) fn compared_peak_ns(&self) -> Option<u64> {
+        let peak_ns = self.peaks_ns[0].max(self.peaks_ns[1]);
+        (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
+    }
+
+    pub(super) const fn is_in_choice(&self) -> bool {
+        self.is_offered && !self.course.is_out()
+    }
+
+    /// Remembers how it did, for as long as it is out. After a sudden end it is not what came before that counts: unless it
+    /// had failed often in the 64 queries before, too, it is taken to fail all.
+    pub(super) fn remember(&mut self, is_sudden: bool) {
+        let failed = self.history.count_zeros();
+        let run = self.failures_in_a_row.min(64);
+        let remembered = if !is_sudden {
+            self.success
+        } else if failed - run >= (64 - run) / 8 {
+            (64 - failed) * (WHOLE / 64)
+        } else {
+            0
+        };
+        self.remembered = Some(remembered);
+    }
+
+    /// A trial has shown one more query's end.
+    pub(super) fn remember_trial(&mut self, is_good: bool) {
+        if let Some(remembered) = self.remembered {
+            let target = if is_good { WHOLE } else { 0 };
+            self.remembered = Some(remembered - remembered / 8 + target / 8);
+        }
+    }
+
+    pub(super) const fn forget_remembered(&mut self) {
+        self.remembered = None;
+    }
+
+    pub(super) const fn latency_ns(&self) -> Option<u64> {
+        self.latency_ns
+    }
+
+    pub(super) fn latency(&self) -> Option<Duration> {
+        self.latency_ns.map(Duration::from_nanos)
+    }
+
+    /// Half of its last sixteen answers were slow. A mean would be made by a single one.
+    pub(super) const fn is_slow(&self) -> bool {
+        self.slow.count_ones() >= u16::BITS / 2
+    }
+
+    /// For how long it has kept two queries or more waiting without any answer. One may be a slow one.
+    pub(super) fn without_progress_ns(&self, now: Instant) -> u64 {
+        if self.waiting >= 2 {
+            now.ns_since(self.progress_at.max(self.pair_at))
+        } else {
+            0
+        }
+    }
+
+    /// None of the queries is out that were sent there.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    /// Whether its probes speak against a trial: it has answered some before, and none since `span_ns`, or says that it is slow.
+    pub(super) fn reports_against(&self, now: Instant, span_ns: u64) -> bool {
+        self.reported_at.get().is_some_and(|at| {
+            now.ns_since(at) > span_ns
+                || self.reported_latency_ns.is_some_and(|ns| ns > self.near_ns)
+        })
+    }
+}
+
+/// The part that succeeds, in millionths; some more queries count as if they had gone as `prior`.
+fn success(tally: &Tally, prior: u32) -> u32 {
+    let good = u64::from(tally.good) * u64::from(WHOLE) + PSEUDO_QUERIES * u64::from(prior);
+    let queries = u64::from(tally.count()) + PSEUDO_QUERIES;
+    u32::try_from(good / queries).unwrap_or(WHOLE)
+}

@@ -1,0 +1,149 @@
+//! What a replica is compared with: the others. Medians with one left out, and how fast the fleet is when it is not busy.
+
+use crate::time::Instant;
+use alloc::vec::Vec;
+
+/// What the others of a replica show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reference {
+    /// The part of their queries that succeeds, in millionths.
+    pub(super) success: Option<u32>,
+    /// What their good answers take of late.
+    pub(super) latency_ns: Option<u64>,
+    /// The same, or for how long they have kept queries waiting without an answer, if that is longer.
+    pub(super) pace_ns: Option<u64>,
+    /// The longest that a good answer of theirs took of late.
+    pub(super) peak_ns: Option<u64>,
+    /// What good answers took when the fleet was least busy.
+    pub(super) unhurried_ns: u64,
+}
+
+/// Values of all replicas, from which each is left out in turn.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Others<T> {
+    sorted: Vec<T>,
+}
+
+impl<T: Copy + Ord> Others<T> {
+    pub(super) fn reserve(&mut self, replicas: usize) {
+        let missing = replicas.saturating_sub(self.sorted.len());
+        self.sorted.reserve(missing);
+    }
+
+    pub(super) fn set(&mut self, values: impl Iterator<Item = T>) {
+        self.sorted.clear();
+        self.sorted.extend(values);
+        self.sorted.sort_unstable();
+    }
+
+    /// The median of all, the lower one of two; `None` of none.
+    pub(super) fn median(&self) -> Option<T> {
+        let last = self.sorted.len().checked_sub(1)?;
+        self.sorted.get(last / 2).copied()
+    }
+
+    /// The median of all without one that has this value, or of all if that is `None`; the lower one of two.
+    pub(super) fn median_without(&self, own: Option<T>) -> Option<T> {
+        let Some(own) = own else {
+            return self.median();
+        };
+        let left_out = self.sorted.partition_point(|&value| value < own);
+        let others = self.sorted.len().checked_sub(1)?;
+        let middle = others.checked_sub(1)? / 2;
+        let index = middle + usize::from(middle >= left_out);
+        self.sorted.get(index).copied()
+    }
+}
+
+/// How long a slot of [`Unhurried`] is, and how many there are: a minute.
+const SLOT_NS: u64 = 10_000_000_000;
+const SLOTS: usize = 6;
+
+/// The fleet's latency when it was least busy within the last minute: what a failure costs is counted in it, so that a busy
+/// fleet does not make failures dear.
+#[derive(Clone, Debug)]
+pub(super) struct Unhurried {
+    lowest_ns: [u64; SLOTS],
+    /// The number of the present slot.
+    slot: u64,
+}
+
+impl Default for Unhurried {
+    fn default() -> Self {
+        Self {
+            lowest_ns: [u64::MAX; SLOTS],
+            slot: 0,
+        }
+    }
+}
+
+impl Unhurried {
+    /// The fleet's latency at this moment; what it was at best, now.
+    pub(super) fn note(&mut self, now: Instant, latency_ns: Option<u64>) -> u64 {
+        let slot = now.as_nanos() / SLOT_NS;
+        let passed = usize::try_from(slot.saturating_sub(self.slot)).unwrap_or(usize::MAX);
+        if passed > 0 {
+            let kept = SLOTS.saturating_sub(passed);
+            self.lowest_ns.rotate_right(passed % SLOTS);
+            self.lowest_ns[..SLOTS - kept].fill(u64::MAX);
+            self.slot = slot;
+        }
+        if let Some(latency_ns) = latency_ns {
+            self.lowest_ns[0] = self.lowest_ns[0].min(latency_ns);
+        }
+        let lowest_ns = self.lowest_ns.iter().copied().min();
+        lowest_ns.filter(|&ns| ns < u64::MAX).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    fn others(values: &[u32]) -> Others<u32> {
+        let mut others = Others::default();
+        others.set(values.iter().copied());
+        others
+    }
+
+    #[test]
+    fn the_median_of_the_others_is_that_of_the_list_without_one() {
+        for values in [
+            &[7][..],
+            &[3, 9],
+            &[5, 5, 5],
+            &[1, 2, 3, 4],
+            &[9, 1, 1, 8, 4],
+        ] {
+            let all = others(values);
+            for (place, &own) in values.iter().enumerate() {
+                let mut rest = values.to_vec();
+                rest.remove(place);
+                assert_eq!(all.median_without(Some(own)), others(&rest).median());
+            }
+        }
+        assert_eq!(others(&[1, 2, 3, 4]).median(), Some(2), "the lower one");
+        assert_eq!(others(&[]).median(), None);
+        assert_eq!(others(&[]).median_without(Some(1)), None);
+        assert_eq!(
+            others(&[6, 7]).median_without(None),
+            Some(6),
+            "not one of them"
+        );
+    }
+
+    #[test]
+    fn the_least_of_a_minute_is_remembered_for_a_minute() {
+        let at = |seconds| Instant::EPOCH + Duration::from_secs(seconds);
+        let mut unhurried = Unhurried::default();
+        assert_eq!(unhurried.note(at(0), None), 0, "nothing is known");
+        assert_eq!(unhurried.note(at(1), Some(50)), 50);
+        assert_eq!(unhurried.note(at(2), Some(90)), 50);
+        assert_eq!(unhurried.note(at(59), Some(90)), 50);
+        assert_eq!(unhurried.note(at(60), Some(90)), 90);
+        assert_eq!(unhurried.note(at(119), Some(95)), 90);
+        assert_eq!(unhurried.note(at(1_000), Some(99)), 99);
+        assert_eq!(unhurried.note(at(5_000), None), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! The settings of health: what is watched, and by which bounds.
+
+use crate::fixed::Quantile;
+use crate::policy::{ConfigError, Settings, Valid, require, require_span};
+use core::time::Duration;
+
+/// Settings that make sense.
+pub type HealthConfig = Valid<HealthSettings>;
+
+/// What is watched, and what becomes of whom it finds. By default all of it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HealthSettings {
+    /// Error aversion, and regard for push-back. `None`: nobody is held back for failures.
+    pub errors: Option<ErrorSettings>,
+    /// Latency probation. `None`: nobody is held back for being slow.
+    pub probation: Option<ProbationSettings>,
+    /// Warm-up by evidence. `None`: who joins or restarts has its whole share at once.
+    pub warm_up: Option<WarmUpSettings>,
+    /// The largest part of the replicas that may be out at a time, of those that the driver has not taken out itself: 0 to 1,
+    /// default 0.5, rounded down: of three replicas one. At 0 nobody is ever out, and the bad have a sixteenth of their share.
+    pub out_max: Quantile,
+    /// Queries sent as trials to replicas that are out, as a part of all first tries: 0 to 1, default 0.004. At 0 nobody
+    /// comes back but when the others get as bad, or too few are left.
+    pub trials: Quantile,
+    /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles with each trial that fails,
+    /// and with each return that does not last.
+    pub back_off: Duration,
+    /// What it doubles to at most: `back_off` to 1 hour, default 4 s.
+    pub back_off_max: Duration,
+}
+
+/// Error aversion. `[E1]` to `[E5]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ErrorSettings {
+    /// What is older is forgotten: 1 s to 1 hour, default 10 s. Where there are many queries, the newest 200 decide.
+    pub window: Duration,
+    /// So many failures in a row eject at once, unless the others fail, too: 1 to 1,000, default 5. More are asked for where
+    /// so many would come about by chance.
+    pub failures_in_a_row: u32,
+    /// What a failure costs, in latencies of a fleet that is not busy: 0 to 1,000, default 20. So many times slower may the
+    /// others be than they were at best before a replica that fails every other query gets any on purpose. At 0 a failure
+    /// costs the time that it took.
+    pub failure_cost: u32,
+}
+
+/// Latency probation. `[H4]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProbationSettings {
+    /// So many times slower than the others makes slow: 2 to 1,000, default 4. Replicas of unequal make are up to twice as
+    /// slow as others without harm.
+    pub factor: u32,
+    /// And slower than this: above 0 to 1 hour, default 100 ms.
+    pub latency_min: Duration,
+}
+
+/// Warm-up by evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WarmUpSettings {
+    /// The share at first: above 0 to 1, default 0.1.
+    pub share_min: Quantile,
+    /// When a replica has its whole share at the latest: above 0 to 1 hour, default 1 minute.
+    pub span_max: Duration,
+}
+
+impl Default for HealthSettings {
+    fn default() -> Self {
+        Self {
+            errors: Some(ErrorSettings::default()),
+            probation: Some(ProbationSettings::default()),
+            warm_up: Some(WarmUpSettings::default()),
+            out_max: millionths(500_000),
+            trials: millionths(4_000),
+            back_off: Duration::from_secs(1),
+            back_off_max: Duration::from_secs(4),
+        }
+    }
+}
+
+impl Default for ErrorSettings {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(10),
+            failures_in_a_row: 5,
+            failure_cost: 20,
+        }
+    }
+}
+
+impl Default for ProbationSettings {
+    fn default() -> Self {
+        Self {
+            factor: 4,
+            latency_min: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Default for WarmUpSettings {
+    fn default() -> Self {
+        Self {
+            share_min: millionths(100_000),
+            span_max: Duration::from_mins(1),
+        }
+    }
+}
+
+fn millionths(share: u32) -> Quantile {
+    Quantile::from_millionths(share).unwrap_or(Quantile::ONE)
+}
+
+impl HealthSettings {
+    /// Nothing is watched: a guard with these changes nothing.
+    pub fn off() -> Self {
+        Self {
+            errors: None,
+            probation: None,
+            warm_up: None,
+            ..Self::default()
+        }
+    }
+
+    /// Whether nothing is watched.
+    pub const fn is_off(&self) -> bool {
+        self.errors.is_none() && self.probation.is_none() && self.warm_up.is_none()
+    }
+}
+
+impl Settings for HealthSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        require_span(self.back_off, "back_off")?;
+        require_span(self.back_off_max, "back_off_max")?;
+        require(
+            self.back_off_max >= self.back_off,
+            "back_off_max",
+            "no less than back_off",
+        )?;
+        self.errors.as_ref().map_or(Ok(()), ErrorSettings::check)?;
+        (self.probation.as_ref()).map_or(Ok(()), ProbationSettings::check)?;
+        self.warm_up.as_ref().map_or(Ok(()), WarmUpSettings::check)
+    }
+}
+
+impl Settings for ErrorSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let window = Duration::from_secs(1)..=Duration::from_hours(1);
+        let is_valid = window.contains(&self.window);
+        require(is_valid, "window", "from 1 s to 1 hour")?;
+        let in_a_row = (1..=1_000).contains(&self.failures_in_a_row);
+        require(in_a_row, "failures_in_a_row", "from 1 to 1,000")?;
+        require(self.failure_cost <= 1_000, "failure_cost", "at most 1,000")
+    }
+}
+
+impl Settings for ProbationSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let is_valid = (2..=1_000).contains(&self.factor);
+        require(is_valid, "factor", "from 2 to 1,000")?;
+        require_span(self.latency_min, "latency_min")
+    }
+}
+
+impl Settings for WarmUpSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let is_valid = self.share_min > Quantile::ZERO;
+        require(is_valid, "share_min", "above 0 and at most 1")?;
+        require_span(self.span_max, "span_max")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::check_ranges;
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        check_ranges::<ErrorSettings>(&[
+            ("window", |s| s.window = Duration::from_millis(999)),
+            ("window", |s| s.window = Duration::MAX),
+            ("failures_in_a_row", |s| s.failures_in_a_row = 0),
+            ("failure_cost", |s| s.failure_cost = 1_001),
+        ]);
+        check_ranges::<ProbationSettings>(&[
+            ("factor", |s| s.factor = 1),
+            ("latency_min", |s| s.latency_min = Duration::ZERO),
+        ]);
+        check_ranges::<WarmUpSettings>(&[
+            ("share_min", |s| s.share_min = Quantile::ZERO),
+            ("span_max", |s| s.span_max = Duration::ZERO),
+        ]);
+        check_ranges::<HealthSettings>(&[
+            ("back_off", |s| s.back_off = Duration::ZERO),
+            ("back_off_max", |s| s.back_off_max = Duration::MAX),
+            ("back_off_max", |s| s.back_off = Duration::from_secs(5)),
+            ("factor", |s| {
+                s.probation = Some(ProbationSettings {
+                    factor: 1,
+                    ..ProbationSettings::default()
+                });
+            }),
+        ]);
+    }
+
+    #[test]
+    fn off_is_off() {
+        assert!(HealthSettings::off().is_off());
+        assert!(!HealthSettings::default().is_off());
+    }
+}

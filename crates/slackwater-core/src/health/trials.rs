@@ -1,0 +1,149 @@
+//! Trials: how many a client may send, to whom, and what they show. `[E3]` `[H4]`
+
+use super::course::{Trial, Why};
+use super::guarded::Guarded;
+use super::{TICK_NS, WHOLE, judge};
+use crate::draw::Draw;
+use crate::fixed::Quantile;
+use crate::policy::{Attempt, Decision, Outcome, PickReason, Query};
+use crate::replica::ReplicaId;
+use crate::time::span_ns;
+
+/// Trials that may be saved up.
+const SAVED_MAX: u32 = 3;
+
+/// A part of all queries may be trials.
+#[derive(Clone, Debug)]
+pub(super) struct Trials {
+    part: u32,
+    /// In millionths of a trial.
+    saved: u32,
+}
+
+impl Trials {
+    pub(super) const fn new(part: Quantile) -> Self {
+        Self {
+            part: part.millionths(),
+            saved: 0,
+        }
+    }
+
+    /// A query that may be a trial. One step for each first try.
+    pub(super) fn earn(&mut self) {
+        self.saved = (self.saved + self.part).min(SAVED_MAX * WHOLE);
+    }
+
+    pub(super) const fn may_send(&self) -> bool {
+        self.saved >= WHOLE
+    }
+
+    pub(super) const fn pay(&mut self) {
+        self.saved = self.saved.saturating_sub(WHOLE);
+    }
+}
+
+impl Guarded {
+    /// Who is to have a trial now: the one whose trial is due for longest.
+    pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
+        let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
+        if !is_plain || !self.trials.may_send() {
+            return None;
+        }
+        let now = self.latest;
+        let back_off_max_ns = span_ns(self.config.back_off_max);
+        let out = self.out.iter().copied();
+        let due = out.filter_map(|replica| {
+            let record = self.records.find(replica)?;
+            let others = self.others(record);
+            let is_slow = record.course.why() != Why::Errors;
+            let in_a_hurry = !is_slow && judge::is_hurried(&others);
+            let waited_ns = record.course.since_trial_was_due(now);
+            // Probes cost no query: while they speak against it there is none, unless they have done so for very long.
+            let is_told_off = is_slow
+                && waited_ns < back_off_max_ns.saturating_mul(2)
+                && record.reports_against(now, 10 * TICK_NS);
+            let wants = record.is_offered
+                && !query.avoid.contains(&replica)
+                && record.course.wants_trial(now, in_a_hurry)
+                && !is_told_off;
+            wants.then_some((waited_ns, replica))
+        });
+        due.max_by_key(|&(waited_ns, _)| waited_ns)
+            .map(|(_, replica)| replica)
+    }
+
+    /// Sends a query to a replica that is out; `None` if the policy would not have it there.
+    pub(super) fn try_out(
+        &mut self,
+        replica: ReplicaId,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+    ) -> Option<Decision> {
+        let now = self.latest;
+        self.policy.set_available(now, replica, true);
+        let decision = self.policy.is_available(replica).then(|| {
+            let pinned = Some(replica);
+            (self.policy).handle_query(now, Query { pinned, ..query }, draw)
+        });
+        self.policy.set_available(now, replica, false);
+        let mut decision = decision?;
+        if let Decision::Pick(pick) = &mut decision {
+            let is_trial = pick.reason == PickReason::Pinned;
+            if is_trial {
+                pick.reason = PickReason::Trial;
+                self.trials.pay();
+                self.counters.trials += 1;
+            }
+            self.sent(pick, is_trial);
+        }
+        Some(decision)
+    }
+
+    /// A trial is over.
+    pub(super) fn tried(&mut self, replica: ReplicaId, latency_ns: u64, outcome: Outcome) {
+        let Some(record) = self.records.find_mut(replica) else {
+            return;
+        };
+        let is_fast = record.course.why() == Why::Errors || latency_ns <= record.near_ns;
+        let trial = match outcome {
+            Outcome::Success if is_fast => Trial::Passed,
+            Outcome::Dropped | Outcome::PushedBack => Trial::Void,
+            _ => Trial::Failed,
+        };
+        if trial != Trial::Void {
+            record.remember_trial(outcome == Outcome::Success);
+        }
+        self.counters.trials_passed += u64::from(trial == Trial::Passed);
+        if record.course.trial_ended(self.latest, trial, &self.config) {
+            self.come_back(replica);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_query_in_a_hundred_and_three_at_once_at_most() {
+        let mut trials = Trials::new(Quantile::from_millionths(10_000).expect("a part"));
+        let mut sent = 0;
+        for _ in 0..10_000 {
+            trials.earn();
+            if trials.may_send() {
+                trials.pay();
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 100);
+        for _ in 0..10_000 {
+            trials.earn();
+        }
+        let mut saved = 0;
+        while trials.may_send() {
+            trials.pay();
+            saved += 1;
+        }
+        assert_eq!(saved, SAVED_MAX);
+    }
+}

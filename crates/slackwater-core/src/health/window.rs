@@ -1,0 +1,120 @@
+//! How queries ended of late: counts in a ring of buckets, each for a part of a window of time.
+//!
+//! It heals with time: what is older than the window is gone, whether anything came after it or not. Where much is known,
+//! the newest decide alone, so that who has changed is found out sooner. `[E1]`
+
+/// The buckets of a window.
+pub(super) const BUCKETS: u64 = PLACES as u64;
+const PLACES: usize = 16;
+
+/// How some queries ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) good: u32,
+    pub(super) bad: u32,
+    /// What the bad ones took, in nanoseconds.
+    pub(super) bad_ns: u64,
+}
+
+impl Tally {
+    pub(super) const fn count(&self) -> u32 {
+        self.good.saturating_add(self.bad)
+    }
+
+    const fn add(&mut self, other: &Self) {
+        self.good = self.good.saturating_add(other.good);
+        self.bad = self.bad.saturating_add(other.bad);
+        self.bad_ns = self.bad_ns.saturating_add(other.bad_ns);
+    }
+}
+
+/// The newest buckets of a replica.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    buckets: [Tally; PLACES],
+    /// The number of the newest bucket, counted from the beginning of time.
+    newest: u64,
+}
+
+impl Window {
+    /// The bucket with the number `bucket`, or the newest if that is later.
+    pub(super) fn at(&mut self, bucket: u64) -> &mut Tally {
+        let oldest = bucket.saturating_sub(BUCKETS - 1);
+        for number in oldest.max(self.newest.saturating_add(1))..=bucket {
+            self.buckets[place(number)] = Tally::default();
+        }
+        self.newest = self.newest.max(bucket);
+        &mut self.buckets[place(self.newest)]
+    }
+
+    /// The buckets from the one with the number `bucket` on.
+    pub(super) fn since(&self, bucket: u64) -> Tally {
+        self.recent(bucket.saturating_add(BUCKETS - 1), u32::MAX)
+    }
+
+    /// The newest buckets that hold `enough`, or all of the window that ends with `bucket`.
+    pub(super) fn recent(&self, bucket: u64, enough: u32) -> Tally {
+        let oldest = bucket.saturating_sub(BUCKETS - 1);
+        let mut sum = Tally::default();
+        let mut number = self.newest;
+        // Older than the oldest of the ring there is nothing.
+        let end = oldest.max((self.newest + 1).saturating_sub(BUCKETS));
+        while number >= end {
+            sum.add(&self.buckets[place(number)]);
+            if sum.count() >= enough || number == 0 {
+                break;
+            }
+            number -= 1;
+        }
+        sum
+    }
+}
+
+const fn place(number: u64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the remainder is below the number of places"
+    )]
+    let number = number as usize;
+    number % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bad_since(window: &Window, bucket: u64) -> u32 {
+        window.recent(bucket, u32::MAX).bad
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_is_gone_with_traffic_or_without() {
+        let mut window = Window::default();
+        window.at(3).bad = 7;
+        assert_eq!(bad_since(&window, 3), 7);
+        assert_eq!(bad_since(&window, 2 + BUCKETS), 7);
+        assert_eq!(bad_since(&window, 3 + BUCKETS), 0, "by time alone");
+        window.at(2 + BUCKETS).bad += 1;
+        assert_eq!(bad_since(&window, 2 + BUCKETS), 8);
+        window.at(3 + BUCKETS).bad += 1;
+        assert_eq!(bad_since(&window, 3 + BUCKETS), 2, "its place is taken");
+        window.at(1_000).bad += 1;
+        assert_eq!(bad_since(&window, 1_000), 1, "a long pause empties all");
+        window.at(990).bad += 1;
+        assert_eq!(bad_since(&window, 1_000), 2, "a step back is none");
+    }
+
+    #[test]
+    fn of_many_the_newest_decide() {
+        let mut window = Window::default();
+        for bucket in 0..5 {
+            window.at(bucket).bad = 10;
+        }
+        window.at(5).good = 10;
+        window.at(6).good = 10;
+        let recent = |enough| window.recent(6, enough);
+        assert_eq!((recent(20).good, recent(20).bad), (20, 0));
+        assert_eq!((recent(21).good, recent(21).bad), (20, 10));
+        assert_eq!(recent(u32::MAX).count(), 70);
+    }
+}

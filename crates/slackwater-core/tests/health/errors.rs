@@ -1,0 +1,233 @@
+//! E1 to E5: replicas that fail.
+
+use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
+use core::time::Duration;
+use slackwater_core::LoadReport;
+use slackwater_core::Rif;
+use slackwater_core::health::{HealthSettings, HealthState};
+use slackwater_core::policy::{Outcome, POLICIES};
+
+fn failing(fails: u32) -> Manner {
+    Manner {
+        fails,
+        ..Manner::default()
+    }
+}
+
+#[test]
+fn who_fails_half_at_once_gets_next_to_nothing_with_any_policy() {
+    for entry in POLICIES {
+        let mut client = Client::new(entry.name, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[2] = failing(50);
+        client.run(3 * SECOND);
+        let shown = client.run(60 * SECOND);
+        assert!(shown.failed_per_mille() < 10, "{}: {shown:?}", entry.name);
+        assert!(client.counters().ejections >= 1, "{}", entry.name);
+    }
+}
+
+#[test]
+fn who_fails_all_gets_nothing_but_trials_and_few_of_them() {
+    for kind in KINDS {
+        let mut client = Client::new(kind, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[1] = failing(100);
+        client.run(SECOND);
+        let shown = client.run(30 * SECOND);
+        assert_eq!(shown.sent[1], shown.trials, "{kind}");
+        assert!((3..=12).contains(&shown.trials), "{kind}: {shown:?}");
+        assert_eq!(client.view(1).state, HealthState::Ejected);
+        assert_eq!(client.counters().ejections, 1, "{kind}");
+    }
+}
+
+#[test]
+fn five_in_a_row_are_enough_and_four_are_not() {
+    let mut client = Client::new("round_robin", 2, HealthSettings::default());
+    client.gap = 20 * MS;
+    client.run(5 * SECOND);
+    client.manners[0] = failing(100);
+    let mut sent = 0;
+    while client.view(0).state != HealthState::Ejected {
+        assert!(sent <= 5, "{:?}", client.view(0));
+        sent += client.run(client.gap).sent[0];
+    }
+    // One more has been sent when the fifth comes back.
+    assert!((5..=6).contains(&sent), "{sent}");
+}
+
+#[test]
+fn who_heals_is_back_within_ten_seconds() {
+    for kind in KINDS {
+        let mut client = Client::new(kind, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[3] = failing(50);
+        client.run(30 * SECOND);
+        client.manners[3] = failing(0);
+        client.run(10 * SECOND);
+        assert_eq!(client.view(3).state, HealthState::Sound, "{kind}");
+        let shown = client.run(10 * SECOND);
+        assert!((15..=35).contains(&shown.share(3)), "{kind}: {shown:?}");
+    }
+}
+
+#[test]
+fn who_heals_for_probes_alone_is_not_back() {
+    // Its reports are good all the while.
+    let mut client = Client::new("prequal", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[3] = failing(80);
+    client.run(10 * SECOND);
+    let shown = client.run(60 * SECOND);
+    assert!(shown.share(3) < 1, "{shown:?}");
+}
+
+#[test]
+fn a_fleet_that_fails_evenly_ejects_nobody() {
+    for (fails, replicas) in [(25, 20), (25, 4), (100, 4), (2, 4), (60, 8)] {
+        for kind in ["random", "least_loaded", "prequal"] {
+            let mut client = Client::new(kind, replicas, HealthSettings::default());
+            client.run(5 * SECOND);
+            for manner in &mut client.manners {
+                *manner = failing(fails);
+            }
+            client.run(30 * SECOND);
+            let counters = client.counters();
+            assert_eq!(counters.ejections, 0, "{kind}: {fails} % of {replicas}");
+        }
+    }
+}
+
+#[test]
+fn no_more_than_half_are_out() {
+    let mut client = Client::new("random", 5, HealthSettings::default());
+    client.run(5 * SECOND);
+    for (place, seconds) in [(0, 10), (1, 10), (2, 10), (3, 10)] {
+        client.manners[place] = failing(100);
+        client.run(seconds * SECOND);
+        let out = client.states();
+        let out = out.iter().filter(|&&state| state == HealthState::Ejected);
+        assert!(out.count() <= 2, "{place}");
+    }
+    let settings = HealthSettings::default();
+    let mut client = Client::new("random", 1, settings);
+    client.manners[0] = failing(100);
+    client.run(10 * SECOND);
+    assert_eq!(client.states(), [HealthState::Sound], "the only one");
+}
+
+#[test]
+fn a_driver_that_takes_the_others_out_brings_the_ejected_back() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[0] = failing(100);
+    client.manners[1] = failing(100);
+    client.run(5 * SECOND);
+    assert_eq!(client.policy.available_count(), 2);
+    for place in [2, 3] {
+        let replica = client.replicas[place];
+        client.policy.set_available(client.now, replica, false);
+    }
+    assert_eq!(client.policy.available_count(), 1, "half of two may be out");
+    for place in 0..2 {
+        let replica = client.replicas[place];
+        client.policy.set_available(client.now, replica, false);
+        client.policy.set_available(client.now, replica, true);
+    }
+    assert_eq!(
+        client.policy.available_count(),
+        2,
+        "the one, and the other for now"
+    );
+}
+
+#[test]
+fn push_back_lowers_a_share_and_ejects_nobody() {
+    for kind in ["least_loaded", "random", "prequal"] {
+        let mut client = Client::new(kind, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[0] = Manner {
+            fails: 100,
+            bad: Outcome::PushedBack,
+            ..Manner::default()
+        };
+        client.run(5 * SECOND);
+        let shown = client.run(20 * SECOND);
+        assert_eq!(client.counters().ejections, 0, "{kind}");
+        assert!((1..10).contains(&shown.share(0)), "{kind}: {shown:?}");
+        assert_eq!(client.view(0).state, HealthState::PushingBack, "{kind}");
+        client.manners[0] = Manner::default();
+        client.run(3 * SECOND);
+        assert_eq!(client.view(0).state, HealthState::Sound, "{kind}");
+    }
+}
+
+#[test]
+fn a_report_may_accuse_and_not_clear() {
+    let mut client = Client::new("random", 3, HealthSettings::default());
+    client.run(5 * SECOND);
+    let mut report = LoadReport::new(Rif::ZERO, None);
+    report.error_millionths = Some(600_000);
+    for _ in 0..30 {
+        let replica = client.replicas[1];
+        client
+            .policy
+            .handle_carried_report(client.now, replica, &report);
+        client.run(100 * MS);
+    }
+    assert_eq!(client.view(1).state, HealthState::Ejected);
+
+    let mut client = Client::new("random", 3, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1] = failing(100);
+    report.error_millionths = Some(0);
+    for _ in 0..300 {
+        let replica = client.replicas[1];
+        client
+            .policy
+            .handle_carried_report(client.now, replica, &report);
+        client.run(100 * MS);
+    }
+    assert_eq!(client.view(1).state, HealthState::Ejected);
+}
+
+#[test]
+fn a_client_with_few_queries_tries_rarely() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1] = failing(100);
+    client.run(5 * SECOND);
+    client.gap = Duration::from_millis(200);
+    client.run(30 * SECOND);
+    let shown = client.run(200 * SECOND);
+    assert_eq!(shown.queries, 1_000);
+    assert!((3..=4).contains(&shown.trials), "{shown:?}");
+}
+
+#[test]
+fn the_others_full_who_fails_half_has_what_they_cannot_take() {
+    // E = 10 ms + 20 · 10 ms · (1/0.5 − 1) = 210 ms.
+    for (takes, least, most) in [(150, 0, 2), (400, 8, 30)] {
+        let mut client = Client::new("random", 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[0] = failing(50);
+        client.run(10 * SECOND);
+        for place in 1..4 {
+            client.manners[place].takes = takes * MS;
+        }
+        client.run(20 * SECOND);
+        let share = client.run(20 * SECOND).share(0);
+        assert!((least..=most).contains(&share), "{takes} ms: {share} %");
+    }
+}
+
+#[test]
+fn without_error_aversion_nobody_is_ejected() {
+    let mut settings = HealthSettings::default();
+    settings.errors = None;
+    let mut client = Client::new("random", 4, settings);
+    client.manners[0] = failing(100);
+    client.run(20 * SECOND);
+    assert_eq!(client.states(), [HealthState::Sound; 4]);
+}

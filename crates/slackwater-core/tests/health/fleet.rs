@@ -1,0 +1,234 @@
+//! A client with a small fleet whose replicas do as they are told: so long for an answer, so many failures.
+
+use core::cmp::Reverse;
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::health::{HealthCounters, HealthSettings, HealthState, HealthView, build};
+use slackwater_core::policy::{
+    Decision, Outcome, PickReason, Policy, PolicySettings, Query, Settings, Ticket, policy_named,
+};
+use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use std::collections::BinaryHeap;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// How a replica does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Queries that fail, in a hundred.
+    pub(crate) fails: u32,
+    pub(crate) bad: Outcome,
+    pub(crate) takes: Duration,
+    pub(crate) fails_after: Duration,
+    /// It answers nothing.
+    pub(crate) is_stopped: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            fails: 0,
+            bad: Outcome::Failed,
+            takes: 10 * MS,
+            fails_after: MS,
+            is_stopped: false,
+        }
+    }
+}
+
+/// What came of some queries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) queries: u32,
+    pub(crate) failed: u32,
+    pub(crate) trials: u32,
+    /// At each place.
+    pub(crate) sent: Vec<u32>,
+}
+
+impl Shown {
+    /// In a thousand.
+    pub(crate) fn failed_per_mille(&self) -> u32 {
+        self.failed * 1_000 / self.queries
+    }
+
+    /// In a hundred.
+    pub(crate) fn share(&self, place: usize) -> u32 {
+        self.sent[place] * 100 / self.queries
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) policy: Box<dyn Policy>,
+    ids: ReplicaIds,
+    pub(crate) replicas: Vec<ReplicaId>,
+    pub(crate) manners: Vec<Manner>,
+    pub(crate) now: Instant,
+    draw: SplitMix64,
+    luck: SplitMix64,
+    /// Ends to come: when, in which order, the ticket's place, how.
+    ends: BinaryHeap<Reverse<(Instant, usize)>>,
+    tickets: Vec<Option<(Ticket, Outcome)>>,
+    /// Tickets at replicas that have stopped.
+    pub(crate) stuck: Vec<Ticket>,
+    pub(crate) gap: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(policy: &str, replicas: usize, settings: HealthSettings) -> Self {
+        let entry = policy_named(policy).expect("a policy");
+        let config = settings.validate().expect("in range");
+        let mut client = Self {
+            policy: build(entry, &PolicySettings::default(), &config),
+            ids: ReplicaIds::new(),
+            replicas: Vec::new(),
+            manners: Vec::new(),
+            now: Instant::EPOCH + SECOND,
+            draw: SplitMix64::new(5),
+            luck: SplitMix64::new(6),
+            ends: BinaryHeap::new(),
+            tickets: Vec::new(),
+            stuck: Vec::new(),
+            gap: 2 * MS,
+        };
+        for _ in 0..replicas {
+            client.join();
+        }
+        client
+    }
+
+    pub(crate) fn join(&mut self) -> usize {
+        let replica = self.ids.allocate().expect("room");
+        self.policy.add_replica(self.now, replica);
+        self.replicas.push(replica);
+        self.manners.push(Manner::default());
+        self.replicas.len() - 1
+    }
+
+    pub(crate) fn place(&self, replica: ReplicaId) -> usize {
+        let place = self.replicas.iter().position(|&other| other == replica);
+        place.expect("known")
+    }
+
+    /// Queries at even intervals for so long; those that end by then have ended.
+    pub(crate) fn run(&mut self, span: Duration) -> Shown {
+        let mut shown = Shown {
+            sent: vec![0; self.replicas.len()],
+            ..Shown::default()
+        };
+        let end = self.now + span;
+        while self.now < end {
+            self.end_due();
+            self.probe();
+            self.query(&mut shown);
+            self.now += self.gap;
+        }
+        shown
+    }
+
+    fn query(&mut self, shown: &mut Shown) {
+        let query = Query::first();
+        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let pick = match decision {
+            Decision::Pick(pick) => pick,
+            Decision::Probe(mut round) => {
+                for target in round.clone().targets() {
+                    if !self.manners[self.place(target)].is_stopped {
+                        round.handle_report(target, &self.report(target));
+                    }
+                }
+                let pick = (self.policy).finish_round(self.now, round, query, &mut self.draw);
+                pick.expect("replicas are known")
+            }
+            Decision::NoReplica => panic!("replicas are known"),
+        };
+        let place = self.place(pick.ticket.replica());
+        shown.queries += 1;
+        shown.sent[place] += 1;
+        shown.trials += u32::from(pick.reason == PickReason::Trial);
+        let manner = self.manners[place];
+        if manner.is_stopped {
+            self.stuck.push(pick.ticket);
+            return;
+        }
+        let (after, outcome) = if below(&mut self.luck, 100) < manner.fails {
+            shown.failed += 1;
+            (manner.fails_after, manner.bad)
+        } else {
+            (manner.takes, Outcome::Success)
+        };
+        self.ends
+            .push(Reverse((self.now + after, self.tickets.len())));
+        self.tickets.push(Some((pick.ticket, outcome)));
+    }
+
+    fn end_due(&mut self) {
+        while let Some(&Reverse((at, place))) = self.ends.peek()
+            && at <= self.now
+        {
+            self.ends.pop();
+            if let Some((ticket, outcome)) = self.tickets[place].take() {
+                self.policy.handle_query_done(at, ticket, outcome);
+            }
+        }
+    }
+
+    fn probe(&mut self) {
+        if self.policy.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.policy.handle_timeout(self.now, &mut self.draw);
+        }
+        while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
+            if !self.manners[self.place(probe.replica)].is_stopped {
+                let report = self.report(probe.replica);
+                (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+            }
+        }
+    }
+
+    fn report(&self, replica: ReplicaId) -> LoadReport {
+        let takes = self.manners[self.place(replica)].takes;
+        LoadReport::new(Rif::new(1), Some(takes))
+    }
+
+    /// What has stopped goes on: its queries end well.
+    pub(crate) fn resume(&mut self, place: usize) {
+        self.manners[place].is_stopped = false;
+        let replica = self.replicas[place];
+        for ticket in core::mem::take(&mut self.stuck) {
+            if ticket.replica() == replica {
+                (self.policy).handle_query_done(self.now, ticket, Outcome::Success);
+            } else {
+                self.stuck.push(ticket);
+            }
+        }
+    }
+
+    pub(crate) fn view(&self, place: usize) -> HealthView {
+        let snapshot = self.policy.snapshot(self.now);
+        let found = snapshot.health.iter();
+        let mut found = found.filter(|view| view.replica == self.replicas[place]);
+        *found.next().expect("known")
+    }
+
+    pub(crate) fn states(&self) -> Vec<HealthState> {
+        (0..self.replicas.len())
+            .map(|place| self.view(place).state)
+            .collect()
+    }
+
+    pub(crate) fn counters(&self) -> HealthCounters {
+        self.policy.counters().health
+    }
+}
+
+/// One of each kind: by chance, in turn, by own load, by own latency, by probes, by probes for each query.
+pub(crate) const KINDS: [&str; 7] = [
+    "random",
+    "round_robin",
+    "least_loaded",
+    "peak_ewma",
+    "els",
+    "prequal",
+    "prequal_sync",
+];

@@ -1,0 +1,123 @@
+//! H4: replicas that are slow, or have stopped.
+
+use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
+use slackwater_core::health::{HealthSettings, HealthState};
+use slackwater_core::policy::POLICIES;
+
+fn taking(ms: u32) -> Manner {
+    Manner {
+        takes: ms * MS,
+        ..Manner::default()
+    }
+}
+
+#[test]
+fn who_stops_is_out_before_anything_times_out() {
+    for entry in POLICIES {
+        let mut client = Client::new(entry.name, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[2].is_stopped = true;
+        client.run(SECOND);
+        let stuck = client.stuck.len();
+        assert!(stuck < 70, "{}: {stuck}", entry.name);
+        client.run(10 * SECOND);
+        let more = client.stuck.len() - stuck;
+        assert!(more <= 5, "{}: {more} after it was found", entry.name);
+        client.resume(2);
+        client.run(4 * SECOND);
+        assert_eq!(client.view(2).state, HealthState::Sound, "{}", entry.name);
+        // These remember themselves how long its answers took.
+        let remembers = ["peak_ewma", "c3", "els"].contains(&entry.name);
+        let least = if remembers { 0 } else { 15 };
+        assert!(client.run(5 * SECOND).share(2) >= least, "{}", entry.name);
+    }
+}
+
+#[test]
+fn who_is_many_times_slower_is_out_and_twice_is_no_harm() {
+    for (ms, state) in [
+        (20, HealthState::Sound),
+        (90, HealthState::Sound),
+        (150, HealthState::OnProbation),
+    ] {
+        let mut client = Client::new("random", 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[1] = taking(ms);
+        client.run(6 * SECOND);
+        assert_eq!(client.view(1).state, state, "{ms} ms");
+    }
+    // Of 60 ms each, 200 ms are not four times as much.
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.manners = vec![taking(60), taking(60), taking(60), taking(200)];
+    client.run(20 * SECOND);
+    assert_eq!(client.counters().probations, 0);
+}
+
+#[test]
+fn who_is_fast_again_is_back() {
+    for kind in KINDS {
+        let mut client = Client::new(kind, 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[1] = taking(600);
+        client.run(20 * SECOND);
+        client.manners[1] = taking(10);
+        client.run(8 * SECOND);
+        assert_eq!(client.view(1).state, HealthState::Sound, "{kind}");
+    }
+}
+
+#[test]
+fn a_fleet_that_slows_down_or_stops_as_a_whole_loses_nobody() {
+    let mut client = Client::new("least_loaded", 6, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners = vec![taking(2_000); 6];
+    client.run(20 * SECOND);
+    for manner in &mut client.manners {
+        manner.is_stopped = true;
+    }
+    client.run(5 * SECOND);
+    assert_eq!(client.counters().probations, 0);
+}
+
+#[test]
+fn a_single_query_that_takes_long_is_no_stop() {
+    let mut client = Client::new("random", 3, HealthSettings::default());
+    client.gap = 100 * MS;
+    client.run(20 * SECOND);
+    client.manners[0].is_stopped = true;
+    while client.stuck.is_empty() {
+        client.run(100 * MS);
+    }
+    // The next ones go elsewhere.
+    let replica = client.replicas[0];
+    client.policy.set_available(client.now, replica, false);
+    client.run(SECOND);
+    client.policy.set_available(client.now, replica, true);
+    client.run(client.gap);
+    assert!(client.stuck.len() <= 2);
+    assert_eq!(client.counters().probations, 0, "a second one is new");
+}
+
+#[test]
+fn no_more_than_half_are_on_probation() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners = vec![taking(2_000), taking(2_000), taking(10), taking(10)];
+    client.run(10 * SECOND);
+    let out = client.states();
+    let out = out
+        .iter()
+        .filter(|&&state| state == HealthState::OnProbation);
+    assert_eq!(out.count(), 2);
+    assert_eq!(client.policy.available_count(), 2);
+}
+
+#[test]
+fn without_probation_nobody_is_out_for_being_slow() {
+    let mut settings = HealthSettings::default();
+    settings.probation = None;
+    let mut client = Client::new("random", 4, settings);
+    client.manners[0] = taking(5_000);
+    client.run(20 * SECOND);
+    assert_eq!(client.states(), [HealthState::Sound; 4]);
+}

@@ -1,0 +1,127 @@
+//! Health: replicas that fail fast, lie, pause, stand still or come up cold, under each policy with and without each means.
+//!
+//! Not a paper's: Prequal has heuristics against sinkholes "omitted in the interest of brevity", and its peers fall for them.
+//! `[Prequal §4]` `[E1]` to `[E5]` `[H4]` `[Decision 0008]`
+
+mod cases;
+mod findings;
+#[cfg(test)]
+mod tests;
+
+use super::cells::whole;
+use super::{Cell, Effort, Figure, Findings, Played};
+use crate::{PolicyChoice, Scenario};
+use cases::Means;
+use core::time::Duration;
+use std::sync::Arc;
+
+/// Who may be chosen at all.
+#[derive(Debug)]
+pub(super) struct Health;
+
+/// Those that have to hold what is claimed.
+const CLAIMED: [&str; 4] = ["prequal", "least_loaded", "power_of_d", "peak_ewma"];
+const ROUND_ROBIN: &str = "round_robin";
+const PREQUAL: &str = "prequal";
+/// Those and the others that are played with one failing replica.
+const POLICIES: [&str; 9] = [
+    PREQUAL,
+    "least_loaded",
+    "power_of_d",
+    "peak_ewma",
+    ROUND_ROBIN,
+    "rif_then_latency",
+    "weighted_round_robin",
+    "c3",
+    "els",
+];
+/// Those that are played in trouble.
+const IN_TROUBLE: [&str; 6] = [
+    PREQUAL,
+    "rif_then_latency",
+    "least_loaded",
+    "power_of_d",
+    "peak_ewma",
+    ROUND_ROBIN,
+];
+
+/// Of four machines one fails half of its queries at once: loads as shares of what all four can do.
+const LOADS: [f64; 9] = [0.05, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0];
+/// The same where a replica has several cores.
+const WEB_LOADS: [f64; 3] = [0.3, 0.6, 0.9];
+const MACHINES: usize = 4;
+const FLEET: usize = 20;
+const SERVICES: usize = 10;
+/// Queries of one run, and of its warm-up.
+const QUERIES: f64 = 40_000.0;
+const WARMUP_QUERIES: f64 = 8_000.0;
+/// Clients that know nothing of each other.
+const CLIENTS: [usize; 3] = [1, 10, 100];
+/// Clients of the fleets in trouble.
+const SOME_CLIENTS: usize = 10;
+
+impl Figure for Health {
+    fn name(&self) -> &'static str {
+        "health"
+    }
+
+    fn title(&self) -> &'static str {
+        "Replicas that fail fast, stall or come up cold: each policy with and without health"
+    }
+
+    fn about(&self) -> &'static str {
+        "Ours. Errors: one of ELS's four machines fails half of its queries at once, from 5 % to all of what the four can do; the same with web \
+         replicas of four cores; one of twenty machines fails every query in a millisecond; all fail a quarter; one heals, and one says that it has. \
+         Trouble: ten replicas of four cores and queries of 20 ms at 70 % load, of which one pauses for 2 s of every 20, stands still for 30 s, or joins \
+         ten times as slow and warms within 20 s; or all are restarted in turn, drained or killed, every 6 s, coming up five times as slow. \
+         Means: errors (error aversion), probation (of slow replicas), warm_up (by evidence), all, off. Each client learns alone, by its own queries; \
+         nothing is tried again. The least error share possible where one of four fails half is (1 - 0.75/load)/2 past 75 % load, as the others are full then, \
+         and nothing below. Trials are queries sent to a replica that is out of the choice."
+    }
+
+    fn cells(&self, effort: &Effort) -> Vec<Cell> {
+        let mut cells = cases::failing_fast(effort);
+        cells.extend(cases::everything_else_that_fails(effort));
+        cells.extend(cases::in_trouble(effort));
+        cells
+    }
+
+    fn findings(&self, played: &[Played]) -> Findings {
+        findings::of(played)
+    }
+}
+
+/// A scenario for so many queries, after so many of warm-up, unless the user asks for other times.
+fn for_queries(effort: &Effort, scenario: Scenario) -> Arc<Scenario> {
+    let seconds = |queries: f64| whole((queries / scenario.load.rate).ceil());
+    let (warmup, span) = (seconds(WARMUP_QUERIES), seconds(QUERIES));
+    effort.spend_on(scenario, warmup, span)
+}
+
+/// The cells of a step: these policies, with each of these means.
+fn cells_of(
+    step: &str,
+    load: f64,
+    policies: &[&str],
+    means: &[Means],
+    scenario: &Arc<Scenario>,
+) -> Vec<Cell> {
+    let pairs = policies
+        .iter()
+        .flat_map(|policy| means.iter().map(move |means| (policy, means)));
+    pairs
+        .filter_map(|(policy, means)| {
+            let policy = PolicyChoice::named(policy)?;
+            let policy = match means.config() {
+                Some(config) => policy.guarded(config),
+                None => policy,
+            };
+            Some(Cell::of(step, load, policy, scenario).with_param(means.param()))
+        })
+        .collect()
+}
+
+/// A number of seconds.
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}

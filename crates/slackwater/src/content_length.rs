@@ -1,0 +1,40 @@
+//! What `content-length` says, read alike whichever protocol it came by. RFC 9110 §8.6
+//!
+//! In the strictest way: what one recipient forgives another may read as another length.
+
+/// Digits and nothing else, and not more than a `u64` has; `None` is no length.
+pub(crate) fn parse(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_digits() {
+        for (value, length) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(parse(value.as_bytes()), Some(length), "{value}");
+        }
+        for bad in [
+            "",
+            "+1",
+            "-1",
+            "1 ",
+            " 1",
+            "0x1",
+            "1,1",
+            "5, 5",
+            "18446744073709551616",
+            "٣",
+        ] {
+            assert_eq!(parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
