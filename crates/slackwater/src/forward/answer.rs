@@ -315,7 +315,11 @@ mod tests {
             (X_SLACKWATER_ERROR, "no_replica", false),
         ] {
             let response = with_in_grpc(name.clone(), value);
-            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+            assert_eq!(
+                says_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
         }
         for missing in [
             X_SLACKWATER_ERROR,
@@ -325,12 +329,12 @@ mod tests {
         ] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             response.headers_mut().remove(&missing);
-            assert!(!says_withdrawn(&response), "without {missing}");
+            assert!(says_unstarted(&response).is_none(), "without {missing}");
         }
         for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             *response.status_mut() = status;
-            assert!(!says_withdrawn(&response), "{status}");
+            assert!(says_unstarted(&response).is_none(), "{status}");
         }
     }
 }
