@@ -3,6 +3,10 @@
 //! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`], as if they had been one
 //! long run: counts add up and quantiles are those of all queries, not means of quantiles.
 
+mod by_second;
+
+pub use by_second::BySecond;
+
 use crate::histogram::Histogram;
 use core::time::Duration;
 
@@ -305,66 +309,6 @@ impl Utilization {
     }
 }
 
-/// Measured queries in each second of the measured span; the last one may be shorter. Runs of one kind are added up, second by
-/// second from the beginning of their spans.
-#[derive(Clone, Debug, Default)]
-pub struct BySecond {
-    /// How many replicas there are.
-    pub replicas: usize,
-    /// Queries by the second in which they were first sent: second by second, within it replica by replica. What comes after
-    /// the last query is left out.
-    pub sent: Vec<u32>,
-    /// Errors by the second in which their queries arrived.
-    pub errors: Vec<u32>,
-}
-
-impl BySecond {
-    /// A query is sent to a replica in this second.
-    pub fn record_sent(&mut self, second: usize, replica: usize) {
-        *at(&mut self.sent, second * self.replicas + replica) += 1;
-    }
-
-    /// A query that arrived in this second is an error.
-    pub fn record_error(&mut self, second: usize) {
-        *at(&mut self.errors, second) += 1;
-    }
-
-    /// The share of each second's queries, from 0 to 1, that a replica got; `None` for a second without queries.
-    pub fn shares_of(&self, replica: usize) -> impl Iterator<Item = Option<f64>> + '_ {
-        self.sent.chunks(self.replicas.max(1)).map(move |second| {
-            let all: u32 = second.iter().sum();
-            let share = f64::from(second.get(replica).copied().unwrap_or(0)) / f64::from(all);
-            (all > 0).then_some(share)
-        })
-    }
-
-    /// Of fleets of different sizes, the first one's is kept.
-    fn merge(&mut self, other: &Self) {
-        if self.sent.is_empty() {
-            self.replicas = other.replicas;
-        }
-        if self.replicas == other.replicas {
-            add(&mut self.sent, &other.sent);
-        }
-        add(&mut self.errors, &other.errors);
-    }
-}
-
-/// The count at `index`, which is made if there is none.
-fn at(counts: &mut Vec<u32>, index: usize) -> &mut u32 {
-    if counts.len() <= index {
-        counts.resize(index + 1, 0);
-    }
-    &mut counts[index]
-}
-
-fn add(sums: &mut Vec<u32>, counts: &[u32]) {
-    sums.resize(sums.len().max(counts.len()), 0);
-    for (sum, count) in sums.iter_mut().zip(counts) {
-        *sum = sum.saturating_add(*count);
-    }
-}
-
 /// `part` / `whole`, and 0 of nothing.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
@@ -475,14 +419,6 @@ mod tests {
         assert_eq!(all.utilization.by_second, [0.5, 1.0, 1.5, 1.0]);
         assert_eq!(all.utilization.by_replica_mean(), [1.0, 1.0]);
         assert!(Measured::together(&[]).is_none());
-    }
-
-    #[test]
-    fn a_second_without_queries_has_no_shares() {
-        let mut by_second = Measured::nothing(2).by_second;
-        by_second.record_sent(2, 1);
-        let shares: Vec<_> = by_second.shares_of(1).collect();
-        assert_eq!(shares, [None, None, Some(1.0)]);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn no_request_costs_an_allocation() {
         let calls = CALLS.with(Cell::get) - before;
         assert_eq!(calls, 0, "{target}");
         let status = match found {
-            Found::Route(route) => match &route.then {
+            Found::Route(_, route) => match &route.then {
                 Action::Respond(response) => Some(response.status.as_u16()),
                 _ => None,
             },

@@ -12,10 +12,10 @@ const RETURN_SHARE: u32 = WHOLE / 8;
 const SPARED_SHARE: u32 = WHOLE / 16;
 /// A share below this is none: the replica is out.
 const SHARE_MIN: u32 = WHOLE / 64;
-/// The share of one that was silent, and answers again.
-const WOKEN_SHARE: u32 = WHOLE / 2;
 /// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
 const STEP_NS: u64 = 1_000_000_000;
+/// A share that did not double for so long does so all the same: who is slower than the others by nature.
+const RETURN_NS_MAX: u64 = 60_000_000_000;
 /// What a share rises by in a tick while a replica is worth more than it costs.
 const RISE: u32 = WHOLE / 50;
 /// Trials in a row that have to go well.
@@ -46,6 +46,8 @@ pub(super) enum Trial {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
     share: u32,
+    /// With which it would be back from a silence: half of what it had.
+    woken_share: u32,
     why: Why,
     is_out: bool,
     /// It was out, and trials brought it back.
@@ -54,6 +56,8 @@ pub(super) struct Course {
     good: u32,
     /// No bad one since then.
     unbroken_since: Instant,
+    /// When it came back.
+    returned_at: Instant,
     passed: u8,
     is_tried: bool,
     next_trial_at: Instant,
@@ -66,11 +70,13 @@ impl Course {
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             share: WHOLE,
+            woken_share: WHOLE / 2,
             why: Why::Errors,
             is_out: false,
             is_returning: false,
             good: 0,
             unbroken_since: now,
+            returned_at: now,
             passed: 0,
             is_tried: false,
             next_trial_at: now,
@@ -99,10 +105,10 @@ impl Course {
         self.why
     }
 
-    /// Out of the choice. Who falls silent again before it has its whole share is slow: a sign of life is none of health then.
+    /// Out of the choice.
     pub(super) fn leave(&mut self, now: Instant, why: Why, settings: &HealthSettings) {
         let shortest_ns = span_ns(settings.back_off);
-        let longest_ns = span_ns(settings.back_off_max);
+        let longest_ns = longest_ns(settings);
         let sound_ns = if self.is_whole() {
             now.ns_since(self.whole_at)
         } else {
@@ -113,10 +119,10 @@ impl Course {
         } else {
             self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
         }
-        let is_slow = why == Why::Silence && self.is_returning;
         *self = Self {
+            woken_share: (self.share / 2).clamp(RETURN_SHARE, WHOLE / 2),
             share: 0,
-            why: if is_slow { Why::Slowness } else { why },
+            why,
             is_out: true,
             is_returning: false,
             passed: 0,
@@ -142,14 +148,15 @@ impl Course {
         self.share = RETURN_SHARE;
         self.good = 0;
         self.unbroken_since = now;
+        self.returned_at = now;
     }
 
-    /// Back with half, if it was silent: it answers.
+    /// Back with half of what it had, if it was silent: it answers.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
         let wakes = self.is_out && self.why == Why::Silence;
         if wakes {
             self.come_back(now);
-            self.share = WOKEN_SHARE;
+            self.share = self.woken_share;
         }
         wakes
     }
@@ -177,19 +184,21 @@ impl Course {
         self.share < SHARE_MIN
     }
 
-    /// An answer came while it has less than its whole share.
-    pub(super) const fn answered(&mut self, now: Instant, is_good: bool) {
-        if is_good {
+    /// An answer came while it has less than its whole share. A good one that took long takes back one: who was down is cold.
+    pub(super) const fn answered(&mut self, now: Instant, is_good: bool, is_near: bool) {
+        if is_good && is_near {
             self.good = self.good.saturating_add(1);
         } else {
-            self.good = self.good.saturating_sub(2);
+            self.good = self.good.saturating_sub(if is_good { 1 } else { 2 });
             self.unbroken_since = now;
         }
     }
 
     /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for long.
     pub(super) fn climb(&mut self, now: Instant) {
-        let is_shown = self.good >= STEP_ANSWERS || now.ns_since(self.unbroken_since) >= STEP_NS;
+        let is_shown = self.good >= STEP_ANSWERS
+            || now.ns_since(self.unbroken_since) >= STEP_NS
+            || now.ns_since(self.returned_at) >= RETURN_NS_MAX;
         if !self.is_whole() && is_shown {
             self.good = 0;
             self.unbroken_since = now;
@@ -206,6 +215,11 @@ impl Course {
 
     pub(super) const fn since_trial_was_due(&self, now: Instant) -> u64 {
         now.ns_since(self.next_trial_at)
+    }
+
+    /// A trial went well, and others are to follow.
+    pub(super) const fn is_passing(&self) -> bool {
+        self.passed > 0
     }
 
     pub(super) const fn trial_sent(&mut self) {
@@ -236,7 +250,7 @@ impl Course {
             }
             Trial::Failed => {
                 self.passed = 0;
-                let longest_ns = span_ns(settings.back_off_max);
+                let longest_ns = longest_ns(settings);
                 self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
                 self.next_trial_at = now.plus_ns(self.back_off_ns);
             }
@@ -244,6 +258,10 @@ impl Course {
         }
         false
     }
+}
+
+fn longest_ns(settings: &HealthSettings) -> u64 {
+    span_ns(settings.back_off_max.max(settings.back_off))
 }
 
 #[cfg(test)]
@@ -297,14 +315,14 @@ mod tests {
         for share in [WHOLE / 8, WHOLE / 4, WHOLE / 2, WHOLE] {
             assert_eq!(course.share(), share);
             for _ in 0..7 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
-            course.answered(at(5_500), false);
-            course.answered(at(5_500), true);
+            course.answered(at(5_500), false, false);
+            course.answered(at(5_500), true, true);
             course.climb(at(5_999));
             assert_eq!(course.share(), share, "a bad one takes back two");
             for _ in 0..2 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
             course.climb(at(5_999));
         }
@@ -323,7 +341,7 @@ mod tests {
         course.come_back(at(5_000));
         for _ in 0..3 {
             for _ in 0..8 {
-                course.answered(at(5_500), true);
+                course.answered(at(5_500), true, true);
             }
             course.climb(at(5_000));
         }
@@ -365,7 +383,7 @@ mod tests {
         assert_eq!(course.share(), WHOLE / 8);
         course.climb(at(2_000));
         assert_eq!(course.share(), WHOLE / 4);
-        course.answered(at(2_500), false);
+        course.answered(at(2_500), true, false);
         course.climb(at(3_499));
         assert_eq!(course.share(), WHOLE / 4);
         course.climb(at(3_500));
@@ -376,11 +394,18 @@ mod tests {
     fn who_was_silent_and_answers_is_back_and_nobody_else() {
         let (mut course, settings) = out();
         assert!(!course.wake(at(10)), "it fails");
+        course = Course::new(at(0));
         course.leave(at(20), Why::Silence, &settings);
         assert!(course.wake(at(30)) && !course.is_out());
         assert_eq!(course.share(), WHOLE / 2);
         assert!(!course.wake(at(40)), "once");
         course.leave(at(50), Why::Silence, &settings);
-        assert!(!course.wake(at(60)), "it is slow");
+        assert!(course.wake(at(60)));
+        assert_eq!(course.share(), WHOLE / 4, "half of what it had");
+        for _ in 0..9 {
+            course.leave(at(70), Why::Silence, &settings);
+            assert!(course.wake(at(80)));
+        }
+        assert_eq!(course.share(), WHOLE / 8, "and no less than by trials");
     }
 }

@@ -195,6 +195,7 @@ impl Guarded {
             Verdict::Rise => {
                 if let Some(record) = self.records.find_mut(replica) {
                     record.course.rise();
+                    self.counters.readmissions += 1;
                     self.admit(replica);
                 }
             }

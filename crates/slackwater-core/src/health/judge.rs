@@ -9,10 +9,11 @@ use crate::time::{Instant, span_ns};
 
 /// A replica of which this part succeeds, of what the others', is as good as they are.
 const AS_GOOD: u32 = WHOLE / 100 * 97;
-/// So many times slower than at best is hurried.
+/// So many times slower than at best is hurried, and so many busy.
 const HURRIED: u64 = 4;
+const BUSY: u64 = 3;
 /// How many standard deviations may be chance.
-const DEVIATIONS: u64 = 4;
+const DEVIATIONS: u64 = 5;
 /// So many failures in a row are no chance if they would come about by it less than once in so many.
 const ONCE_IN: u64 = 1_000_000_000;
 
@@ -46,7 +47,7 @@ pub(super) fn judge(
             return Verdict::Leave(Why::Silence);
         }
         // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
-        if record.is_slow() && !record.is_warming_up() && !is_hurried(others) {
+        if record.is_slow() && !record.is_warming_up() && !is_slower(others, BUSY) {
             return Verdict::Leave(Why::Slowness);
         }
     }
@@ -217,6 +218,11 @@ fn judge_out(
 
 /// Whether the others are many times slower than they were at best: they have no room.
 pub(super) fn is_hurried(others: &Reference) -> bool {
-    let is_slow = |ns| ns / HURRIED > others.unhurried_ns;
+    is_slower(others, HURRIED)
+}
+
+/// Whether the others are so many times slower than they were at best.
+fn is_slower(others: &Reference, times: u64) -> bool {
+    let is_slow = |ns| ns / times > others.unhurried_ns;
     others.latency_ns.is_some_and(is_slow)
 }

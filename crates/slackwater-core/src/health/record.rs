@@ -69,7 +69,7 @@ pub(super) struct Record {
     pub(super) is_fleet_hurried: bool,
     /// The newest good answers, a bit for each, the newest lowest: 1 is slow.
     slow: u16,
-    /// Answers up to this latency speak for it, by what was known at the last tick; and for a warm-up.
+    /// Answers beyond this latency are slow, and up to that near the others', by what was known at the last tick.
     pub(super) near_ns: u64,
     pub(super) warm_ns: u64,
     warm_up: Option<WarmUp>,
@@ -165,8 +165,9 @@ impl Record {
             self.peaks_ns[0] = self.peaks_ns[0].max(latency_ns);
         }
         if !self.course.is_out() && !self.course.is_whole() {
-            let is_near = outcome == Outcome::Success && latency_ns <= self.near_ns;
-            self.course.answered(now, is_near);
+            let is_good = outcome == Outcome::Success;
+            let is_near = latency_ns <= self.warm_ns;
+            self.course.answered(now, is_good, is_near);
         }
         if let Some(warm_up) = &mut self.warm_up {
             warm_up.good = if outcome == Outcome::Success && latency_ns <= self.warm_ns {
@@ -407,7 +408,9 @@ impl Record {
         let failed = self.history.count_zeros();
         let run = self.failures_in_a_row.min(64);
         let remembered = if !is_sudden {
-            self.success
+            // What it does now is seen in its last queries before it is in the window.
+            let newest = (self.history & 0xFFFF).count_ones();
+            self.success.min(newest * (WHOLE / 16))
         } else if failed - run >= (64 - run) / 8 {
             (64 - failed) * (WHOLE / 64)
         } else {
@@ -420,7 +423,8 @@ impl Record {
     pub(super) fn remember_trial(&mut self, is_good: bool) {
         if let Some(remembered) = self.remembered {
             let target = if is_good { WHOLE } else { 0 };
-            self.remembered = Some(remembered - remembered / 8 + target / 8);
+            let part = if is_good { 8 } else { 4 };
+            self.remembered = Some(remembered - remembered / part + target / part);
         }
     }
 

@@ -58,41 +58,57 @@ impl<T: Copy + Ord> Others<T> {
 /// How long a slot of [`Unhurried`] is, and how many there are: a minute.
 const SLOT_NS: u64 = 10_000_000_000;
 const SLOTS: usize = 6;
+/// So many looks make a mean: those of a second.
+const LOOKS: u64 = 10;
 
 /// The fleet's latency when it was least busy within the last minute: what a failure costs is counted in it, so that a busy
-/// fleet does not make failures dear.
+/// fleet does not make failures dear. The least of means over a second: the least of all looks would be a matter of luck.
 #[derive(Clone, Debug)]
 pub(super) struct Unhurried {
-    lowest_ns: [u64; SLOTS],
+    /// The least of each slot, the present one first.
+    least_ns: [u64; SLOTS],
     /// The number of the present slot.
     slot: u64,
+    looks: u64,
+    sum_ns: u128,
 }
 
 impl Default for Unhurried {
     fn default() -> Self {
         Self {
-            lowest_ns: [u64::MAX; SLOTS],
+            least_ns: [u64::MAX; SLOTS],
             slot: 0,
+            looks: 0,
+            sum_ns: 0,
         }
     }
 }
 
 impl Unhurried {
-    /// The fleet's latency at this moment; what it was at best, now.
+    /// The fleet's latency at this moment; what it was at best, now. 0: nothing is known.
     pub(super) fn note(&mut self, now: Instant, latency_ns: Option<u64>) -> u64 {
         let slot = now.as_nanos() / SLOT_NS;
         let passed = usize::try_from(slot.saturating_sub(self.slot)).unwrap_or(usize::MAX);
         if passed > 0 {
-            let kept = SLOTS.saturating_sub(passed);
-            self.lowest_ns.rotate_right(passed % SLOTS);
-            self.lowest_ns[..SLOTS - kept].fill(u64::MAX);
+            let new = passed.min(SLOTS);
+            self.least_ns.rotate_right(new % SLOTS);
+            self.least_ns[..new].fill(u64::MAX);
             self.slot = slot;
         }
         if let Some(latency_ns) = latency_ns {
-            self.lowest_ns[0] = self.lowest_ns[0].min(latency_ns);
+            self.looks += 1;
+            self.sum_ns += u128::from(latency_ns);
         }
-        let lowest_ns = self.lowest_ns.iter().copied().min();
-        lowest_ns.filter(|&ns| ns < u64::MAX).unwrap_or(0)
+        let mean_ns = self.sum_ns.checked_div(self.looks.into());
+        let mean_ns = mean_ns.map(|mean_ns| u64::try_from(mean_ns).unwrap_or(u64::MAX));
+        if self.looks >= LOOKS {
+            let least_ns = mean_ns.unwrap_or(u64::MAX);
+            self.least_ns[0] = self.least_ns[0].min(least_ns);
+            (self.looks, self.sum_ns) = (0, 0);
+        }
+        let least_ns = self.least_ns.iter().copied().min();
+        let least_ns = least_ns.filter(|&ns| ns < u64::MAX);
+        least_ns.or(mean_ns).unwrap_or(0)
     }
 }
 
@@ -138,12 +154,22 @@ mod tests {
         let at = |seconds| Instant::EPOCH + Duration::from_secs(seconds);
         let mut unhurried = Unhurried::default();
         assert_eq!(unhurried.note(at(0), None), 0, "nothing is known");
-        assert_eq!(unhurried.note(at(1), Some(50)), 50);
-        assert_eq!(unhurried.note(at(2), Some(90)), 50);
-        assert_eq!(unhurried.note(at(59), Some(90)), 50);
-        assert_eq!(unhurried.note(at(60), Some(90)), 90);
-        assert_eq!(unhurried.note(at(119), Some(95)), 90);
-        assert_eq!(unhurried.note(at(1_000), Some(99)), 99);
-        assert_eq!(unhurried.note(at(5_000), None), 0);
+        assert_eq!(unhurried.note(at(0), Some(40)), 40, "better than nothing");
+        for _ in 1..LOOKS {
+            unhurried.note(at(1), Some(60));
+        }
+        assert_eq!(unhurried.note(at(1), None), 58, "the mean of ten");
+        let mut note = |seconds, ns| {
+            for _ in 0..LOOKS {
+                unhurried.note(at(seconds), Some(ns));
+            }
+            unhurried.note(at(seconds), None)
+        };
+        assert_eq!(note(10, 90), 58);
+        assert_eq!(note(59, 90), 58);
+        assert_eq!(note(60, 90), 90);
+        assert_eq!(note(119, 95), 90);
+        assert_eq!(unhurried.note(at(119), Some(5)), 90, "one look is luck");
+        assert_eq!(unhurried.note(at(5_000), None), 5, "all else is forgotten");
     }
 }

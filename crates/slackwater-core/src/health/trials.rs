@@ -46,7 +46,7 @@ impl Guarded {
     /// Who is to have a trial now: the one whose trial is due for longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
         let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
-        if !is_plain || !self.trials.may_send() {
+        if !is_plain {
             return None;
         }
         let now = self.latest;
@@ -62,7 +62,10 @@ impl Guarded {
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
+            // Once one has gone well, the two that are left are not waited for.
+            let may_send = self.trials.may_send() || record.course.is_passing();
             let wants = record.is_offered
+                && may_send
                 && !query.avoid.contains(&replica)
                 && record.course.wants_trial(now, in_a_hurry)
                 && !is_told_off;

@@ -1,12 +1,13 @@
 //! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its copies.
 
+use super::Engine;
 use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
 use super::query::{Attempt, Key, Query, Stage, slot_number};
-use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
+use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, ReplicaId};
 
 /// What a policy is asked: for a first copy, or for a second one that goes elsewhere.
@@ -29,11 +30,7 @@ impl Engine {
             .queries
             .insert(|serial| Query::new(serial, arrival, now, measured));
         self.await_deadline(key);
-        if let Some(hedging) = self.hedging.get_mut(arrival.client as usize)
-            && let Some(delay) = hedging.query()
-        {
-            self.timers.push(now + delay, Timer::Hedge(key));
-        }
+        self.watch(key);
         self.choose(key, None);
     }
 
@@ -51,7 +48,7 @@ impl Engine {
 
     /// Chooses where a copy of a query goes: the first, or the second, to another replica than `first`.
     #[inline]
-    fn choose(&mut self, key: Key, first: Option<u32>) {
+    pub(super) fn choose(&mut self, key: Key, first: Option<u32>) {
         let Some(query) = self.queries.find(key) else {
             return;
         };
@@ -109,39 +106,36 @@ impl Engine {
             .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
         query.copies[usize::from(!is_first)] = Some(attempt.slot);
         if !is_first {
-            self.meter.hedge(self.now);
+            // Tied copies are counted when they set out.
+            if self.tie.is_none() {
+                self.meter.hedge(self.now);
+            }
         } else if query.measured {
             self.meter.sent(self.now, replica as usize);
         }
         if let Some(central) = self.balancing.central() {
             central.sent(replica, work_ns);
         }
-        self.network.send(self.now, Message::Query(attempt.slot));
+        match self.tie {
+            Some(delay) if !is_first => self.tie(key, attempt, delay),
+            Some(_) => {
+                self.network.send(self.now, Message::Query(attempt.slot));
+                self.choose(key, Some(replica));
+            }
+            None => self.network.send(self.now, Message::Query(attempt.slot)),
+        }
     }
 
     /// There is no replica for a copy of a query. Without a first copy, the query ends as refused.
     pub(super) fn turn_away(&mut self, key: Key) {
-        if let Some(query) = self.queries.find(key)
-            && query.copies == [None, None]
-        {
-            self.end_query(key, Ending::Failed);
-        }
-    }
-
-    /// A query has been out for long: a second copy, if there is a first one and the budget allows it; `false` if it has
-    /// ended.
-    pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find(key) else {
-            return false;
+            return;
         };
-        if let (client, [Some(first), None]) = (query.client, query.copies)
-            && let Some(Attempt { replica, .. }) = self.attempts.at(first)
-            && self.hedging[client as usize].pay()
-        {
-            let first = Some(*replica);
-            self.choose(key, first);
+        if query.copies == [None, None] {
+            self.end_query(key, Ending::Failed, WatchEnd::Failed);
+        } else {
+            self.hedge_unsent(key);
         }
-        true
     }
 
     /// A copy comes to its replica.
@@ -157,12 +151,19 @@ impl Engine {
         if let Some(central) = self.balancing.central() {
             central.arrived(number, attempt.work_ns);
         }
+        if self.is_begun_elsewhere(slot) {
+            return;
+        }
+        let Some(attempt) = self.attempts.at(slot) else {
+            return;
+        };
         let replica = self.replicas.at_mut(number as usize);
         let unwanted = matches!(attempt.stage, Stage::Unwanted);
         if replica.is_up && !unwanted {
             let served = replica.serve(self.now, JobId(slot), attempt.work_ns, attempt.luck);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
+            self.tell_begun(number);
             return;
         }
         if let Some(central) = self.balancing.central() {
@@ -189,6 +190,8 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(slot_number(number));
             }
+            self.end_tie(slot);
+            self.end_tie(slot);
             let outcome = if self.replicas.at_mut(number).finish(self.now, served) {
                 Outcome::Success
             } else {
@@ -197,6 +200,7 @@ impl Engine {
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
+        self.tell_begun(slot_number(number));
     }
 
     /// Sends a copy's end back to its client.
@@ -205,7 +209,8 @@ impl Engine {
         self.network.send(self.now, Message::Answer(slot, outcome));
     }
 
-    /// The end of a copy comes to its client. The first one that does ends the query, whatever it says.
+    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it to the other copy, if that
+    /// is still out.
     #[inline]
     pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
         let Some(attempt) = self.attempts.take(slot) else {
@@ -215,22 +220,23 @@ impl Engine {
             return; // given up, or answered by the other copy
         };
         let client = query.client;
-        for copy in &mut query.copies {
-            if *copy == Some(slot) {
-                *copy = None;
-            }
-        }
+        let is_first = query.copies[0] == Some(slot);
+        query.copies[usize::from(!is_first)] = None;
+        let is_over = outcome == Outcome::Success || query.copies == [None, None];
         self.give_back(client, attempt.ticket, outcome);
-        let ending = match outcome {
-            Outcome::Success => Ending::Answered,
-            _ => Ending::Failed,
+        let (ending, watched) = match outcome {
+            Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
+            Outcome::Success => (Ending::Answered, WatchEnd::Superseded),
+            _ => (Ending::Failed, WatchEnd::Failed),
         };
-        self.end_query(attempt.query, ending);
+        if is_over {
+            self.end_query(attempt.query, ending, watched);
+        }
     }
 
     /// Hands a ticket back to the client's policy.
     #[inline]
-    fn give_back(&mut self, client: u32, ticket: Option<Ticket>, outcome: Outcome) {
+    pub(super) fn give_back(&mut self, client: u32, ticket: Option<Ticket>, outcome: Outcome) {
         if let Some(ticket) = ticket
             && let Some(client) = self.balancing.client(client)
         {
@@ -243,7 +249,7 @@ impl Engine {
     pub(super) fn expire(&mut self, key: Key) -> bool {
         let is_open = self.queries.find(key).is_some();
         if is_open {
-            self.end_query(key, Ending::Expired);
+            self.end_query(key, Ending::Expired, WatchEnd::Failed);
         }
         is_open
     }
@@ -251,8 +257,8 @@ impl Engine {
     /// The client is done with a query. Copies that are still out are given up: after an answer they are cancelled; after
     /// the deadline only where the scenario says so.
     #[inline]
-    fn end_query(&mut self, key: Key, ending: Ending) {
-        let Some(query) = self.queries.take(key.slot) else {
+    fn end_query(&mut self, key: Key, ending: Ending, watched: WatchEnd) {
+        let Some(mut query) = self.queries.take(key.slot) else {
             return;
         };
         let (outcome, cancels) = match ending {
@@ -271,12 +277,8 @@ impl Engine {
                 self.network.send(self.now, Message::Cancel(copy));
             }
         }
+        self.watched(&mut query, watched);
         let latency: Time = self.now - query.arrived_at;
-        if ending != Ending::Failed
-            && let Some(hedging) = self.hedging.get_mut(query.client as usize)
-        {
-            hedging.ended(latency);
-        }
         if query.measured {
             self.meter.ended(self.now, latency, ending);
         }
@@ -288,6 +290,10 @@ impl Engine {
             return;
         };
         let number = attempt.replica;
+        self.end_tie(key.slot);
+        let Some(attempt) = self.attempts.at(key.slot) else {
+            return;
+        };
         // On its way there it will be dropped when it comes; on its way back nothing is left to do.
         if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Unwanted) {
             let replica = self.replicas.at_mut(number as usize);
@@ -297,6 +303,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
+            self.tell_begun(number);
         }
     }
 

@@ -1,94 +1,76 @@
-//! When a client sends a second copy of a query: after a live quantile of its own latencies, paid from a budget.
-//!
-//! [The Tail at Scale, "Hedged requests"]: "defer sending a secondary request until the first request has been outstanding
-//! for more than the 95th-percentile expected latency".
+//! When a client sends a second copy of a query: the core's [`Hedger`] decides; here it is made of what the scenario says.
 
-use crate::machine::Time;
+use super::query::{Attempt, Key, Query};
+use super::{Engine, Timer};
 use crate::scenario::Hedge;
+use slackwater_core::policy::Settings;
+use slackwater_core::tail::{HedgeSettings, Hedger, WatchEnd};
+use slackwater_core::{Instant, Quantile};
 
-/// Latencies that a client remembers.
-const WINDOW: usize = 512;
-/// The quantile is found anew after so many latencies.
-const RENEW: usize = 16;
-/// A client with fewer latencies than this does not know its quantile, and sends no second copies.
-const SAMPLES_MIN: usize = 64;
-/// A budget that is not used piles up to so many copies.
-const TOKENS_MAX: f64 = 10.0;
-
-/// One client's second copies.
-#[derive(Debug)]
-pub(super) struct Hedging {
-    quantile: f64,
-    /// Tokens for each query; a copy costs one.
-    budget: f64,
-    delay_min: Time,
-    tokens: f64,
-    /// A ring, once it is full.
-    latencies: Vec<Time>,
-    next: usize,
-    since_renewed: usize,
-    /// Room to find the quantile in.
-    sorted: Vec<Time>,
-    delay: Option<Time>,
+/// One client's hedger. All its queries are of one class.
+pub(super) fn hedger(hedge: &Hedge) -> Hedger {
+    let mut settings = HedgeSettings::default();
+    settings.quantile = share(hedge.after_quantile);
+    settings.budget = share(hedge.budget);
+    settings.delay_min = hedge.delay_min;
+    // What a scenario may say is narrower than what the core takes.
+    Hedger::new(settings.validate().unwrap_or_default(), 1)
 }
 
-impl Hedging {
-    pub(super) fn new(hedge: &Hedge) -> Self {
-        Self {
-            quantile: hedge.after_quantile,
-            budget: hedge.budget,
-            delay_min: super::nanos(hedge.delay_min),
-            tokens: 0.0,
-            latencies: Vec::with_capacity(WINDOW),
-            next: 0,
-            since_renewed: 0,
-            sorted: Vec::with_capacity(WINDOW),
-            delay: None,
+/// The nearest millionth.
+fn share(of_one: f64) -> Quantile {
+    let millionths = u32::try_from(super::rounded(of_one * 1e6)).unwrap_or(u32::MAX);
+    Quantile::from_millionths(millionths).unwrap_or(Quantile::ONE)
+}
+
+impl Engine {
+    /// A query's first copy is sent.
+    #[inline]
+    pub(super) fn watch(&mut self, key: Key) {
+        if let Some(query) = self.queries.find_mut(key)
+            && let Some(hedger) = self.hedging.get_mut(query.client as usize)
+        {
+            let watch = hedger.begin(Instant::from_nanos(self.now), 0);
+            if let Some(due_at) = watch.due_at() {
+                self.timers.push(due_at.as_nanos(), Timer::Hedge(key));
+            }
+            query.watch = Some(watch);
         }
     }
 
-    /// A query is sent; how long it may be out before a copy follows, if that is known.
-    pub(super) fn query(&mut self) -> Option<Time> {
-        self.tokens = (self.tokens + self.budget).min(TOKENS_MAX);
-        self.delay
+    /// A query has been out for long: a second copy, if there is a first one and the hedger allows it; `false` if it has
+    /// ended.
+    pub(super) fn hedge(&mut self, key: Key) -> bool {
+        let Some(query) = self.queries.find_mut(key) else {
+            return false;
+        };
+        if let Some(watch) = &mut query.watch
+            && let [Some(first), None] = query.copies
+            && let Some(Attempt { replica, .. }) = self.attempts.at(first)
+            && self.hedging[query.client as usize].handle_due(Instant::from_nanos(self.now), watch)
+        {
+            let first = Some(*replica);
+            self.choose(key, first);
+        }
+        true
     }
 
-    /// A query ended after so long, in time or at its deadline.
-    pub(super) fn ended(&mut self, latency: Time) {
-        if self.latencies.len() < WINDOW {
-            self.latencies.push(latency);
-        } else {
-            self.latencies[self.next] = latency;
-            self.next = (self.next + 1) % WINDOW;
-        }
-        self.since_renewed += 1;
-        if self.since_renewed >= RENEW && self.latencies.len() >= SAMPLES_MIN {
-            self.since_renewed = 0;
-            self.renew();
+    /// There is nowhere to send a second copy to.
+    pub(super) fn hedge_unsent(&mut self, key: Key) {
+        if let Some(query) = self.queries.find_mut(key)
+            && let Some(watch) = &mut query.watch
+        {
+            self.hedging[query.client as usize].handle_unsent(watch);
         }
     }
 
-    /// Pays for a copy; `false` if the budget does not allow it.
-    pub(super) fn pay(&mut self) -> bool {
-        let paid = self.tokens >= 1.0;
-        if paid {
-            self.tokens -= 1.0;
+    /// A query has ended.
+    #[inline]
+    pub(super) fn watched(&mut self, query: &mut Query, end: WatchEnd) {
+        if let Some(watch) = query.watch.take() {
+            let now = Instant::from_nanos(self.now);
+            self.hedging[query.client as usize].end(now, watch, end);
         }
-        paid
-    }
-
-    fn renew(&mut self) {
-        self.sorted.clear();
-        self.sorted.extend_from_slice(&self.latencies);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of at most the window's length"
-        )]
-        let rank = (self.quantile * self.sorted.len() as f64).ceil() as usize;
-        let index = rank.saturating_sub(1).min(self.sorted.len() - 1);
-        let (_, &mut delay, _) = self.sorted.select_nth_unstable(index);
-        self.delay = Some(delay.max(self.delay_min));
     }
 }
 
@@ -97,55 +79,36 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    fn hedging(delay_min_ns: u64) -> Hedging {
-        Hedging::new(&Hedge {
-            after_quantile: 0.95,
-            budget: 0.02,
-            delay_min: Duration::from_nanos(delay_min_ns),
-        })
-    }
-
     #[test]
-    fn the_delay_is_the_quantile_of_recent_latencies() {
-        let mut hedging = hedging(0);
-        for latency in 1..=63 {
-            hedging.ended(latency);
+    fn the_hedger_is_as_the_scenario_says() {
+        let said = Hedge {
+            after_quantile: 0.5,
+            budget: 0.25,
+            delay_min: Duration::from_millis(3),
+        };
+        let play = |hedger: &mut Hedger, out_ms: u64| {
+            let mut watch = hedger.begin(Instant::EPOCH, 0);
+            let ends = Instant::EPOCH + Duration::from_millis(out_ms);
+            hedger.handle_due(ends, &mut watch);
+            hedger.end(ends, watch, WatchEnd::Answered);
+        };
+        let mut even = hedger(&said);
+        for out_ms in 1..=64 {
+            play(&mut even, out_ms);
         }
-        assert_eq!(hedging.query(), None, "too few to know");
-        for latency in 64..=1_024 {
-            hedging.ended(latency);
+        for _ in 0..32 {
+            play(&mut even, 40);
         }
-        // The newest 512 are 513 to 1,024; rank 487 of them.
-        assert_eq!(hedging.query(), Some(999));
-        for _ in 0..WINDOW {
-            hedging.ended(7);
-        }
-        assert_eq!(hedging.query(), Some(7), "it follows");
-    }
+        let delay = even.delay(0).expect("64 are enough");
+        assert!(delay.abs_diff(Duration::from_millis(32)) < Duration::from_millis(2));
+        // Ten that are saved, and one of four queries.
+        assert_eq!(even.counters().issued, 10 + 31 / 4);
 
-    #[test]
-    fn a_copy_is_never_sent_before_the_least_delay() {
-        let mut hedging = hedging(50);
-        for _ in 0..100 {
-            hedging.ended(7);
+        let mut quick = hedger(&said);
+        for _ in 0..65 {
+            play(&mut quick, 1);
         }
-        assert_eq!(hedging.query(), Some(50));
-    }
-
-    #[test]
-    fn copies_are_paid_for_by_queries() {
-        let mut hedging = hedging(0);
-        let mut copies = 0;
-        for _ in 0..10_000 {
-            hedging.query();
-            copies += u32::from(hedging.pay());
-        }
-        // 2 % of 10,000; the last token may be a rounding error short.
-        assert!((199..=200).contains(&copies), "{copies}");
-        for _ in 0..10_000 {
-            hedging.query();
-        }
-        let saved = (0..100).filter(|_| hedging.pay()).count();
-        assert_eq!(saved, 10, "savings are bounded");
+        assert_eq!(quick.delay(0), Some(Duration::from_millis(3)));
+        assert!(share(1.0) == Quantile::ONE && share(0.0) == Quantile::ZERO);
     }
 }

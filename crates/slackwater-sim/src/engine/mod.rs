@@ -9,6 +9,7 @@
 //! | queries come | `arrivals` |
 //! | a query's way there and back, its deadline, its second copy | `attempts`, `query`, `hedging` |
 //! | who chooses | `balancing`, `clairvoyant` |
+//! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
 //! | what workers of one proxy tell each other | `siblings` |
 //! | messages and their delays | `network` |
@@ -32,6 +33,7 @@ mod replicas;
 mod siblings;
 #[cfg(test)]
 mod tests;
+mod tying;
 mod wheel;
 
 use crate::machine::{NEVER, Time};
@@ -42,7 +44,6 @@ use balancing::Balancing;
 use changes::Appointment;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use hedging::Hedging;
 use meter::Meter;
 use network::{Message, Network};
 use probing::{Probing, Round};
@@ -51,6 +52,7 @@ use queue::{Earliest, Queue};
 use replicas::Replicas;
 use slab::Slab;
 use slackwater_core::Instant;
+use slackwater_core::tail::Hedger;
 use std::collections::VecDeque;
 
 /// A policy that still wants its timeout right after it has been handled gets it so much later, in nanoseconds: as in the
@@ -102,7 +104,9 @@ struct Engine {
     /// Which of them tell each other what.
     siblings: Option<Siblings>,
     /// One for each client, or none at all.
-    hedging: Vec<Hedging>,
+    hedging: Vec<Hedger>,
+    /// How much later the second of two tied copies sets out; `None`: there is none.
+    tie: Option<Time>,
     queries: Table<Query>,
     attempts: Table<Attempt>,
     probes: Slab<Probing>,
@@ -123,6 +127,8 @@ struct Engine {
 enum Timer {
     /// Its second copy.
     Hedge(Key),
+    /// The second of its tied copies sets out.
+    Tied(Key),
     /// The end of its synchronous round.
     Round(Key),
 }
@@ -155,8 +161,9 @@ impl Engine {
             clients,
             siblings: scenario.load.siblings,
             hedging: hedge.map_or_else(Vec::new, |hedge| {
-                (0..clients).map(|_| Hedging::new(hedge)).collect()
+                (0..clients).map(|_| hedging::hedger(hedge)).collect()
             }),
+            tie: scenario.load.tie.map(nanos),
             queries: Table::default(),
             attempts: Table::default(),
             probes: Slab::new(),
@@ -248,6 +255,7 @@ impl Engine {
             Message::Query(attempt) => self.serve(attempt),
             Message::Answer(attempt, outcome) => self.handle_answer(attempt, outcome),
             Message::Cancel(attempt) => self.cancel(attempt),
+            Message::Untie(replica, name) => self.untie(replica, name),
             Message::Probe(probe) => self.answer_probe(probe),
             Message::Report(probe) => self.handle_report(probe),
         }
@@ -256,6 +264,7 @@ impl Engine {
     fn fall_due(&mut self, timer: Timer) -> bool {
         match timer {
             Timer::Hedge(query) => self.hedge(query),
+            Timer::Tied(copy) => self.send_tied(copy),
             Timer::Round(round) => self.end_round(round),
         }
     }

@@ -7,6 +7,7 @@ use crate::random::{Purpose, Stream};
 use crate::scenario::Scenario;
 use slackwater_core::Draw;
 use slackwater_core::policy::Outcome;
+use slackwater_core::tail::TieName;
 
 /// A message on its way. Attempts and probes are named by their slots, which are theirs until the message is delivered.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub(super) enum Message {
     Answer(u32, Outcome),
     /// A copy is not wanted any more. It may have ended before this arrives.
     Cancel(Key),
+    /// A copy of a query has begun: its twin at this replica is not needed, if that still waits.
+    Untie(u32, TieName),
     /// A probe, to its replica.
     Probe(u32),
     /// Its answer, or its refusal.

@@ -9,6 +9,7 @@ use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
 use slackwater_core::policy::Ticket;
+use slackwater_core::tail::{TieName, Watch};
 
 /// The name of something that may be gone by the time somebody asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,15 @@ pub(super) struct Query {
     pub(super) measured: bool,
     /// The copies that are out, by slot: the first and its hedge.
     pub(super) copies: [Option<u32>; 2],
+    /// When the second is due; `None` where there are no second copies.
+    pub(super) watch: Option<Watch>,
+}
+
+impl Key {
+    /// What a query's tied copies are called: as no other query's.
+    pub(super) const fn tie_name(self) -> TieName {
+        TieName((self.serial as u64) << u32::BITS | self.slot as u64)
+    }
 }
 
 impl Query {
@@ -45,6 +55,7 @@ impl Query {
             luck: arrival.luck,
             measured,
             copies: [None, None],
+            watch: None,
         }
     }
 }
@@ -62,6 +73,8 @@ pub(super) struct Attempt {
     /// There until the client is done with this copy; clairvoyants give none.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
+    /// Where its twin is, if it has one.
+    pub(super) twin: Option<u32>,
 }
 
 /// Where a copy is.
@@ -94,6 +107,7 @@ impl Attempt {
             luck: query.luck,
             ticket,
             stage: Stage::Coming,
+            twin: None,
         }
     }
 

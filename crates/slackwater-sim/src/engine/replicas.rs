@@ -4,6 +4,7 @@ use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
 use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, nanoseconds};
 use core::time::Duration;
+use slackwater_core::tail::{Ties, TiesConfig};
 use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
@@ -37,6 +38,8 @@ pub(super) struct Replica {
     suspended: Option<Suspended>,
     /// Changes whenever it stops.
     pub(super) incarnation: u64,
+    /// Tied copies here, if there are any.
+    pub(super) ties: Option<Ties<u32>>,
     failing: Option<Failing>,
     /// It replays latencies: each copy of a query takes a latency of its own here, and no CPU.
     pub(super) replays: bool,
@@ -52,7 +55,10 @@ pub(super) struct Replica {
 
 impl Replica {
     fn new(scenario: &Scenario, number: usize, seed: u64) -> Self {
-        let machine = Machine::new(scenario, number, seed);
+        let mut machine = Machine::new(scenario, number, seed);
+        if scenario.load.tie.is_some() {
+            machine.note_starts();
+        }
         let group = scenario.fleet.get(scenario.group_of(number));
         let tracker_config = group.map(|group| group.tracker.clone()).unwrap_or_default();
         Self {
@@ -69,6 +75,7 @@ impl Replica {
             is_draining: false,
             suspended: None,
             incarnation: 0,
+            ties: (scenario.load.tie).map(|_| Ties::new(TiesConfig::default())),
             failing: group.and_then(|group| group.failure).map(Failing::new),
             replays: group.is_some_and(|group| {
                 matches!(group.service, Service::Latency | Service::LatencyTrace(_))
@@ -178,6 +185,9 @@ impl Replica {
         self.rates = rates(&self.machine);
         self.rates_said = LoadReport::new(Rif::ZERO, None);
         self.incarnation += 1;
+        if let Some(ties) = &mut self.ties {
+            *ties = Ties::new(TiesConfig::default());
+        }
         self.is_up = false;
         self.is_draining = false;
         if let Some(suspended) = &mut self.suspended {

@@ -212,6 +212,19 @@ impl Machine {
         1.0 / self.slowness_at(now)
     }
 
+    /// From now on notes which jobs begin.
+    pub fn note_starts(&mut self) {
+        self.running.note_starts();
+    }
+
+    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall none begins, though it may have a
+    /// place already.
+    pub fn take_started(&mut self, to: &mut Vec<JobId>) {
+        if !self.is_stalled() {
+            self.running.take_started(to);
+        }
+    }
+
     /// Nanoseconds until this work would be finished if it came now, nothing came after it and the capacity stayed
     /// ([`capacity_cores`](Self::capacity_cores), after the stall if there is one). The wait before the work, which is the
     /// same everywhere, is not in it.

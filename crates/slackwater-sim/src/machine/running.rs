@@ -16,6 +16,8 @@ pub(super) struct Running {
     attained: f64,
     /// Service that each job attains within a nanosecond.
     rate: f64,
+    /// Those that have come into service lately, where somebody asks for them.
+    started: Option<Vec<JobId>>,
 }
 
 /// Where on the clock of attained service a job ends.
@@ -33,6 +35,21 @@ impl Running {
     pub(super) fn start(&mut self, job: JobId, work: f64) {
         let at = self.attained + work;
         self.ends.push(Reverse(End { at, job }));
+        if let Some(started) = &mut self.started {
+            started.push(job);
+        }
+    }
+
+    /// From now on notes who comes into service.
+    pub(super) fn note_starts(&mut self) {
+        self.started = Some(Vec::new());
+    }
+
+    /// Hands out those that have come into service since the last time.
+    pub(super) fn take_started(&mut self, to: &mut Vec<JobId>) {
+        if let Some(started) = &mut self.started {
+            to.append(started);
+        }
     }
 
     /// From now on each job attains this much service within a nanosecond; 0: nobody gets on.
@@ -77,12 +94,18 @@ impl Running {
     pub(super) fn cancel(&mut self, job: JobId) -> bool {
         let before = self.ends.len();
         self.ends.retain(|Reverse(end)| end.job != job);
+        if let Some(started) = &mut self.started {
+            started.retain(|started| *started != job);
+        }
         self.begin_clock_anew();
         self.ends.len() < before
     }
 
     pub(super) fn clear(&mut self) {
         self.ends.clear();
+        if let Some(started) = &mut self.started {
+            started.clear();
+        }
         self.begin_clock_anew();
     }
 

@@ -13,6 +13,10 @@ pub struct Load {
     pub arrivals: Arrivals,
     /// A second copy for queries that take long.
     pub hedge: Option<Hedge>,
+    /// A second copy of every query, so much later, on another replica: whichever begins first cancels the other. Twice the mean
+    /// network delay, as the article advises, is enough for a replica that begins at once to stop the second before it begins.
+    /// Not beside `hedge`. `[The Tail at Scale, "Tied requests"]`
+    pub tie: Option<Duration>,
     /// Clients that tell each other what they know; `None`: each knows but what it sees itself.
     pub siblings: Option<Siblings>,
 }
@@ -58,6 +62,7 @@ impl Load {
             clients: vec![1.0; clients],
             arrivals: Arrivals::Poisson,
             hedge: None,
+            tie: None,
             siblings: None,
         }
     }

@@ -3,7 +3,7 @@
 use super::rig::{SINGLE, everyone, ms, plain, play, same, secs};
 use core::time::Duration;
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Cost, Group, Hedge, Service, Stall};
+use slackwater_sim::scenario::{Cost, Failure, FailureCost, Group, Hedge, Hobble, Service, Stall};
 
 /// Replicas that stall now and then: what hedging is for.
 fn stalling(hedge: Option<Hedge>) -> Scenario {
@@ -90,4 +90,56 @@ fn a_copy_never_goes_where_the_first_one_is() {
     for policy in everyone() {
         assert_eq!(play(&scenario, policy).hedges, 0, "{policy}");
     }
+}
+
+#[test]
+fn the_failure_of_one_copy_waits_for_the_other() {
+    // One replica of three fails after 30 ms; the others answer after 25 ms, so that a copy is on its way by then.
+    let replay = |latency| Service::LatencyTrace(vec![latency].into());
+    let failing = Group {
+        failure: Some(Failure {
+            share: 1.0,
+            cost: FailureCost::Share(1.0),
+            from: Duration::ZERO,
+            until: secs(100),
+            reported_until: secs(100),
+        }),
+        ..Group::healthy(1, replay(ms(30)))
+    };
+    let mut scenario = plain(200.0, vec![failing, Group::healthy(2, replay(ms(25)))]);
+    scenario.warmup = secs(5);
+    let once = play(&scenario, "round_robin");
+    assert!(once.error_share() > 0.3, "{}", once.error_share());
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.3,
+        budget: 1.0,
+        ..HEDGE
+    });
+    let twice = play(&scenario, "round_robin");
+    assert_eq!(twice.errors, 0);
+    let most = twice.latency.quantile(1.0);
+    assert!(most > ms(50) && most < ms(52), "25 and 25: {most:?}");
+}
+
+#[test]
+fn when_everybody_slows_down_there_is_no_storm() {
+    // All replicas become twenty times as slow, for ten seconds: more than can be served.
+    let mut group = Group::healthy(10, SINGLE);
+    group.hobble = Some(Hobble {
+        from: secs(10),
+        until: secs(20),
+        capacity: 0.05,
+        latency: None,
+    });
+    let mut scenario = plain(400.0, vec![group]);
+    scenario.warmup = secs(10);
+    scenario.load.hedge = Some(Hedge {
+        after_quantile: 0.95,
+        budget: 1.0,
+        ..HEDGE
+    });
+    let measured = play(&scenario, "least_loaded");
+    assert!(measured.latency.quantile(0.5) > ms(100), "all are late");
+    // Two clients: each notices after 33 late ones.
+    assert!(measured.hedges <= 2 * 40, "{}", measured.hedges);
 }

@@ -18,3 +18,5 @@ mod spy;
 mod theory;
 #[cfg(test)]
 mod troubles;
+#[cfg(test)]
+mod tying;

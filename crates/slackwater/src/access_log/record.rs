@@ -98,6 +98,7 @@ impl Recorder {
             service: None,
             replica: None,
             attempts: 0,
+            hedge: None,
             reason: None,
             status: None,
             error: None,
@@ -142,6 +143,7 @@ impl Recorder {
             service: "-",
             replica: None,
             attempts: 0,
+            hedge: None,
             reason: None,
             status: answer.status().as_u16(),
             bytes_in: 0,
@@ -213,6 +215,25 @@ impl Trace {
         });
     }
 
+    /// A second copy of it is sent, while the first is out.
+    pub(crate) fn copied(&self) {
+        self.note(|record| {
+            record.attempts += 1;
+            record.hedge = Some("lost");
+        });
+    }
+
+    /// The head of the second copy's response is here, and it is the one that is passed on.
+    pub(crate) fn copy_won(&self, replica: &str, reason: &'static str, status: StatusCode) {
+        self.note(|record| {
+            record.hedge = Some("won");
+            record.replica = Some(replica.into());
+            record.reason = Some(reason);
+            record.connect = None;
+        });
+        self.head(status);
+    }
+
     /// A new connection was made for it, which took so long.
     pub(crate) fn connected(&self, took: Duration) {
         self.note(|record| record.connect = Some(took));
@@ -275,6 +296,8 @@ struct Record {
     service: Option<Rc<str>>,
     replica: Option<Box<str>>,
     attempts: u32,
+    /// What became of its second copy.
+    hedge: Option<&'static str>,
     reason: Option<&'static str>,
     /// Once there is a head.
     status: Option<StatusCode>,
@@ -329,6 +352,7 @@ impl Drop for Record {
             service: self.service.as_deref().unwrap_or("-"),
             replica: self.replica.as_deref(),
             attempts: self.attempts,
+            hedge: self.hedge,
             reason: self.reason,
             status: self.status.map_or(0, |status| status.as_u16()),
             bytes_in: self.upload.as_ref().map_or(0, |upload| upload.bytes()),
@@ -393,6 +417,7 @@ pub(super) struct Facts<'a> {
     pub(super) service: &'a str,
     pub(super) replica: Option<&'a str>,
     pub(super) attempts: u32,
+    pub(super) hedge: Option<&'static str>,
     pub(super) reason: Option<&'static str>,
     pub(super) status: u16,
     pub(super) bytes_in: u64,

@@ -166,6 +166,8 @@ pub(crate) struct RequestCounts {
     pub(crate) sent: u64,
     /// Of these: further tries of requests that had been sent to another replica before.
     pub(crate) retries: u64,
+    /// Of these: second copies of requests that were late at another replica.
+    pub(crate) hedges: u64,
     /// Responses by the first digit of their status.
     pub(crate) responses_1xx: u64,
     /// As above.
@@ -184,6 +186,8 @@ pub(crate) struct RequestCounts {
     pub(crate) broken: u64,
     /// The client left before the response was complete.
     pub(crate) client_gone: u64,
+    /// Left because the other copy of the request was answered first.
+    pub(crate) superseded: u64,
     /// Responses whose gRPC status blames the server, in their head or in their trailers.
     pub(crate) grpc_failures: u64,
     /// Requests that found no room there and went elsewhere, or waited.
@@ -205,6 +209,16 @@ pub(crate) struct AdmissionCounts {
     pub(crate) shed_wait_over: u64,
     /// Further tries that there were none of because the budget was spent.
     pub(crate) retries_over_budget: u64,
+    /// Second copies of late requests.
+    pub(crate) hedges: u64,
+    /// Of these: those whose answer was taken.
+    pub(crate) hedges_won: u64,
+    /// Late requests without a second copy, because the budget was spent.
+    pub(crate) hedges_over_budget: u64,
+    /// Late requests without a second copy, because too many were late.
+    pub(crate) hedges_while_slow: u64,
+    /// Requests of which nobody could say when they would be late: too few of their class had ended.
+    pub(crate) hedges_unknown: u64,
     /// Copies of requests that other services have had.
     pub(crate) mirrored: u64,
     /// Copies that there are none of: the body was too large or never complete, or too many copies were on their way.
@@ -218,6 +232,11 @@ impl AddAssign for AdmissionCounts {
         self.shed_wait_over += other.shed_wait_over;
         self.shed_replicas_full += other.shed_replicas_full;
         self.retries_over_budget += other.retries_over_budget;
+        self.hedges += other.hedges;
+        self.hedges_won += other.hedges_won;
+        self.hedges_over_budget += other.hedges_over_budget;
+        self.hedges_while_slow += other.hedges_while_slow;
+        self.hedges_unknown += other.hedges_unknown;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;
     }
@@ -227,6 +246,8 @@ impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.retries += other.retries;
+        self.hedges += other.hedges;
+        self.superseded += other.superseded;
         self.responses_1xx += other.responses_1xx;
         self.responses_2xx += other.responses_2xx;
         self.responses_3xx += other.responses_3xx;

@@ -346,6 +346,16 @@ impl Families<'_> {
             "Requests sent to the replica after another one had been tried.",
             each(|replica| replica.requests.retries),
         )?;
+        self.counters(
+            "replica_hedges",
+            "Second copies of late requests sent to the replica.",
+            each(|replica| replica.requests.hedges),
+        )?;
+        self.counters(
+            "replica_superseded",
+            "Requests to the replica left because their other copy was answered first.",
+            each(|replica| replica.requests.superseded),
+        )?;
         self.outcomes(replicas)
     }
 
@@ -440,6 +450,28 @@ impl Families<'_> {
             help,
             each(|counts| counts.retries_over_budget),
         )?;
+        let help = "Second copies of late requests.";
+        self.counters("hedges", help, each(|counts| counts.hedges))?;
+        let help = "Second copies of late requests whose answer was taken.";
+        self.counters("hedges_won", help, each(|counts| counts.hedges_won))?;
+        let withheld = services.iter().flat_map(|service| {
+            let counts = &service.admission;
+            let reasons = [
+                ("budget", counts.hedges_over_budget),
+                ("slow", counts.hedges_while_slow),
+            ];
+            reasons.map(|(reason, count)| {
+                let labels = vec![
+                    ("service", service.name.clone()),
+                    ("reason", reason.to_owned()),
+                ];
+                (labels, count)
+            })
+        });
+        let help = "Late requests without a second copy.";
+        self.counters("hedges_withheld", help, withheld)?;
+        let help = "Requests of which nobody could say when they would be late.";
+        self.counters("hedges_unknown", help, each(|counts| counts.hedges_unknown))?;
         let help = "Copies of other services' requests that went to this one.";
         self.counters("mirrored", help, each(|counts| counts.mirrored))?;
         let help = "Copies that this service should have had and did not get.";

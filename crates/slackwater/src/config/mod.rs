@@ -14,6 +14,7 @@ mod fleet;
 mod fleet_file;
 mod forwarded;
 mod health;
+mod hedge;
 mod listeners;
 mod log;
 mod model;
@@ -41,6 +42,7 @@ pub(crate) use discovery::{DiscoverySettings, FleetSource};
 pub(crate) use fleet_file::read_fleet_file;
 pub(crate) use forwarded::ForwardedSettings;
 pub(crate) use health::{HealthCheck, HealthSettings};
+pub(crate) use hedge::HedgingSettings;
 pub(crate) use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub(crate) use model::{
     AdminSettings, Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ReplicaProtocol,

@@ -7,6 +7,7 @@ use super::connect::Connect;
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
+use super::hedge::HedgingSettings;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::policies::{has_probes, reads};
@@ -95,6 +96,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) probe: ProbeSettings,
     /// Which requests are tried again.
     pub(crate) retries: RetrySettings,
+    /// Which requests are sent a second time while they are out.
+    pub(crate) hedge: HedgingSettings,
     /// By what requests that belong together find the same replica.
     pub(crate) sticky: StickySettings,
     /// Whether and how replicas are checked.

@@ -7,6 +7,7 @@ use super::assemble::{read_connections_max, read_replica_settings, read_service_
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
+use super::hedge::HedgingSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
@@ -100,6 +101,7 @@ impl Section<'_> {
             FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
+        let hedge = HedgingSettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
         let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
@@ -143,6 +145,7 @@ impl Section<'_> {
             probe: probe.into_settings(replica.tls.is_some()),
             replica,
             retries,
+            hedge,
             queue,
             health,
             sticky,

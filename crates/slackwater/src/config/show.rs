@@ -84,6 +84,7 @@ impl ServiceConfig {
         ];
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
+        self.hedge.write(to, prefix)?;
         self.queue.write(to, prefix)?;
         self.health.write(to, prefix)?;
         self.sticky.write(to, prefix)

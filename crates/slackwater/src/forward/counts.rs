@@ -26,6 +26,8 @@ impl Count {
 pub(crate) struct ReplicaCounts {
     pub(crate) sent: Count,
     pub(crate) retries: Count,
+    pub(crate) hedges: Count,
+    pub(crate) superseded: Count,
     pub(crate) connect_failures: Count,
     pub(crate) timeouts: Count,
     pub(crate) broken: Count,
@@ -49,6 +51,8 @@ impl ReplicaCounts {
         RequestCounts {
             sent: self.sent.read(),
             retries: self.retries.read(),
+            hedges: self.hedges.read(),
+            superseded: self.superseded.read(),
             responses_1xx: informational.read(),
             responses_2xx: success.read(),
             responses_3xx: redirect.read(),

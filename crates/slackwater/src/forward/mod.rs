@@ -62,6 +62,7 @@ mod stream;
 mod tape;
 mod target;
 mod tunnel;
+mod twin;
 mod unreadable;
 mod via;
 
@@ -84,6 +85,7 @@ pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
 pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
+pub(crate) use twin::Twin;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]

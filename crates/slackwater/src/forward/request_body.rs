@@ -163,6 +163,26 @@ impl BodyAgain {
     }
 }
 
+/// A body for a second copy of its request.
+#[derive(Debug)]
+pub(super) struct BodyTwin(TwinSource);
+
+#[derive(Debug)]
+enum TwinSource {
+    Known(Bytes),
+    Kept(Rewind<ClientBody>),
+}
+
+impl BodyTwin {
+    /// The whole body; `None` if it is not here yet, was too large to be kept, or has trailers.
+    pub(super) fn bytes(&self) -> Option<Bytes> {
+        match &self.0 {
+            TwinSource::Known(bytes) => Some(bytes.clone()),
+            TwinSource::Kept(rewind) => rewind.whole(),
+        }
+    }
+}
+
 impl RequestBody {
     /// The body of a request over HTTP/2, and the way back to its client for what is told before the response; `deadlines` is
     /// the clock by which its progress is noted.
@@ -276,6 +296,20 @@ impl RequestBody {
             )),
             Source::Absent | Source::Client(_) | Source::Own(_) => None,
         }
+    }
+
+    /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel in its place.
+    pub(super) fn twin(&self) -> Option<BodyTwin> {
+        let source = match &self.source {
+            Source::Absent => TwinSource::Known(Bytes::new()),
+            Source::Own(bytes) => TwinSource::Known(bytes.clone()),
+            Source::Taped(reader) => TwinSource::Kept(reader.rewind()),
+            Source::Client(body) if body.is_end_stream() && self.upgrade().is_none() => {
+                TwinSource::Known(Bytes::new())
+            }
+            Source::Client(_) => return None,
+        };
+        Some(BodyTwin(source))
     }
 
     /// What becomes of it; `None` if there is no body.

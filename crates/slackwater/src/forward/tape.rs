@@ -129,6 +129,14 @@ impl<B: Body<Data = Bytes> + Unpin> Rewind<B> {
         self.0.kept.borrow().is_whole
     }
 
+    /// All of the body, if it has been read to its end and is kept, and has no trailers. Whoever reads it is not disturbed.
+    pub(super) fn whole(&self) -> Option<Bytes> {
+        let kept = self.0.kept.borrow();
+        let is_here =
+            kept.is_whole && kept.trailers.is_none() && self.0.source.borrow().is_end_stream();
+        is_here.then(|| Bytes::copy_from_slice(&kept.bytes))
+    }
+
     /// The body from its start; `None` if it has outgrown what may be kept. Whoever read it before gets no more of it.
     pub(super) fn reader(self) -> Option<TapeReader<B>> {
         if !self.is_whole() {

@@ -11,8 +11,8 @@ use http::uri::{Authority, Uri};
 /// What was found for a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'t> {
-    /// This route.
-    Route(&'t Route),
+    /// This route, and its place among them.
+    Route(usize, &'t Route),
     /// The path can be read in two ways, and the first route that would take it is sure of neither.
     Doubtful,
     /// No route.
@@ -62,9 +62,9 @@ impl Router {
             path: path.unwrap_or_default(),
             headers: head.headers,
         };
-        for route in &self.routes {
+        for (number, route) in self.routes.iter().enumerate() {
             match route.when.read(asked) {
-                Reading::Meant => return Found::Route(route),
+                Reading::Meant => return Found::Route(number, route),
                 Reading::Doubtful => return Found::Doubtful,
                 Reading::NotMeant => (),
             }

@@ -17,6 +17,7 @@ mod early;
 mod failures;
 mod grpc;
 mod health;
+mod hedge;
 mod http1;
 mod interim;
 mod lifecycle;

@@ -1,5 +1,7 @@
 //! Requests that are tried again: which, when, how often, and what the client hears in the end.
 
+mod bodies;
+
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::Proxy;
 use crate::replicas::{self, Replica, nobody};
@@ -351,95 +353,6 @@ async fn the_only_replica_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_is_sent_again_whole_if_it_is_small_enough() {
-    let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
-    let proxy = Proxy::start(&[bad.address, well.address], "[retries]\nbody_max = 10");
-    let mut client = Client::connect(proxy.address).await;
-    let mut found = Vec::new();
-    for body in ["0123456789", "0123456789", "0123456789x", "0123456789x"] {
-        let length = body.len();
-        let head = format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
-        client.send(&format!("{head}{body}")).await;
-        let answer = client.answer().await;
-        if answer.status == 200 {
-            assert!(
-                answer.text().ends_with(&format!("\r\n\r\n{body}")),
-                "{}",
-                answer.text()
-            );
-        }
-        found.push(answer.status);
-    }
-    assert_eq!(found[..2], [200, 200]);
-    found[2..].sort_unstable();
-    assert_eq!(found[2..], [200, 503]);
-    proxy.settled().await;
-}
-
-/// A replica that closes when it has got the first piece of a chunked request.
-async fn closes_at_first() -> Replica {
-    Replica::scripted(async |mut connection| {
-        connection.head().await.unwrap();
-        while !has_first(&connection.unread) {
-            assert_ne!(connection.more().await, 0);
-        }
-    })
-    .await
-}
-
-/// A replica that answers a chunked request with what it got, and counts those of which it has the first piece.
-async fn takes_chunks() -> (Replica, Arc<AtomicUsize>) {
-    let begun = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&begun);
-    let replica = Replica::scripted(move |mut connection| {
-        let counted = Arc::clone(&counted);
-        async move {
-            let head = connection.head().await.unwrap();
-            assert!(head.contains("transfer-encoding: chunked"), "{head}");
-            while !has_first(&connection.unread) {
-                assert_ne!(connection.more().await, 0);
-            }
-            counted.fetch_add(1, Ordering::SeqCst);
-            while !connection.unread.ends_with(b"0\r\n\r\n") {
-                assert_ne!(connection.more().await, 0);
-            }
-            let text = String::from_utf8_lossy(&connection.unread).into_owned();
-            let pieces: String = text.split("\r\n").skip(1).step_by(2).collect();
-            connection.answer(&format!("well {pieces}")).await;
-        }
-    })
-    .await;
-    (replica, begun)
-}
-
-fn has_first(unread: &[u8]) -> bool {
-    unread.windows(5).any(|part| part == b"first")
-}
-
-#[tokio::test]
-async fn an_upload_that_was_cut_off_goes_on_from_its_start_elsewhere() {
-    let bad = closes_at_first().await;
-    let (well, begun) = takes_chunks().await;
-    let proxy = Proxy::start(&[bad.address, well.address], "");
-    for before in 0..2 {
-        let mut client = Client::connect(proxy.address).await;
-        client
-            .send("PUT / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
-            .await;
-        crate::proxy::until("the replica that stays has the first piece", async || {
-            (begun.load(Ordering::SeqCst) > before).then_some(())
-        })
-        .await;
-        client.send("6\r\nsecond\r\n0\r\n\r\n").await;
-        assert_eq!(client.answer().await.text(), "well firstsecond");
-        if proxy.sum("/requests/retries").await == 1 {
-            return;
-        }
-    }
-    panic!("neither of two requests went to the bad one first");
-}
-
-#[tokio::test]
 async fn without_a_budget_the_first_answer_is_the_answer() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
     let toml = "[retries]\nbudget_share = 0\nbudget_min = 0";
@@ -508,44 +421,6 @@ async fn grpc_calls_that_are_marked_are_tried_again_when_unavailable() {
         let calls = one_calls.load(Ordering::SeqCst) + two_calls.load(Ordering::SeqCst);
         assert_eq!(calls, tries, "{status} {fields:?} marked: {marked}, {toml}");
     }
-}
-
-#[tokio::test]
-async fn http2_replicas_get_bodies_and_trailers_again() {
-    let bad = replicas::http2(async |request: Request<hyper::body::Incoming>| {
-        let _ = request.into_body().collect().await;
-        let mut response = Response::new(empty());
-        *response.status_mut() = http::StatusCode::BAD_GATEWAY;
-        response
-    })
-    .await;
-    let well = replicas::http2(async |request: Request<hyper::body::Incoming>| {
-        let body = request.into_body().collect().await.unwrap();
-        let sum = body.trailers().unwrap()["sum"].clone();
-        let mut response = Response::new(full(body.to_bytes()));
-        response.headers_mut().insert("sum", sum);
-        response
-    })
-    .await;
-    let proxy = Proxy::start(&[bad, well], "[replica]\nprotocol = \"h2c\"");
-    for _ in 0..2 {
-        let mut trailers = HeaderMap::new();
-        trailers.insert("sum", HeaderValue::from_static("7"));
-        let frames = [
-            Ok(Frame::data("hello".into())),
-            Ok(Frame::trailers(trailers)),
-        ];
-        let body = http_body_util::StreamBody::new(futures_util::stream::iter(frames));
-        let request = Request::put("http://x/").body(body.boxed_unsync()).unwrap();
-        let mut client = clients::http2(proxy.address).await;
-        let response = client.send_request(request).await.unwrap();
-        assert_eq!(response.headers()["sum"], "7");
-        assert_eq!(
-            response.into_body().collect().await.unwrap().to_bytes(),
-            "hello"
-        );
-    }
-    assert!(proxy.sum("/requests/retries").await > 0);
 }
 
 #[tokio::test]

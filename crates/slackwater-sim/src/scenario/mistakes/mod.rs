@@ -156,6 +156,12 @@ impl Load {
         if let Some(hedge) = &self.hedge {
             checks.within("hedge", |checks| hedge.check(checks));
         }
+        if let Some(delay) = self.tie {
+            checks.time("tie", delay, Duration::ZERO..=TIME_MAX);
+            checks.that("tie", self.hedge.is_none(), || {
+                "is said beside hedge, expected one of the two".to_owned()
+            });
+        }
         if let Some(siblings) = &self.siblings {
             let workers = siblings.workers;
             checks.count("siblings.workers", workers, 1..=Scenario::CLIENTS_MAX);

@@ -6,9 +6,9 @@
 use super::Table;
 use crate::access_log::Trace;
 use crate::config::Connect;
-use crate::forward::{BodyCopy, Origin, Patience, RequestBody, prepare_request};
+use crate::forward::{BodyCopy, Origin, RequestBody, prepare_request};
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
-use crate::serve::service::Service;
+use crate::serve::service::{Service, Tries};
 use bytes::Bytes;
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -138,12 +138,7 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let answer = service
-        .handle(
-            request,
-            None,
-            &Trace::default(),
-            (Patience::default(), None),
-        )
+        .handle(request, None, &Trace::default(), Tries::default())
         .await;
     let mut body = answer.into_body();
     let mut read = 0;

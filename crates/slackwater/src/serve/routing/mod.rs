@@ -4,7 +4,7 @@
 
 mod mirror;
 
-use super::service::{Flight, Service};
+use super::service::{Flight, Service, Tries};
 use crate::access_log::{Recorder, Trace};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
@@ -99,7 +99,7 @@ impl Routing {
     async fn forward(
         &self,
         table: &Table,
-        forward: &Forward,
+        (number, forward): (usize, &Forward),
         mut request: Box<Request<RequestBody>>,
         origin: &Origin,
         trace: &Trace,
@@ -144,10 +144,12 @@ impl Routing {
             ends,
             wanted: ends.into_iter().chain(said).min(),
         };
-        let bounds_of_tries = (patience, forward.retries_at(chosen));
-        let mut answer = service
-            .handle(request, client, trace, bounds_of_tries)
-            .await;
+        let tries = Tries {
+            patience,
+            rules: forward.retries_at(chosen),
+            route: Some(number),
+        };
+        let mut answer = service.handle(request, client, trace, tries).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }
@@ -195,8 +197,8 @@ impl Routing {
         trace: &Trace,
     ) -> Answer {
         let table = Rc::clone(&self.table.borrow());
-        let route = match table.find(&request, origin) {
-            Found::Route(route) => route,
+        let (number, route) = match table.find(&request, origin) {
+            Found::Route(number, route) => (number, route),
             Found::Doubtful => {
                 return refuse(Refusal {
                     status: StatusCode::BAD_REQUEST,
@@ -206,7 +208,10 @@ impl Routing {
             Found::None => return no_route(),
         };
         let mut answer = match &route.then {
-            Action::Forward(forward) => self.forward(&table, forward, request, origin, trace).await,
+            Action::Forward(forward) => {
+                self.forward(&table, (number, forward), request, origin, trace)
+                    .await
+            }
             Action::Redirect(redirect) => redirected(redirect, route, request, origin),
             Action::Respond(response) => respond(response, request, origin),
         };

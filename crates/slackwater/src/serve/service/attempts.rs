@@ -4,7 +4,8 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use super::flight::{Flight, Member, Setback, Unwanted};
+use super::flight::{Flight, Setback, Unwanted};
+use super::race::Lost;
 use super::retries::{Hint, Place};
 use crate::access_log::Trace;
 use crate::forward::{Patience, RequestBody, ResponseBody, answer, shed};
@@ -19,14 +20,25 @@ use slackwater_core::policy::Query;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-type Reply = Response<ResponseBody<Box<Flight>>>;
+pub(super) type Reply = Response<ResponseBody<Box<Flight>>>;
+
+/// How a request is tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::serve) struct Tries<'r> {
+    /// The request's own.
+    pub(in crate::serve) patience: Patience,
+    /// When it is tried again, if not as the service's rules say.
+    pub(in crate::serve) rules: Option<&'r RetryRules>,
+    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late it is.
+    pub(in crate::serve) route: Option<usize>,
+}
 
 /// What all tries of a request share.
-struct Attempts<'s> {
-    service: &'s Service,
-    trace: &'s Trace,
+pub(super) struct Attempts<'s> {
+    pub(super) service: &'s Service,
+    pub(super) trace: &'s Trace,
     /// Who gave the response that is passed on.
-    served: &'s Cell<Option<ReplicaId>>,
+    pub(super) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
     /// Whether the body can be had again, as far as its length is known.
@@ -44,28 +56,24 @@ struct Attempts<'s> {
 impl Service {
     /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
     /// for [`Self::protocol`].
-    /// `client` is whom it comes from, where [`Self::client`] asked for that; `patience` is the request's own, and `rules` say when it is tried
-    /// again, if not as the service's do.
+    /// `client` is whom it comes from, where [`Self::client`] asked for that.
     pub(in crate::serve) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         trace: &Trace,
-        (patience, rules): (Patience, Option<&RetryRules>),
+        tries: Tries<'_>,
     ) -> Reply {
         let permit = match &self.gate {
             None => None,
-            Some(gate) => match gate.enter(patience.ends).await {
+            Some(gate) => match gate.enter(tries.patience.ends).await {
                 Ok(permit) => Some(permit),
                 Err(shed) => return shed.answer(),
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let rules = rules.unwrap_or(self.retries.rules());
-        let mut response = self
-            .attempt(request, pinned, &served, (trace, patience, rules))
-            .await;
+        let mut response = self.attempt(request, pinned, &served, (trace, tries)).await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
@@ -81,8 +89,10 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, patience, rules): (&Trace, Patience, &RetryRules),
+        (trace, tries): (&Trace, Tries<'_>),
     ) -> Reply {
+        let (patience, route) = (tries.patience, tries.route);
+        let rules = tries.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
@@ -114,6 +124,17 @@ impl Service {
             };
             first = other;
         }
+        // A second copy would leave the replica that the request belongs to.
+        if let (Some(hedging), Some(route)) = (&self.hedging, route)
+            && attempts.may_repeat
+            && pinned.is_none()
+        {
+            let race = Box::pin(attempts.race((hedging, route), first, request)).await;
+            return match race {
+                Ok(response) => response,
+                Err(lost) => Box::pin(attempts.go_on(lost)).await,
+            };
+        }
         let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
@@ -124,14 +145,21 @@ impl Service {
                 served.set(replica);
                 response
             }
-            Err(setback) => Box::pin(attempts.go_on(setback, &member)).await,
+            Err(setback) => {
+                let lost = Lost {
+                    setback,
+                    tried: member.parts.clone(),
+                    attempts: 1,
+                };
+                Box::pin(attempts.go_on(lost)).await
+            }
         }
     }
 }
 
 impl<'s> Attempts<'s> {
     /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
-    fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
+    pub(super) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)
     }
@@ -144,7 +172,7 @@ impl<'s> Attempts<'s> {
     }
 
     /// How long try number `attempt`, from 1, may take to the response's head.
-    fn patience(&self, attempt: u32) -> Patience {
+    pub(super) fn patience(&self, attempt: u32) -> Patience {
         let may_be_followed = || {
             let has_other = self.service.members.count() > attempt as usize;
             self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
@@ -164,12 +192,14 @@ impl<'s> Attempts<'s> {
         }
     }
 
-    /// The further tries, after the first one on `first` had `setback`.
-    async fn go_on(mut self, mut setback: Setback, first: &Member) -> Reply {
-        // All parts of those that were tried.
-        let mut tried = first.parts.clone();
+    /// The further tries, after the first one, or both of its copies, had a setback.
+    async fn go_on(mut self, lost: Lost) -> Reply {
+        let Lost {
+            mut setback,
+            mut tried,
+            attempts: mut attempt,
+        } = lost;
         let mut waits = 0;
-        let mut attempt = 1;
         let mut sent_at = self.began;
         loop {
             if setback.is_unsent() {

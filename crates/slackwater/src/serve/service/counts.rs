@@ -7,6 +7,11 @@ use crate::forward::Count;
 #[derive(Debug, Default)]
 pub(in crate::serve) struct ServiceCounts {
     pub(super) retries_over_budget: Count,
+    pub(super) hedges: Count,
+    pub(super) hedges_won: Count,
+    pub(super) hedges_over_budget: Count,
+    pub(super) hedges_while_slow: Count,
+    pub(super) hedges_unknown: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
     pub(super) shed_replicas_full: Count,
@@ -24,6 +29,11 @@ impl ServiceCounts {
             shed_wait_over: self.shed_wait_over.read(),
             shed_replicas_full: self.shed_replicas_full.read(),
             retries_over_budget: self.retries_over_budget.read(),
+            hedges: self.hedges.read(),
+            hedges_won: self.hedges_won.read(),
+            hedges_over_budget: self.hedges_over_budget.read(),
+            hedges_while_slow: self.hedges_while_slow.read(),
+            hedges_unknown: self.hedges_unknown.read(),
             mirrored: self.mirrored.read(),
             mirror_skipped: self.mirror_skipped.read(),
         }

@@ -12,6 +12,7 @@ use crate::forward::{
 use crate::orca;
 use crate::routes::RetryRules;
 use bytes::Bytes;
+use core::cell::Cell;
 use core::pin::Pin;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -62,6 +63,8 @@ pub(in crate::serve) struct Flight {
     /// Its place at the replica.
     spot: Option<Spot>,
     trace: Trace,
+    /// It is one of two copies of a request, and this says whether the other one has won.
+    race: Option<Rc<Cell<bool>>>,
 }
 
 /// An attempt that gave the client nothing.
@@ -148,7 +151,34 @@ impl Flight {
             permit: None,
             spot: None,
             trace: Trace::default(),
+            race: None,
         }
+    }
+
+    /// There may be another copy of the request.
+    pub(super) fn enter_race(&mut self, is_decided: &Rc<Cell<bool>>) {
+        self.race = Some(Rc::clone(is_decided));
+    }
+
+    /// It has won.
+    pub(super) fn leave_race(&mut self) {
+        self.race = None;
+    }
+
+    /// What the head of the response says of the replica.
+    pub(super) const fn told(&self) -> Outcome {
+        self.told
+    }
+
+    /// Why the policy has chosen the replica.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        self.lease.as_ref().map(|lease| lease.reason().as_str())
+    }
+
+    /// From here on its response is the request's.
+    pub(super) fn take_trace(&mut self, trace: &Trace) {
+        self.trace = trace.clone();
+        self.race = None;
     }
 
     /// Keeps the request's place in the service to the end of the response.
@@ -349,6 +379,9 @@ impl Drop for Flight {
                 Outcome::Success => Outcome::Failed,
                 told => told,
             });
+        } else if self.race.as_ref().is_some_and(|race| race.get()) {
+            self.member.counts().superseded.add_one();
+            self.end(Outcome::Dropped);
         } else {
             self.member.counts().client_gone.add_one();
             self.end(Outcome::Dropped);

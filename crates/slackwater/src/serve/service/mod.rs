@@ -10,8 +10,10 @@ mod counts;
 mod fleet;
 mod flight;
 mod gate;
+mod hedging;
 mod line;
 mod prober;
+mod race;
 mod retries;
 mod room;
 mod seek;
@@ -35,6 +37,7 @@ use core::time::Duration;
 use counts::ServiceCounts;
 use fleet::{Members, Roster, TierInUse};
 use gate::Gate;
+use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
@@ -46,6 +49,7 @@ use sticky::Sticky;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub(super) use attempts::Tries;
 pub(super) use flight::Flight;
 
 /// What the admin server may look at of one worker's part of a service.
@@ -103,6 +107,8 @@ pub(super) struct Service {
     /// Absent: there is room for everybody at each replica.
     rooms: Option<Rc<Rooms>>,
     retries: Retries,
+    /// Absent: no request is sent twice.
+    hedging: Option<Hedging>,
     /// The policy learns from what responses say of their replicas' load.
     reads_orca: bool,
     /// Absent: each request stands for itself.
@@ -177,6 +183,7 @@ impl Service {
             rooms,
             tells_ends: config.replica.proxy_protocol.is_some(),
             gate: Gate::new(&config.queue, worker, &admission),
+            hedging: Hedging::new(&config.hedge, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
             first_byte: config.timeouts.first_byte,

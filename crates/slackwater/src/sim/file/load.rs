@@ -43,6 +43,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
                 })
                 .value,
             hedge: read_hedge(reader),
+            tie: read_tie(reader),
             siblings: None,
         },
     }
@@ -108,4 +109,9 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
         delay_min: span(reader, "load.hedge.delay_min", Duration::from_millis(1)),
     };
     reader.has_section("load.hedge").then_some(hedge)
+}
+
+fn read_tie(reader: &mut Reader<'_>) -> Option<Duration> {
+    let delay = span(reader, "load.tie.delay", Duration::from_millis(1));
+    reader.has_section("load.tie").then_some(delay)
 }

@@ -1,0 +1,362 @@
+//! Which of two tied copies of a query a replica serves: at one replica, those that wait, and those whose twin has begun.
+//!
+//! [The Tail at Scale, "Tied requests": "When a request begins execution, it sends a cancellation message to its counterpart.
+//! The corresponding request, if still enqueued in the other server, can be aborted immediately"] `[H2]`
+//!
+//! Both copies have one name, which the client draws. Whoever keeps a replica's queue says what happens to copies here, and
+//! carries what is to be said to the twin's replica. A cancellation may overtake the copy that it is for: then it is kept
+//! for a while, and the copy dropped when it comes. If it comes too late, as both copies have begun, both are served, and
+//! that is counted: it is work done twice.
+//!
+//! The table is of fixed size, in sets of eight names. A name that comes when its set is full takes the place of a kept
+//! cancellation, the oldest first; if there is none, its copy is served without a tie. So neither many names nor ill-chosen ones
+//! cost more than a look at eight places, and the worst that they bring about is work done twice.
+
+use crate::policy::{ConfigError, Settings, Valid, require};
+use crate::time::Instant;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Names in a set.
+const WAYS: usize = 8;
+
+/// What both copies of a query are called: drawn at random, so that nobody guesses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TieName(pub u64);
+
+/// The settings of [`Ties`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TiesSettings {
+    /// How many names there is room for: 8 to 1,048,576, default 4,096; rounded up to a power of two.
+    pub names_max: u32,
+    /// How long a cancellation waits for its copy: 1 ms to 1 hour, default 1 s. It has to be longer than the client's delay
+    /// before the second copy, and the way here.
+    pub cancelled_max: Duration,
+}
+
+/// Settings that make sense.
+pub type TiesConfig = Valid<TiesSettings>;
+
+impl Default for TiesSettings {
+    fn default() -> Self {
+        Self {
+            names_max: 4096,
+            cancelled_max: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Settings for TiesSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        const MS: Duration = Duration::from_millis(1);
+        const HOUR: Duration = Duration::from_hours(1);
+        let names = (8..=1 << 20).contains(&self.names_max);
+        require(names, "names_max", "from 8 to 1048576")?;
+        let cancelled = (MS..=HOUR).contains(&self.cancelled_max);
+        require(cancelled, "cancelled_max", "from 1 ms to 1 hour")
+    }
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TiesCounters {
+    /// Copies that were dropped: they waited when their twin began, or came after that.
+    pub dropped: u64,
+    /// Copies that had begun when their twin did: work done twice.
+    pub doubled: u64,
+    /// Copies that were served without a tie, for want of room.
+    pub untied: u64,
+}
+
+/// The tied copies at one replica. `J` is what the queue calls a copy that waits.
+#[derive(Clone, Debug)]
+pub struct Ties<J> {
+    config: TiesConfig,
+    places: Vec<Option<Place<J>>>,
+    counters: TiesCounters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place<J> {
+    name: TieName,
+    state: State<J>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State<J> {
+    Waits(J),
+    Begun,
+    /// Before it came, at this time.
+    Cancelled(Instant),
+}
+
+impl<J: Copy> Ties<J> {
+    /// An empty table.
+    pub fn new(config: TiesConfig) -> Self {
+        let names = config.names_max.next_power_of_two();
+        Self {
+            places: vec![None; names as usize],
+            config,
+            counters: TiesCounters::default(),
+        }
+    }
+
+    /// A copy comes, and will wait as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
+    #[must_use]
+    pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
+        if let Some(place) = self.find(now, name) {
+            if let Some(Place {
+                state: State::Cancelled(_),
+                ..
+            }) = *place
+            {
+                *place = None;
+                self.counters.dropped += 1;
+                return false;
+            }
+            // A second copy of one name here is no tie.
+            self.counters.untied += 1;
+            return true;
+        }
+        if !self.put(now, name, State::Waits(job)) {
+            self.counters.untied += 1;
+        }
+        true
+    }
+
+    /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is nobody to tell.
+    #[must_use]
+    pub fn begin(&mut self, now: Instant, name: TieName) -> bool {
+        let place = self.find(now, name);
+        if let Some(Some(Place { state, .. })) = place
+            && matches!(state, State::Waits(_))
+        {
+            *state = State::Begun;
+            return true;
+        }
+        false
+    }
+
+    /// The twin of a copy has begun elsewhere: the copy that is to be taken out of the queue, if it waits here.
+    #[must_use]
+    pub fn cancel(&mut self, now: Instant, name: TieName) -> Option<J> {
+        let Some(place) = self.find(now, name) else {
+            self.put(now, name, State::Cancelled(now));
+            return None;
+        };
+        match place.map(|place| place.state) {
+            Some(State::Waits(job)) => {
+                *place = None;
+                self.counters.dropped += 1;
+                Some(job)
+            }
+            Some(State::Begun) => {
+                self.counters.doubled += 1;
+                None
+            }
+            Some(State::Cancelled(_)) | None => None,
+        }
+    }
+
+    /// A copy is over: served, or given up by its client.
+    pub fn end(&mut self, now: Instant, name: TieName) {
+        if let Some(place) = self.find(now, name)
+            && !matches!(
+                place,
+                Some(Place {
+                    state: State::Cancelled(_),
+                    ..
+                })
+            )
+        {
+            *place = None;
+        }
+    }
+
+    /// What has happened so far.
+    pub const fn counters(&self) -> TiesCounters {
+        self.counters
+    }
+
+    /// The eight places where a name may be.
+    fn set(&mut self, name: TieName) -> &mut [Option<Place<J>>] {
+        // Whoever names copies one after the other fills all sets alike.
+        let mixed = name.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let sets = self.places.len() / WAYS;
+        let set = (u128::from(mixed) * sets as u128) >> 64;
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of sets")]
+        let from = set as usize * WAYS;
+        &mut self.places[from..from + WAYS]
+    }
+
+    fn find(&mut self, now: Instant, name: TieName) -> Option<&mut Option<Place<J>>> {
+        let cancelled_max = self.config.cancelled_max;
+        let place = (self.set(name).iter_mut())
+            .find(|place| place.as_ref().is_some_and(|place| place.name == name))?;
+        if let Some(Place {
+            state: State::Cancelled(at),
+            ..
+        }) = *place
+            && at + cancelled_max < now
+        {
+            *place = None;
+            return None;
+        }
+        Some(place)
+    }
+
+    /// Whether there was room.
+    fn put(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
+        // Free places first, then the oldest cancellation, which may be for a copy that never comes.
+        let age = |place: &Option<Place<J>>| match place {
+            None => Some(Duration::MAX),
+            Some(Place {
+                state: State::Cancelled(at),
+                ..
+            }) => Some(now.saturating_since(*at)),
+            Some(_) => None,
+        };
+        let places = self.set(name).iter_mut();
+        let best = places.filter_map(|place| Some((age(place)?, place)));
+        let best = best.max_by_key(|(age, _)| *age);
+        if let Some((_, place)) = best {
+            *place = Some(Place { name, state });
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::check_ranges;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    fn ties() -> Ties<u32> {
+        small(4096)
+    }
+
+    fn small(names_max: u32) -> Ties<u32> {
+        let settings = TiesSettings {
+            names_max,
+            ..TiesSettings::default()
+        };
+        Ties::new(settings.validate().expect("in range"))
+    }
+
+    const A: TieName = TieName(7);
+    const B: TieName = TieName(8);
+
+    #[test]
+    fn a_copy_that_waits_is_dropped_when_its_twin_begins() {
+        let mut ties = ties();
+        assert!(ties.arrive(at(0), A, 1));
+        assert!(ties.arrive(at(0), B, 2));
+        assert_eq!(ties.cancel(at(1), B), Some(2));
+        assert_eq!(ties.cancel(at(1), B), None, "once");
+        assert!(
+            ties.begin(at(2), A),
+            "the other one begins, and its twin is told"
+        );
+        assert!(!ties.begin(at(2), A), "once");
+        assert_eq!(ties.counters().dropped, 1);
+        assert_eq!(ties.counters().doubled, 0);
+    }
+
+    #[test]
+    fn a_copy_that_comes_after_its_cancellation_is_dropped_too() {
+        let mut ties = ties();
+        assert_eq!(ties.cancel(at(0), A), None);
+        assert!(!ties.arrive(at(1000), A, 1), "to the end of a second");
+        assert!(ties.arrive(at(1000), A, 1), "but once");
+        assert_eq!(ties.cancel(at(1000), B), None);
+        assert!(ties.arrive(at(2001), B, 2), "it is too long ago");
+        assert_eq!(ties.counters().dropped, 1);
+    }
+
+    #[test]
+    fn what_has_begun_on_both_sides_is_done_twice() {
+        let mut ties = ties();
+        assert!(ties.arrive(at(0), A, 1));
+        assert!(ties.begin(at(0), A));
+        assert_eq!(ties.cancel(at(1), A), None);
+        let counters = ties.counters();
+        assert_eq!((counters.dropped, counters.doubled), (0, 1));
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten_and_a_cancellation_is_not() {
+        let mut ties = ties();
+        assert!(ties.arrive(at(0), A, 1));
+        ties.end(at(0), A);
+        assert_eq!(ties.cancel(at(0), A), None, "it does not wait any more");
+        ties.end(at(0), A);
+        assert!(!ties.arrive(at(0), A, 1), "the cancellation was kept");
+    }
+
+    #[test]
+    fn a_full_set_gives_up_its_oldest_cancellation_and_never_a_copy() {
+        // One set.
+        let mut ties = small(8);
+        for name in 0..8 {
+            assert_eq!(ties.cancel(at(name), TieName(name)), None);
+        }
+        assert!(ties.arrive(at(10), TieName(100), 100));
+        assert!(ties.arrive(at(10), TieName(0), 0), "the oldest gave way");
+        assert!(!ties.arrive(at(10), TieName(2), 2), "its place is free now");
+        for name in [3, 4, 5, 6, 7] {
+            assert!(!ties.arrive(at(10), TieName(name), 3));
+        }
+        for name in 200..206 {
+            assert!(ties.arrive(at(10), TieName(name), 200));
+        }
+        assert_eq!(ties.counters().untied, 0);
+        assert!(ties.arrive(at(10), TieName(300), 300), "it is served");
+        assert_eq!(ties.counters().untied, 1);
+        assert!(!ties.begin(at(10), TieName(300)), "and nobody told");
+        assert_eq!(
+            ties.cancel(at(10), TieName(300)),
+            None,
+            "there is no room for that either"
+        );
+        assert_eq!(ties.cancel(at(10), TieName(100)), Some(100));
+    }
+
+    #[test]
+    fn a_name_that_is_here_already_is_no_tie() {
+        let mut ties = ties();
+        assert!(ties.arrive(at(0), A, 1));
+        assert!(ties.arrive(at(0), A, 2));
+        assert_eq!(ties.counters().untied, 1);
+        assert_eq!(ties.cancel(at(0), A), Some(1));
+    }
+
+    #[test]
+    fn names_in_a_row_find_room() {
+        let mut ties = ties();
+        for name in 0..2048 {
+            assert!(ties.arrive(at(0), TieName(name), 0));
+        }
+        assert_eq!(ties.counters().untied, 0, "half of the room");
+    }
+
+    #[test]
+    fn settings_have_ranges() {
+        check_ranges::<TiesSettings>(&[
+            ("names_max", |s| s.names_max = 7),
+            ("names_max", |s| s.names_max = (1 << 20) + 1),
+            ("cancelled_max", |s| s.cancelled_max = Duration::ZERO),
+            ("cancelled_max", |s| {
+                s.cancelled_max = Duration::from_hours(2)
+            }),
+        ]);
+        assert_eq!(small(9).places.len(), 16);
+    }
+}

@@ -1,0 +1,139 @@
+//! Two tied copies of each query: whichever begins first cancels the other. The core's [`Ties`](slackwater_core::tail::Ties)
+//! decide at each replica; here is what goes to and fro.
+//!
+//! Both copies are chosen at once, for each names the other, and the second sets out a little later, if the query has not
+//! ended by then. A copy that begins tells its twin's replica, which drops the twin if that still waits, or when it comes;
+//! the client hears of it, as it would of any end. Where all that is here is served at once, nothing ever waits, and the twin
+//! is dropped when it comes, or both are served.
+
+use super::Engine;
+use super::network::Message;
+use super::query::{Key, Stage};
+use crate::machine::{JobId, Time};
+use slackwater_core::Instant;
+use slackwater_core::policy::Outcome;
+
+impl Engine {
+    /// The second copy of a query has been chosen: the two are tied, and this one waits for its time. Who asks replicas before
+    /// each choice chooses it too late, when the first is there already and names nobody: then there is none.
+    pub(super) fn tie(&mut self, key: Key, second: Key, delay: Time) {
+        let Some(query) = self.queries.find_mut(key) else {
+            return;
+        };
+        let (client, first) = (query.client, query.copies[0]);
+        let first = first.filter(|&first| {
+            let first = self.attempts.at(first);
+            first.is_some_and(|first| matches!(first.stage, Stage::Coming))
+        });
+        let Some(first) = first else {
+            query.copies[1] = None;
+            let ticket = self.attempts.remove(second).and_then(|it| it.ticket);
+            self.give_back(client, ticket, Outcome::Dropped);
+            return;
+        };
+        let replica_of = |engine: &mut Self, slot| engine.attempts.at(slot).map(|it| it.replica);
+        let (here, there) = (replica_of(self, first), replica_of(self, second.slot));
+        for (slot, twin) in [(first, there), (second.slot, here)] {
+            if let Some(attempt) = self.attempts.at(slot) {
+                attempt.twin = twin;
+            }
+        }
+        self.timers
+            .push(self.now + delay, super::Timer::Tied(second));
+    }
+
+    /// The second copy sets out; `false` if its query has ended, or the copy with it.
+    pub(super) fn send_tied(&mut self, copy: Key) -> bool {
+        let Some(attempt) = self.attempts.find(copy) else {
+            return false;
+        };
+        if self.queries.find(attempt.query).is_none() {
+            self.attempts.remove(copy);
+            return false;
+        }
+        self.meter.hedge(self.now);
+        self.network.send(self.now, Message::Query(copy.slot));
+        true
+    }
+
+    /// A copy comes to its replica: whether its twin has begun, so that it is dropped.
+    pub(super) fn is_begun_elsewhere(&mut self, slot: u32) -> bool {
+        let Some(attempt) = self.attempts.at(slot) else {
+            return false;
+        };
+        let number = attempt.replica;
+        let is_wanted = !matches!(attempt.stage, Stage::Unwanted);
+        let replica = self.replicas.at_mut(number as usize);
+        let Some(ties) = replica.ties.as_mut().filter(|_| is_wanted && replica.is_up) else {
+            return false;
+        };
+        let now = Instant::from_nanos(self.now);
+        if attempt.twin.is_none() || ties.arrive(now, attempt.query.tie_name(), slot) {
+            return false;
+        }
+        attempt.stage = Stage::Leaving;
+        if let Some(central) = self.balancing.central() {
+            central.finished(number);
+        }
+        self.answer(slot, Outcome::Dropped);
+        true
+    }
+
+    /// Something has changed in a machine: the twins of copies that have begun are not needed.
+    pub(super) fn tell_begun(&mut self, number: u32) {
+        let now = Instant::from_nanos(self.now);
+        let replica = self.replicas.at_mut(number as usize);
+        let Some(ties) = &mut replica.ties else {
+            return;
+        };
+        let mut started = Vec::new();
+        replica.machine.take_started(&mut started);
+        for JobId(slot) in started {
+            if let Some(attempt) = self.attempts.at(slot)
+                && let Some(twin) = attempt.twin
+            {
+                let name = attempt.query.tie_name();
+                if ties.begin(now, name) {
+                    self.network.send(self.now, Message::Untie(twin, name));
+                }
+            }
+        }
+    }
+
+    /// The twin of a copy has begun elsewhere.
+    pub(super) fn untie(&mut self, number: u32, name: slackwater_core::tail::TieName) {
+        let now = Instant::from_nanos(self.now);
+        let replica = self.replicas.at_mut(number as usize);
+        let waiting = replica
+            .ties
+            .as_mut()
+            .and_then(|ties| ties.cancel(now, name));
+        let Some(slot) = waiting else {
+            return;
+        };
+        let Some(attempt) = self.attempts.at(slot) else {
+            return;
+        };
+        if let Stage::Served(served) = core::mem::replace(&mut attempt.stage, Stage::Leaving) {
+            let replica = self.replicas.at_mut(number as usize);
+            replica.cancel(self.now, JobId(slot), served);
+            self.replicas.changed(number as usize);
+            if let Some(central) = self.balancing.central() {
+                central.finished(number);
+            }
+            self.answer(slot, Outcome::Dropped);
+            self.tell_begun(number);
+        }
+    }
+
+    /// A copy is over at its replica.
+    pub(super) fn end_tie(&mut self, slot: u32) {
+        let now = Instant::from_nanos(self.now);
+        if let Some(attempt) = self.attempts.at(slot)
+            && attempt.twin.is_some()
+            && let Some(ties) = &mut self.replicas.at_mut(attempt.replica as usize).ties
+        {
+            ties.end(now, attempt.query.tie_name());
+        }
+    }
+}

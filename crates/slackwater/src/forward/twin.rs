@@ -1,0 +1,51 @@
+//! A request's second copy, which may be sent while the first is still out.
+//!
+//! It is made before the first is sent, and cheap where no body is to be kept: names and values are shared. A body has to be
+//! complete, and all of it kept for another try, by the time the copy is wanted: the first copy goes on reading it undisturbed.
+
+use super::request_body::{BodyTwin, RequestBody};
+use http::header::CONTENT_LENGTH;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body;
+
+/// What a second copy is made of.
+#[derive(Debug)]
+pub(crate) struct Twin {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: HeaderMap,
+    extensions: Extensions,
+    body: BodyTwin,
+}
+
+impl Twin {
+    /// `None` if there can be no second copy: the body is not kept, or the request asks for another protocol on its connection.
+    pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
+        Some(Self {
+            body: request.body().twin()?,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            headers: request.headers().clone(),
+            extensions: request.extensions().clone(),
+        })
+    }
+
+    /// The copy; `None` if the first has not had the whole body yet, or too much of one.
+    pub(crate) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
+        let body = RequestBody::own(self.body.bytes()?);
+        let length = body.size_hint().lower();
+        let mut request = Box::new(Request::new(body));
+        *request.method_mut() = self.method;
+        *request.uri_mut() = self.uri;
+        *request.version_mut() = self.version;
+        *request.headers_mut() = self.headers;
+        *request.extensions_mut() = self.extensions;
+        if length > 0 {
+            let length = HeaderValue::from(length);
+            request.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        Some(request)
+    }
+}

@@ -1,0 +1,324 @@
+//! Second copies of late requests: which are sent, where to, who wins, and what the loser sees.
+
+use crate::clients::{self, Answer, Client, empty, get};
+use crate::proxy::{Proxy, until};
+use crate::replicas::{Connection, Replica};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use http::{Request, Response};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// After one request the next one's time is known, and everything is paid for.
+const EAGER: &str =
+    "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"50ms\"\n";
+
+/// Two replicas that answer at once, but for requests to `/late…`: whichever has the first copy of one waits to be told.
+struct Pair {
+    replicas: [Replica; 2],
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Copies of late requests that came, by path.
+    late: Mutex<HashMap<String, usize>>,
+    /// The first copy is answered.
+    go_on: Notify,
+    /// Its connection was closed before that.
+    closed: Notify,
+    /// What the second does: it breaks off.
+    second_breaks: bool,
+}
+
+impl Pair {
+    async fn new(second_breaks: bool) -> Self {
+        let state = Arc::new(State {
+            second_breaks,
+            ..State::default()
+        });
+        let replica = async || {
+            let state = Arc::clone(&state);
+            Replica::scripted(move |connection| serve(connection, Arc::clone(&state))).await
+        };
+        Self {
+            replicas: [replica().await, replica().await],
+            state,
+        }
+    }
+
+    fn addresses(&self) -> [SocketAddr; 2] {
+        self.replicas.each_ref().map(|replica| replica.address)
+    }
+
+    /// How many copies of a late request came.
+    fn late(&self, path: &str) -> usize {
+        let late = self.state.late.lock().unwrap();
+        late.get(path).copied().unwrap_or(0)
+    }
+}
+
+async fn serve(mut connection: Connection, state: Arc<State>) {
+    while let Some(head) = connection.head().await {
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.map_or(0, |length| length.trim().parse().unwrap());
+        let body = if head.contains("transfer-encoding: chunked") {
+            connection.body("5\r\norder\r\n0\r\n\r\n".len()).await;
+            Vec::from("order")
+        } else {
+            connection.body(length).await.unwrap_or_default()
+        };
+        let body = String::from_utf8(body).unwrap();
+        if !head.contains(" /late") {
+            connection.answer("at once").await;
+            continue;
+        }
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        let copies = {
+            let mut late = state.late.lock().unwrap();
+            let copies = late.entry(path).or_default();
+            *copies += 1;
+            *copies
+        };
+        if copies > 1 {
+            if state.second_breaks {
+                return;
+            }
+            connection.answer(&format!("second {body}")).await;
+            continue;
+        }
+        let is_closed = tokio::select! {
+            () = state.go_on.notified() => false,
+            _ = connection.more() => true,
+        };
+        if is_closed {
+            state.closed.notify_one();
+            return;
+        }
+        connection.answer(&format!("first {body}")).await;
+    }
+}
+
+/// Asks twice, so that there is a time after which a request is late.
+async fn teach(proxy: &Proxy) {
+    for _ in 0..2 {
+        assert_eq!(get(proxy.address, "/").await.text(), "at once");
+    }
+}
+
+async fn ask(proxy: &Proxy, head: &str, body: &str) -> Answer {
+    let mut client = Client::connect(proxy.address).await;
+    let length = body.len();
+    let fields = format!("host: x\r\ncontent-length: {length}\r\n\r\n");
+    client.send(&format!("{head}{fields}{body}")).await;
+    client.answer().await
+}
+
+/// The value of a metric's line.
+async fn metric(proxy: &Proxy, line: &str) -> u64 {
+    let page = proxy.admin_page("/metrics").await;
+    let found = page.lines().find_map(|found| found.strip_prefix(line));
+    found.unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_cancelled() {
+    let pair = Pair::new(false).await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let answer = get(proxy.address, "/late").await;
+    assert_eq!(answer.text(), "second ");
+    assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
+    pair.state.closed.notified().await;
+    proxy.settled().await;
+    assert_eq!(pair.late("/late"), 2);
+    assert!(proxy.sum("/requests/hedges").await >= 1);
+    assert!(proxy.sum("/requests/superseded").await >= 1);
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0, "nobody left");
+    assert_eq!(proxy.sum("/requests/retries").await, 0);
+    let service = "{service=\"default\"}";
+    assert!(metric(&proxy, &format!("slackwater_hedges_total{service}")).await >= 1);
+    assert!(metric(&proxy, &format!("slackwater_hedges_won_total{service}")).await >= 1);
+    let unknown = format!("slackwater_hedges_unknown_total{service}");
+    assert_eq!(metric(&proxy, &unknown).await, 1, "the very first request");
+    let in_time = get(proxy.address, "/").await;
+    assert_eq!(in_time.text(), "at once");
+}
+
+#[tokio::test]
+async fn over_http2_the_loser_s_stream_is_reset() {
+    let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let replica = async || {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (late, reset) = (Arc::clone(&late), Arc::clone(&reset));
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((request, mut respond))) = connection.accept().await {
+                let is_late = request.uri().path() == "/late";
+                if is_late && late.fetch_add(1, Ordering::SeqCst) == 0 {
+                    let reset = Arc::clone(&reset);
+                    tokio::spawn(async move {
+                        let reason = core::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+                        assert_eq!(reason.unwrap(), h2::Reason::CANCEL);
+                        reset.notify_one();
+                    });
+                } else {
+                    drop(respond.send_response(Response::new(()), true).unwrap());
+                }
+            }
+        });
+        address
+    };
+    let addresses = [replica().await, replica().await];
+    let toml = format!("{EAGER}[replica]\nprotocol = \"h2c\"");
+    let proxy = Proxy::start(&addresses, &toml);
+    for _ in 0..2 {
+        assert_eq!(get(proxy.address, "/").await.status, 200);
+    }
+    let answer = get(proxy.address, "/late").await;
+    assert_eq!(answer.field("x-slackwater-attempt"), Some("2"));
+    reset.notified().await;
+    // So it is for a client that speaks HTTP/2 itself.
+    late.store(0, Ordering::SeqCst);
+    let mut client = clients::http2(proxy.address).await;
+    let request = Request::get("http://x/late").body(empty()).unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert_eq!(response.headers()["x-slackwater-attempt"], "2");
+    reset.notified().await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_done_twice_is_never_sent_twice() {
+    let pair = Pair::new(false).await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let posting = ask(&proxy, "POST /late/post HTTP/1.1\r\n", "order");
+    let waiting = async {
+        until("the order is there", async || {
+            (pair.late("/late/post") == 1).then_some(())
+        })
+        .await;
+        // Of the same kind, and begun later: once its copy was sent, the order's would have been.
+        assert_eq!(get(proxy.address, "/late/get").await.text(), "second ");
+        pair.state.closed.notified().await;
+        pair.state.go_on.notify_one();
+    };
+    let (answer, ()) = tokio::join!(posting, waiting);
+    assert_eq!(answer.text(), "first order");
+    assert_eq!(answer.field("x-slackwater-attempt"), None);
+    assert_eq!(pair.late("/late/post"), 1);
+}
+
+#[tokio::test]
+async fn a_marked_request_is_sent_twice_with_its_body() {
+    let pair = Pair::new(false).await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let answer = ask(
+        &proxy,
+        "POST /late HTTP/1.1\r\nidempotency-key: 1\r\n",
+        "order",
+    )
+    .await;
+    assert_eq!(answer.text(), "second order");
+    pair.state.closed.notified().await;
+
+    // In pieces of no known length, too.
+    let mut client = Client::connect(proxy.address).await;
+    let head = "PUT /late/chunked HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    client.send(&format!("{head}5\r\norder\r\n0\r\n\r\n")).await;
+    assert_eq!(client.answer().await.text(), "second order");
+    pair.state.closed.notified().await;
+}
+
+#[tokio::test]
+async fn without_a_budget_there_is_no_second_copy() {
+    let pair = Pair::new(false).await;
+    let toml = EAGER.replace("budget = 1", "budget = 0");
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let withheld = "slackwater_hedges_withheld_total{service=\"default\",reason=\"budget\"}";
+    let before = metric(&proxy, withheld).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("it is late", async || {
+            (metric(&proxy, withheld).await > before).then_some(())
+        })
+        .await;
+        pair.state.go_on.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!(answer.text(), "first ");
+    assert_eq!(answer.field("x-slackwater-attempt"), None);
+    assert_eq!(pair.late("/late"), 1);
+    assert_eq!(proxy.sum("/requests/hedges").await, 0);
+}
+
+#[tokio::test]
+async fn where_everybody_is_slow_there_is_no_second_copy() {
+    let pair = Pair::new(false).await;
+    let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let withheld = "slackwater_hedges_withheld_total{service=\"default\",reason=\"slow\"}";
+    let before = metric(&proxy, withheld).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("it is late", async || {
+            (metric(&proxy, withheld).await > before).then_some(())
+        })
+        .await;
+        pair.state.go_on.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!(answer.text(), "first ");
+    assert_eq!(pair.late("/late"), 1);
+}
+
+#[tokio::test]
+async fn the_failure_of_one_copy_waits_for_the_other() {
+    let pair = Pair::new(true).await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("the second has failed", async || {
+            (proxy.sum("/requests/broken").await == 1).then_some(())
+        })
+        .await;
+        pair.state.go_on.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!(answer.text(), "first ");
+    assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
+    // On a connection that was kept, it is had again on another one.
+    assert!(pair.late("/late") > 1);
+    assert_eq!(proxy.sum("/requests/superseded").await, 0);
+}
+
+#[tokio::test]
+async fn a_request_that_belongs_to_a_replica_stays_there() {
+    let pair = Pair::new(false).await;
+    let toml = format!("{EAGER}[sticky]\nby = \"header\"\nheader = \"x-user\"\n");
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let asking = ask(&proxy, "GET /late/mine HTTP/1.1\r\nx-user: 7\r\n", "");
+    let waiting = async {
+        until("it is there", async || {
+            (pair.late("/late/mine") == 1).then_some(())
+        })
+        .await;
+        // This one belongs nowhere, comes later, and is late as soon.
+        assert_eq!(get(proxy.address, "/late").await.text(), "second ");
+        pair.state.closed.notified().await;
+        pair.state.go_on.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!(answer.text(), "first ");
+    assert_eq!(answer.field("x-slackwater-attempt"), None);
+}
