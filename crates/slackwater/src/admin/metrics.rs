@@ -4,6 +4,8 @@
 //! so that `/metrics` and `/status` never disagree. Labels are bounded: services and replicas of the configuration, workers, and fixed
 //! lists of reasons.
 
+mod own;
+
 use super::facts::{AdmissionCounts, Phase};
 use super::status::{
     DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
@@ -46,7 +48,8 @@ impl Collector for Snapshot {
         families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
-        families.own_load(status)
+        families.own_load(status)?;
+        families.own_queue(status)
     }
 }
 
@@ -400,6 +403,10 @@ impl Families<'_> {
         let full = full.map(|replica| (of_replica(replica), replica.requests.full));
         let help = "Requests that found no room at the replica and went elsewhere, or waited.";
         self.counters("replica_full", help, full)?;
+        let shed = replicas.iter();
+        let shed = shed.map(|replica| (of_replica(replica), replica.requests.shed));
+        let help = "Requests that the replica turned away unstarted.";
+        self.counters("replica_shed", help, shed)?;
         let help = "Responses of the replica whose gRPC status blames the server.";
         self.counters("grpc_failures", help, grpc)
     }
@@ -586,31 +593,5 @@ impl Families<'_> {
             "The RIF from which a report counts as hot; absent where nothing does.",
             workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
         )
-    }
-
-    fn own_load(&mut self, status: &Status) -> fmt::Result {
-        let Some(load) = &status.own_load else {
-            return Ok(());
-        };
-        let rif = [(Labels::new(), u64::from(load.rif))];
-        self.gauges(
-            "own_rif_requests",
-            "Requests in flight, as answered to probes.",
-            rif,
-        )?;
-        let draining = [(Labels::new(), u64::from(load.draining))];
-        self.gauges(
-            "own_draining",
-            "1 if probes are told to stay away.",
-            draining,
-        )?;
-        match load.latency_us {
-            None => Ok(()),
-            Some(latency_us) => self.seconds(
-                "own_latency",
-                "Estimated latency, as answered to probes; absent while unknown.",
-                latency_us as f64 / 1e6,
-            ),
-        }
     }
 }

@@ -36,6 +36,7 @@ mod retries;
 mod room;
 mod route_bounds;
 mod routes;
+mod shed;
 mod silence;
 mod sticky;
 mod stopping;
