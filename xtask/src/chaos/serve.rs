@@ -224,14 +224,16 @@ impl Serve {
                 return Err(format!("the first generation ended with {}", ended.status));
             }
         }
-        await_ends(self.generations.iter().filter(|old| **old != current))
+        let is_old = |process: &&Pid| **process != current;
+        let old: Vec<_> = self.generations.iter().filter(is_old).copied().collect();
+        await_ends(&old)
     }
 
     /// Ends the generation that serves, as an operator does, and waits until it has ended: its log is whole by then.
     pub(super) fn stop(&self) -> Result<(), String> {
         let current = self.current()?;
         kill_process(current, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
-        await_ends([&current].into_iter())
+        await_ends(&[current])
     }
 
     /// Memory that the current generation has in use.
@@ -250,12 +252,10 @@ impl Serve {
     }
 }
 
-fn await_ends<'a>(processes: impl Iterator<Item = &'a Pid> + Clone) -> Result<(), String> {
+fn await_ends(processes: &[Pid]) -> Result<(), String> {
     wait_for("generations of serve to end", EFFECT_MAX, || {
-        Ok(processes
-            .clone()
-            .all(|process| !is_alive(*process))
-            .then_some(()))
+        let has_ended = |process: &Pid| !is_alive(*process);
+        Ok(processes.iter().all(has_ended).then_some(()))
     })
 }
 

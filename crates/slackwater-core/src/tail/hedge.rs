@@ -132,9 +132,9 @@ pub struct HedgeCounters {
     pub won: u64,
     /// Second copies that were of no use: of queries that have ended otherwise.
     pub wasted: u64,
-    /// Late queries without a copy, as the budget was spent.
+    /// Times that a late query had no copy, as the budget was spent.
     pub withheld_budget: u64,
-    /// Late queries without a copy, as everybody was slow.
+    /// Times that a late query had no copy, as everybody was slow.
     pub withheld_slow: u64,
     /// Queries of which nobody could say when they would be late: too few of their class had ended.
     pub unknown: u64,
@@ -182,16 +182,21 @@ impl Hedger {
         }
     }
 
-    /// The time at which a watch was due is here, and the query has no answer: whether to send a second copy now. Asked
-    /// again for the same watch, or before its time, it is `false`.
+    /// The time at which a watch is due is here, and the query has no answer: whether to send a second copy now. If not, it
+    /// may be asked once more at [`Watch::due_at`], which is later then: when the query has been out for twice as long. So
+    /// where there is not enough for all, those that are out for longest have it. With a copy sent, or before its time, it
+    /// is `false`.
     pub fn handle_due(&mut self, now: Instant, watch: &mut Watch) -> bool {
         let is_due = watch.due_at.is_some_and(|due_at| due_at <= now);
-        if !is_due || watch.is_late {
+        if !is_due || watch.has_copy {
             return false;
         }
-        watch.is_late = true;
         let class = &mut self.classes[watch.class];
-        class.seen(true);
+        if !watch.is_late {
+            watch.is_late = true;
+            class.seen(true);
+        }
+        watch.due_at = Some(now.plus_ns(now.ns_since(watch.sent_at).max(1)));
         if class.is_slow(&self.config) {
             self.counters.withheld_slow += 1;
         } else if self.tokens.pay() {

@@ -354,7 +354,7 @@ mod tests {
             ("names_max", |s| s.names_max = (1 << 20) + 1),
             ("cancelled_max", |s| s.cancelled_max = Duration::ZERO),
             ("cancelled_max", |s| {
-                s.cancelled_max = Duration::from_hours(2)
+                s.cancelled_max = Duration::from_hours(2);
             }),
         ]);
         assert_eq!(small(9).places.len(), 16);

@@ -155,11 +155,11 @@ fn what_is_not_used_is_not_raised() {
     assert!(application.limit.limit() > 20);
     // Nor once it is no longer used.
     application.clients = 100;
-    application.run(ms(2_000));
+    application.run(ms(1_200));
     application.clients = 9;
     application.run(ms(500));
     let before = application.limit.limit();
-    assert!(before > 100);
+    assert!((50..180).contains(&before), "{before}: 100 would raise it");
     application.run(ms(5_000));
     assert_eq!(application.limit.limit(), before);
 }

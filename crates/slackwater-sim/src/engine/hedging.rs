@@ -44,13 +44,20 @@ impl Engine {
         let Some(query) = self.queries.find_mut(key) else {
             return false;
         };
-        if let Some(watch) = &mut query.watch
-            && let [Some(first), None] = query.copies
+        let Some(watch) = &mut query.watch else {
+            return true;
+        };
+        if let [Some(first), None] = query.copies
             && let Some(Attempt { replica, .. }) = self.attempts.at(first)
             && self.hedging[query.client as usize].handle_due(Instant::from_nanos(self.now), watch)
         {
             let first = Some(*replica);
             self.choose(key, first);
+        } else if query.copies[1].is_none()
+            && let Some(due_at) = watch.due_at()
+            && due_at.as_nanos() > self.now
+        {
+            self.timers.push(due_at.as_nanos(), Timer::Hedge(key));
         }
         true
     }

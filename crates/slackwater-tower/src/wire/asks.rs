@@ -50,7 +50,9 @@ pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
     if is_grpc || headers.contains_key(GRPC_TIMEOUT) {
         headers.remove(TIMEOUT_MS);
-        headers.extend(write_grpc(left).map(|value| (GRPC_TIMEOUT, value)));
+        if let Some(value) = write_grpc(left) {
+            headers.insert(GRPC_TIMEOUT, value);
+        }
     } else {
         let ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         let most = 10_u64.pow(u32::try_from(DIGITS_MAX).unwrap_or(0)) - 1;
@@ -153,6 +155,14 @@ mod tests {
             assert_eq!(fields[GRPC_TIMEOUT], text);
             assert!(!fields.contains_key(TIMEOUT_MS));
         }
+        let mut fields = headers(&[(GRPC_TIMEOUT, "9S"), (TIMEOUT_MS, "8")]);
+        set_time_left(&mut fields, Duration::from_micros(7));
+        let all: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+            .collect();
+        let seven = HeaderValue::from_static("7000n");
+        assert_eq!(all, [("grpc-timeout", &seven)], "in place of both");
         for (left, text) in [
             (Duration::from_micros(1_999), "1"),
             (Duration::from_micros(999), "0"),

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_tower::server::admission::AdmissionView;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -36,6 +37,8 @@ pub(crate) struct Facts {
     pub(crate) unreadable_requests: Vec<StatusCount>,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
+    /// The queue before that replica; `None` if there is none.
+    pub(crate) own_queue: Option<AdmissionView>,
     /// How often the configuration was read again; `None` where it never is.
     pub(crate) reloads: Option<ReloadFacts>,
     /// Lines of the log that were lost.
@@ -189,6 +192,8 @@ pub(crate) struct RequestCounts {
     pub(crate) grpc_failures: u64,
     /// Requests that found no room there and went elsewhere, or waited.
     pub(crate) full: u64,
+    /// Requests that the replica, or its agent, turned away unstarted.
+    pub(crate) shed: u64,
 }
 
 /// What became of requests to a service before a replica had them. Every count only rises.
@@ -254,6 +259,7 @@ impl AddAssign for RequestCounts {
         self.client_gone += other.client_gone;
         self.grpc_failures += other.grpc_failures;
         self.full += other.full;
+        self.shed += other.shed;
     }
 }
 

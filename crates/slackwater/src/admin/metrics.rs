@@ -4,6 +4,7 @@
 //! so that `/metrics` and `/status` never disagree. Labels are bounded: services and replicas of the configuration, workers, and fixed
 //! lists of reasons.
 
+mod own;
 mod standing;
 mod workers;
 
@@ -48,7 +49,8 @@ impl Collector for Snapshot {
         families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
-        families.own_load(status)
+        families.own_load(status)?;
+        families.own_queue(status)
     }
 }
 
@@ -402,6 +404,10 @@ impl Families<'_> {
         let full = full.map(|replica| (of_replica(replica), replica.requests.full));
         let help = "Requests that found no room at the replica and went elsewhere, or waited.";
         self.counters("replica_full", help, full)?;
+        let shed = replicas.iter();
+        let shed = shed.map(|replica| (of_replica(replica), replica.requests.shed));
+        let help = "Requests that the replica turned away unstarted.";
+        self.counters("replica_shed", help, shed)?;
         let help = "Responses of the replica whose gRPC status blames the server.";
         self.counters("grpc_failures", help, grpc)
     }

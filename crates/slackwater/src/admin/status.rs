@@ -12,6 +12,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_tower::server::admission::{AdmissionView, Priority, Shed};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -26,6 +27,7 @@ pub(crate) struct Status {
     pub(crate) proxy_headers_refused: u64,
     pub(crate) unreadable_requests: Vec<StatusCount>,
     pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) own_queue: Option<QueueStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
@@ -121,6 +123,19 @@ pub(crate) struct LoadStatus {
     pub(crate) draining: bool,
 }
 
+/// The queue before the replica that a process stands before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct QueueStatus {
+    pub(crate) limit: u32,
+    pub(crate) rif: u32,
+    pub(crate) waiting: BTreeMap<String, u32>,
+    pub(crate) age_us: u64,
+    pub(crate) standing: bool,
+    pub(crate) least_latency_us: Option<u64>,
+    pub(crate) queued: u64,
+    pub(crate) shed: BTreeMap<String, u64>,
+}
+
 /// [`Counters`], in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PolicyCounts {
@@ -154,6 +169,7 @@ impl Status {
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
@@ -321,6 +337,27 @@ impl From<&LoadReport> for LoadStatus {
             rif: report.rif.count(),
             latency_us: report.latency.map(|latency| whole(latency.as_micros())),
             draining: report.draining,
+        }
+    }
+}
+
+impl From<&AdmissionView> for QueueStatus {
+    fn from(view: &AdmissionView) -> Self {
+        let waiting = Priority::ALL.iter().zip(view.waiting);
+        let shed = Shed::ALL.iter().zip(view.shed);
+        Self {
+            limit: view.limit,
+            rif: view.rif,
+            waiting: waiting
+                .map(|(it, count)| (it.name().to_owned(), count))
+                .collect(),
+            age_us: whole(view.age.as_micros()),
+            standing: view.is_standing,
+            least_latency_us: view.least_latency.map(|least| whole(least.as_micros())),
+            queued: view.queued,
+            shed: shed
+                .map(|(it, count)| (it.name().to_owned(), count))
+                .collect(),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
@@ -15,6 +16,7 @@ use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -87,6 +89,13 @@ fn facts() -> Facts {
             Rif::new(3),
             Some(Duration::from_micros(1500)),
         )),
+        own_queue: Some(
+            Admission::new(
+                QueueConfig::default(),
+                ConcurrencyLimit::fixed(NonZeroU32::MIN),
+            )
+            .view(),
+        ),
         reloads: Some(ReloadFacts {
             taken: 3,
             refused: 1,

@@ -96,8 +96,10 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     });
     let responders: Vec<_> = responders.collect();
     let pulse = Pulse::default();
+    let admission = config.queue.admission();
     let shared = Shared {
         load: load.clone(),
+        admission: admission.clone(),
         probe_key: key.clone(),
         presence: presence.clone(),
         tls: tls.clone(),
@@ -107,6 +109,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
+        admission,
         counts: workers.counts.clone(),
         unreadable: workers.unreadable.clone(),
         tls,

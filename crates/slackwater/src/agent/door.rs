@@ -3,22 +3,28 @@
 //! A query is in flight from the moment that it is sent on to the last byte of its response, by a guard that the
 //! response's body holds. What the agent answers itself is no sign of how the server does: probes, refusals, and requests
 //! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
+//!
+//! Where there is a queue, a request waits in it for its turn, and is in flight from the moment that it comes: what waits is
+//! load, too. One that is turned away then was never sent, and ends as if it had been given up.
 
 use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
     ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request, refuse,
-    say_in_grpc,
+    say_in_grpc, turned_away,
 };
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_tower::response::grpc_failed;
+use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};
 use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
 use slackwater_tower::wire::ProbeKey;
+use slackwater_tower::wire::asks::{set_time_left, time_left};
 use std::io;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// One worker's way to the server.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(super) struct Door {
     pub(super) server: Replica,
     pub(super) presence: Presence,
     pub(super) load: Load,
+    /// `None`: the server has all at once.
+    pub(super) admission: Option<Admission>,
     pub(super) probe_path: Box<str>,
     /// Signs HTTP probes and their answers; `None`: anybody may ask.
     pub(super) probe_key: Option<ProbeKey>,
@@ -81,14 +89,36 @@ impl Door {
     }
 
     async fn pass_on(&self, mut request: Box<Request<RequestBody>>) -> Answer {
-        self.counts.sent.add_one();
-        let wanted = self.orca.wanted(request.headers_mut());
         let mut passing = Passing {
             query: Some(self.load.arrive()),
+            permit: None,
             counts: Arc::clone(&self.counts),
             has_failed: false,
             tells: None,
         };
+        if let Some(admission) = &self.admission {
+            let admitted = match admission.arrive(admission.asks(request.headers())) {
+                Entry::Begin(permit) => Ok(permit),
+                Entry::Shed(why) => Err(why),
+                Entry::Wait(waiting) => wait(waiting, &mut request).await,
+            };
+            match admitted {
+                Ok(_) if self.presence.is_withdrawn() => {
+                    // While it waited: nothing tries to connect on its behalf.
+                    self.presence.count_refused();
+                    passing.end(End::Cancelled);
+                    return answer(Some(&Cause::Withdrawn));
+                }
+                Ok(permit) => passing.permit = Some(permit),
+                Err(why) => {
+                    passing.end(End::Cancelled);
+                    return turned_away(why);
+                }
+            }
+        }
+        self.counts.sent.add_one();
+        let wanted = self.orca.wanted(request.headers_mut());
+        let is_connect = *request.method() == Method::CONNECT;
         match self.server.exchange(request, Patience::default()).await {
             Ok(mut reply) => {
                 self.presence.hear();
@@ -97,6 +127,11 @@ impl Door {
                     self.counts.grpc_failures.add_one();
                 }
                 passing.head_ready(end_by_head(reply.response()));
+                let status = reply.status();
+                if status == StatusCode::SWITCHING_PROTOCOLS || is_connect && status.is_success() {
+                    // A tunnel lasts for hours and may carry nothing.
+                    passing.permit = None;
+                }
                 if let Some(wanted) = wanted
                     && wanted.write_head(reply.headers_mut(), || self.load.report(None))
                 {
@@ -120,7 +155,7 @@ impl Door {
                 self.counts.broken.add_one();
                 passing.end(End::Failed);
             }
-            Cause::Withdrawn => {
+            Cause::Withdrawn | Cause::Shed(_) => {
                 self.counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 passing.end(End::Failed);
             }
@@ -145,11 +180,23 @@ impl Door {
     }
 }
 
+/// Waits for its turn; the server is told what is left of the time that the request had.
+async fn wait(waiting: Waiting, request: &mut Request<RequestBody>) -> Result<Permit, Shed> {
+    let began = Instant::now();
+    let permit = waiting.await?;
+    if let Some(left) = time_left(request.headers()) {
+        set_time_left(request.headers_mut(), left.saturating_sub(began.elapsed()));
+    }
+    Ok(permit)
+}
+
 /// A request on its way, to the end of its response. Dropped before that: its client has left.
 #[derive(Debug)]
 pub(super) struct Passing {
     /// `None` once ended.
     query: Option<QueryInFlight>,
+    /// Its place at the server.
+    permit: Option<Permit>,
     counts: Arc<ReplicaCounts>,
     /// The trailers blame the server.
     has_failed: bool,
@@ -162,9 +209,16 @@ impl Passing {
         if let Some(query) = &mut self.query {
             query.head_ready(end);
         }
+        if let Some(permit) = &mut self.permit {
+            permit.head_ready(end);
+        }
     }
 
     fn end(mut self, end: End) {
+        // Where the head came first, this says nothing new.
+        if let Some(permit) = &mut self.permit {
+            permit.head_ready(end);
+        }
         if let Some(query) = self.query.take() {
             query.finish(end);
         }

@@ -7,6 +7,7 @@ use crate::log::lost_lines;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_tower::server::Load;
+use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;
 
 /// All that an agent can tell of itself.
@@ -15,6 +16,7 @@ pub(super) struct AgentStatus {
     /// The server, as the user wrote it.
     pub(super) server: String,
     pub(super) load: Load,
+    pub(super) admission: Option<Admission>,
     /// One for each worker.
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
     /// The same.
@@ -50,6 +52,7 @@ impl StatusSource for AgentStatus {
             proxy_headers_refused: 0,
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: Some(self.load.report(None)),
+            own_queue: self.admission.as_ref().map(Admission::view),
             reloads: None,
             log_lost: lost_lines(),
             access_log_lost: None,

@@ -1,5 +1,6 @@
 //! A worker: one thread with a runtime, listeners, and connections of its own. What it shares with the others is the load,
-//! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read.
+//! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read. With a queue before
+//! the server that is shared, too: a limit before one server has to be one, and a lock keeps it, for a moment.
 
 use super::door::Door;
 use super::presence::Presence;
@@ -12,6 +13,7 @@ use crate::forward::{
 };
 use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
+use slackwater_tower::server::admission::Admission;
 use slackwater_tower::wire::ProbeKey;
 use std::io;
 use std::rc::Rc;
@@ -37,6 +39,7 @@ pub(super) struct WorkerParts {
 pub(super) struct Shared {
     pub(super) tls: Tls,
     pub(super) load: Load,
+    pub(super) admission: Option<Admission>,
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) presence: Presence,
     pub(super) pulse: Pulse,
@@ -73,6 +76,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         server,
         presence: shared.presence,
         load: shared.load,
+        admission: shared.admission,
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
         counts: parts.counts,

@@ -5,6 +5,7 @@
 //! it answers probes, how it finds out that the server is gone, and how long it says so before it leaves itself.
 
 use super::address::{Address, loops_back, unreachable};
+use super::agent_queue::AgentQueue;
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
@@ -77,6 +78,8 @@ pub(crate) struct AgentConfig {
     pub(crate) check_interval: Duration,
     /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]` `[Decision 0004]`
     pub(crate) sample_age_max: Duration,
+    /// The queue before the server.
+    pub(crate) queue: AgentQueue,
     /// Which responses say how loaded the server is; default none.
     pub(crate) orca: Written,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
@@ -247,6 +250,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let age_default = TrackerConfig::default().sample_age_max;
     let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
     let orca = reader_ref.setting("orca", Written::Never, "", |value| one_of(value, &ORCA));
+    let queue = AgentQueue::read(reader_ref, &mut remarks);
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
     let over_http2 =
@@ -282,6 +286,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 probe_key_file,
                 check_interval,
                 sample_age_max,
+                queue,
                 orca: orca.value,
                 drain_delay,
                 upgrade_protocols,

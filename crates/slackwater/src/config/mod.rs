@@ -6,6 +6,7 @@
 
 mod address;
 mod agent;
+mod agent_queue;
 mod assemble;
 mod connect;
 mod discovery;

@@ -163,6 +163,7 @@ impl AgentConfig {
             writeln!(to, "key_file = {}", file_name(file))?;
         }
         writeln!(to)?;
+        self.queue.write(to)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)?;
         write_log(to, &self.log)

@@ -11,6 +11,8 @@ use crate::content_length;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use slackwater_core::overload::Shed;
+use slackwater_tower::wire::shed::{mark, marked};
 
 /// The kind of an answer of our own, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
@@ -36,6 +38,7 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "the replica broke off before it answered",
         ),
         Cause::Withdrawn => withdrawn(),
+        Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
         Cause::Coding => text(
             StatusCode::BAD_GATEWAY,
             "coding",
@@ -80,37 +83,58 @@ fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
 }
 
-/// Whether an agent answered in place of its server. It takes more than the mark, for what an agent says makes any request
+/// What an agent answers to a request that it has turned away unstarted: it may go elsewhere.
+pub(crate) fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
+    shed(mark(why), &why.to_string())
+}
+
+/// What a replica says of a request that its application never had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unstarted {
+    /// The agent's server is gone.
+    Withdrawn,
+    /// It has been turned away.
+    Shed(Shed),
+}
+
+/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for
+/// what an agent says makes any request
 /// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
 /// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
-pub(super) fn says_withdrawn<B>(response: &Response<B>) -> bool {
+pub(super) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
-    // First, because next to no response has it.
-    if headers
-        .get(X_SLACKWATER_ERROR)
-        .is_none_or(|kind| kind != WITHDRAWN)
-    {
-        return false;
-    }
+    // Hardly any response has it.
+    let said = headers.get(X_SLACKWATER_ERROR)?;
+    let (unstarted, line) = match marked(said) {
+        Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
+        None if said == WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
+        None => return None,
+    };
+    let is_shed = unstarted != Unstarted::Withdrawn;
     let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == UNAVAILABLE);
     let (kind, length) = match response.status() {
-        StatusCode::SERVICE_UNAVAILABLE => (TEXT, WITHDRAWN_LINE.len() + 1),
+        StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
         // To a gRPC call.
         StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
-        _ => return false,
+        _ => return None,
     };
     let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
         header::CONTENT_TYPE => value == kind,
         header::RETRY_AFTER => value == RETRY_AFTER,
-        header::CONTENT_LENGTH => content_length::parse(value.as_bytes()) == Some(length as u64),
+        header::CONTENT_LENGTH => {
+            let said = content_length::parse(value.as_bytes());
+            // The layer of the server library answers without a body.
+            said == Some(length as u64) || is_shed && said == Some(0)
+        }
         header::DATE | header::CONNECTION => true,
-        _ if *name == X_SLACKWATER_ERROR => value == WITHDRAWN,
-        _ if *name == GRPC_MESSAGE => value == WITHDRAWN_LINE,
+        _ if *name == X_SLACKWATER_ERROR => value == said,
+        _ if *name == GRPC_MESSAGE => value == line.as_str(),
         _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
     };
-    let is_whole =
-        headers.contains_key(header::CONTENT_TYPE) && headers.contains_key(header::RETRY_AFTER);
-    is_whole && headers.iter().all(is_agents)
+    let has_all = [header::CONTENT_TYPE, header::RETRY_AFTER]
+        .iter()
+        .all(|name| headers.contains_key(name));
+    (has_all && headers.iter().all(is_agents)).then_some(unstarted)
 }
 
 /// Takes the mark out of a response that is not ours to mark.
@@ -218,7 +242,11 @@ mod tests {
             (X_SLACKWATER_ERROR, "no_replica", false),
         ] {
             let response = with(name.clone(), value);
-            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+            assert_eq!(
+                says_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
         }
         for missing in [
             X_SLACKWATER_ERROR,
@@ -227,11 +255,48 @@ mod tests {
         ] {
             let mut response = with(header::CONTENT_LENGTH, "51");
             response.headers_mut().remove(&missing);
-            assert!(!says_withdrawn(&response), "without {missing}");
+            assert!(says_unstarted(&response).is_none(), "without {missing}");
         }
         let mut response = with(header::CONTENT_LENGTH, "51");
         *response.status_mut() = StatusCode::BAD_GATEWAY;
-        assert!(!says_withdrawn(&response));
+        assert!(says_unstarted(&response).is_none());
+    }
+
+    #[test]
+    fn a_request_that_was_turned_away_is_known_with_its_reason() {
+        for why in Shed::ALL {
+            let (head, _) = turned_away::<Nobody>(why).into_parts();
+            let mut agents = Response::from_parts(head, ());
+            let unstarted = Some(Unstarted::Shed(why));
+            assert_eq!(says_unstarted(&agents), unstarted);
+            let length = why.to_string().len() + 1;
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, length.into());
+            assert_eq!(says_unstarted(&agents), unstarted);
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, (length + 1).into());
+            assert_eq!(says_unstarted(&agents), None);
+            for fields in [http::HeaderMap::new(), call()] {
+                let mut layers = slackwater_tower::wire::shed::shed_response(why, &fields);
+                let headers = layers.headers_mut();
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+                assert_eq!(says_unstarted(&layers), unstarted);
+                let headers = layers.headers_mut();
+                headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
+                assert_eq!(says_unstarted(&layers), None, "somebody passed it on");
+            }
+        }
+        let withdrawn = with(header::CONTENT_LENGTH, "0");
+        assert_eq!(
+            says_unstarted(&withdrawn),
+            None,
+            "an agent always says a line"
+        );
+    }
+
+    fn call() -> http::HeaderMap {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
+        http::HeaderMap::from_iter([kind])
     }
 
     #[test]
@@ -250,7 +315,11 @@ mod tests {
             (X_SLACKWATER_ERROR, "no_replica", false),
         ] {
             let response = with_in_grpc(name.clone(), value);
-            assert_eq!(says_withdrawn(&response), is_agents, "{name}: {value}");
+            assert_eq!(
+                says_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
         }
         for missing in [
             X_SLACKWATER_ERROR,
@@ -260,12 +329,12 @@ mod tests {
         ] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             response.headers_mut().remove(&missing);
-            assert!(!says_withdrawn(&response), "without {missing}");
+            assert!(says_unstarted(&response).is_none(), "without {missing}");
         }
         for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             *response.status_mut() = status;
-            assert!(!says_withdrawn(&response), "{status}");
+            assert!(says_unstarted(&response).is_none(), "{status}");
         }
     }
 }

@@ -33,6 +33,7 @@ pub(crate) struct ReplicaCounts {
     pub(crate) broken: Count,
     pub(crate) grpc_failures: Count,
     pub(crate) full: Count,
+    pub(crate) shed: Count,
     pub(crate) client_gone: Count,
     /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
     responses: [Count; 5],
@@ -62,6 +63,7 @@ impl ReplicaCounts {
             broken: self.broken.read(),
             grpc_failures: self.grpc_failures.read(),
             full: self.full.read(),
+            shed: self.shed.read(),
             client_gone: self.client_gone.read(),
         }
     }

@@ -5,7 +5,7 @@
 //! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
 //! that is gone, but never once it may have been written to a connection that then failed.
 
-use super::answer::{says_withdrawn, unmark};
+use super::answer::{Unstarted, says_unstarted, unmark};
 use super::body::{ResponseBody, Source, Watch};
 use super::connect::{ReplicaAddress, Target};
 use super::deadline::{Deadline, Deadlines};
@@ -27,6 +27,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use slackwater_core::overload::Shed;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -281,8 +282,8 @@ impl Replica {
         }
     }
 
-    /// What a response means. An agent that has withdrawn sent nothing on, whatever the method, so the request may go
-    /// elsewhere, unless it has a body that has outgrown what is kept.
+    /// What a response means. An agent that has withdrawn or has turned the request away sent nothing on, whatever the
+    /// method, so the request may go elsewhere, unless it has a body that has outgrown what is kept, or its time is over.
     fn reply(
         &self,
         mut response: Response<Source>,
@@ -291,10 +292,15 @@ impl Replica {
     ) -> Result<Reply, Failure> {
         if !self.options.may_be_agent {
             unmark(&mut response);
-        } else if says_withdrawn(&response) {
+        } else if let Some(unstarted) = says_unstarted(&response) {
+            let cause = match unstarted {
+                Unstarted::Withdrawn => Cause::Withdrawn,
+                Unstarted::Shed(shed) => Cause::Shed(shed),
+            };
+            let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
             return Err(Failure {
-                cause: Cause::Withdrawn,
-                request: spare.and_then(Spare::into_request),
+                cause,
+                request: spare.filter(|_| is_wanted).and_then(Spare::into_request),
                 is_unsent: true,
             });
         }

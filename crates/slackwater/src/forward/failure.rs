@@ -4,6 +4,7 @@ use super::request_body::RequestBody;
 use core::error::Error;
 use core::fmt;
 use http::Request;
+use slackwater_core::overload::Shed;
 use std::io;
 
 /// Why there is no response.
@@ -17,6 +18,8 @@ pub(crate) enum Cause {
     FirstByte,
     /// An agent answered in place of its server, which is gone.
     Withdrawn,
+    /// The replica, or its agent, turned it away unstarted: it has as much as it can do.
+    Shed(Shed),
     /// The response is coded in a way that cannot be passed on.
     Coding,
     /// The replica changed the protocol (101) although nobody had asked it to.
@@ -41,6 +44,7 @@ impl fmt::Display for Cause {
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
             Self::Switched => f.write_str("a change of protocol that nobody asked for"),
             Self::Withdrawn => f.write_str("the agent's server is gone"),
+            Self::Shed(shed) => write!(f, "turned away unstarted: {shed}"),
             Self::ClientStalled => f.write_str("the client stopped sending"),
             Self::ClientBroken => f.write_str("the client broke off"),
             Self::TooLarge => f.write_str("the body is too large"),

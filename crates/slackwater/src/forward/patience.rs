@@ -13,6 +13,8 @@ pub(crate) struct Patience {
     pub(crate) client: Option<Duration>,
     /// Not longer than until then, whatever is still on its way.
     pub(crate) ends: Option<Instant>,
+    /// Until when the client wants the answer, as far as it said so or `ends` does: the replica is told what is left of it.
+    pub(crate) wanted: Option<Instant>,
 }
 
 /// The same in ticks.

@@ -115,6 +115,7 @@ impl StatusSource for Workers {
             proxy_headers_refused: self.proxy_headers_refused(),
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: None,
+            own_queue: None,
             reloads: Some(self.reloads()),
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),

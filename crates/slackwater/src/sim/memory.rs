@@ -176,8 +176,8 @@ mod tests {
             };
             check(&[runs], 1, Some(16e9), LOWER_ALL).is_ok()
         };
-        // 240 MB each, and once more together with others.
-        assert!(fits(30) && !fits(40));
+        // 480 MB each, and once more together with others.
+        assert!(fits(15) && !fits(20));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod counting;
 mod ending;
 mod http2;
 mod orca;
+mod overload;
 mod probes;
 mod process;
 mod server;

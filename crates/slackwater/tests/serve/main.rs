@@ -37,6 +37,7 @@ mod retries;
 mod room;
 mod route_bounds;
 mod routes;
+mod shed;
 mod silence;
 mod sticky;
 mod stopping;

@@ -147,6 +147,33 @@ fn a_budget_that_is_not_used_piles_up_to_the_burst() {
 }
 
 #[test]
+fn who_had_no_copy_is_asked_for_again_when_it_has_been_out_for_twice_as_long() {
+    let mut hedger = hedger(|settings| settings.delay_min = Duration::from_millis(20));
+    for _ in 0..99 {
+        play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
+    }
+    // With this there are two tokens.
+    let mut watch = hedger.begin(at(SECOND), 0);
+    for _ in 0..2 {
+        let mut other = hedger.begin(at(SECOND), 0);
+        assert!(hedger.handle_due(at(SECOND + 20 * MS), &mut other));
+        assert!(!hedger.handle_due(at(SECOND + 90 * MS), &mut other), "once");
+        hedger.end(at(2 * SECOND), other, WatchEnd::Answered);
+    }
+    assert!(!hedger.handle_due(at(SECOND + 20 * MS), &mut watch));
+    assert_eq!(watch.due_at(), Some(at(SECOND + 40 * MS)));
+    for _ in 0..50 {
+        play(&mut hedger, SECOND, 10 * MS, WatchEnd::Answered);
+    }
+    assert!(!hedger.handle_due(at(SECOND + 40 * MS - 1), &mut watch));
+    assert!(hedger.handle_due(at(SECOND + 40 * MS), &mut watch));
+    let counters = hedger.counters();
+    assert_eq!((counters.issued, counters.withheld_budget), (3, 1));
+    // It is one late query, and not two.
+    assert_eq!(hedger.classes[0].recent.count_ones(), 3);
+}
+
+#[test]
 fn what_is_not_sent_is_not_paid_for() {
     let mut hedger = hedger(|_| ());
     for _ in 0..100 {
@@ -158,6 +185,7 @@ fn what_is_not_sent_is_not_paid_for() {
         assert!(hedger.handle_due(at(2 * SECOND), &mut watch));
         hedger.handle_unsent(&mut watch);
         assert!(!watch.has_copy());
+        assert_eq!(watch.due_at(), Some(at(3 * SECOND)), "perhaps later");
         hedger.end(at(3 * SECOND), watch, WatchEnd::Answered);
     }
     let counters = hedger.counters();

@@ -1,7 +1,7 @@
-//! What each worker knows by itself, and what the process answers to probes.
+//! What each worker knows by itself.
 
 use super::super::status::{Status, WorkerStatus};
-use super::{Families, Labels};
+use super::Families;
 use core::fmt;
 
 impl Families<'_> {
@@ -31,31 +31,5 @@ impl Families<'_> {
             "The RIF from which a report counts as hot; absent where nothing does.",
             workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
         )
-    }
-
-    pub(super) fn own_load(&mut self, status: &Status) -> fmt::Result {
-        let Some(load) = &status.own_load else {
-            return Ok(());
-        };
-        let rif = [(Labels::new(), u64::from(load.rif))];
-        self.gauges(
-            "own_rif_requests",
-            "Requests in flight, as answered to probes.",
-            rif,
-        )?;
-        let draining = [(Labels::new(), u64::from(load.draining))];
-        self.gauges(
-            "own_draining",
-            "1 if probes are told to stay away.",
-            draining,
-        )?;
-        match load.latency_us {
-            None => Ok(()),
-            Some(latency_us) => self.seconds(
-                "own_latency",
-                "Estimated latency, as answered to probes; absent while unknown.",
-                latency_us as f64 / 1e6,
-            ),
-        }
     }
 }

@@ -19,6 +19,8 @@ use http::{HeaderMap, Method, Request, Uri};
 use http_body::Body;
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
+use slackwater_core::overload::Priority;
+use slackwater_tower::wire::asks::PRIORITY;
 use std::rc::Rc;
 
 /// Copies at once, in a worker.
@@ -115,6 +117,9 @@ async fn carry(
     *request.method_mut() = copy.method;
     *request.uri_mut() = copy.uri;
     *request.headers_mut() = copy.headers;
+    // Nobody waits for its answer, whatever was said of the request itself.
+    let shadow = HeaderValue::from_static(Priority::Shadow.name());
+    request.headers_mut().insert(PRIORITY, shadow);
     *request.version_mut() = copy.version;
     // What is wrong with the request is the client's to hear, of the request itself.
     if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {

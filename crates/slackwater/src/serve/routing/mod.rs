@@ -21,6 +21,7 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mirror::Mirrors;
 use slackwater_core::SplitMix64;
+use slackwater_tower::wire::asks::time_left;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -136,10 +137,12 @@ impl Routing {
             return too_large();
         }
         let ends = bounds.total.map(|total| Instant::now() + total);
+        let said = time_left(request.headers()).map(|left| Instant::now() + left);
         let patience = Patience {
             first_byte: bounds.first_byte,
             client: bounds.first_byte,
             ends,
+            wanted: ends.into_iter().chain(said).min(),
         };
         let tries = Tries {
             patience,

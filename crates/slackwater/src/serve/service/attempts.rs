@@ -49,6 +49,8 @@ pub(super) struct Attempts<'s> {
     /// Whether that is less than each try may take anyway.
     is_own: bool,
     ends: Option<Instant>,
+    /// Until when the client wants the answer.
+    wanted: Option<Instant>,
 }
 
 impl Service {
@@ -103,6 +105,7 @@ impl Service {
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,
+            wanted: patience.wanted,
         };
         // Also of one that may not be repeated: it may turn out that no replica has had it.
         if rules.may_follow(&request) {
@@ -185,6 +188,7 @@ impl<'s> Attempts<'s> {
             first_byte,
             client: Some(self.first_byte),
             ends: self.ends,
+            wanted: self.wanted,
         }
     }
 

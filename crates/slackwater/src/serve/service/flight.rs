@@ -21,6 +21,7 @@ use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
+use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -220,7 +221,7 @@ impl Flight {
     /// instead. A response that `rules` refuse is a setback, if the request can be had again.
     pub(super) async fn send(
         mut self: Box<Self>,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         patience: Patience,
         rules: Option<&RetryRules>,
         trace: &Trace,
@@ -230,6 +231,10 @@ impl Flight {
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
             trace.attempt(&self.member.config.name, lease.reason().as_str(), upload);
+        }
+        if let Some(wanted) = patience.wanted {
+            let left = wanted.saturating_duration_since(Instant::now());
+            set_time_left(request.headers_mut(), left);
         }
         match self.member.replica.exchange(request, patience).await {
             Ok(mut reply) => {
@@ -289,6 +294,11 @@ impl Flight {
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
                 Outcome::Unreachable
+            }
+            Cause::Shed(_) => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                counts.shed.add_one();
+                Outcome::PushedBack
             }
             Cause::Withdrawn => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);

@@ -146,10 +146,10 @@ impl Attempts<'_> {
         let trace = Trace::default();
         let sent = next.send(request, patience, self.rules(1), &trace).await;
         Some(Second {
-            sent,
             member,
             part,
             reason,
+            sent,
         })
     }
 
