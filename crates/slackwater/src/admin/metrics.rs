@@ -5,11 +5,11 @@
 //! lists of reasons.
 
 mod own;
+mod standing;
+mod workers;
 
 use super::facts::{AdmissionCounts, Phase};
-use super::status::{
-    DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status, WorkerStatus,
-};
+use super::status::{DiscoveryStatus, PolicyCounts, ReplicaStatus, ServiceStatus, Status};
 use core::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -45,6 +45,7 @@ impl Collector for Snapshot {
         families.process(status)?;
         families.tls(status)?;
         families.replicas(&status.replicas)?;
+        families.standings(&status.services, &status.replicas)?;
         families.admission(&status.services)?;
         families.policy(status)?;
         families.workers(status)?;
@@ -565,33 +566,5 @@ impl Families<'_> {
         });
         let help = "Answers to probes that were of no use.";
         self.counters("reports_ignored", help, ignored)
-    }
-
-    fn workers(&mut self, status: &Status) -> fmt::Result {
-        let workers = || status.workers.iter();
-        let named = |worker: &WorkerStatus| {
-            vec![
-                ("service", worker.service.clone()),
-                ("worker", worker.worker.to_string()),
-            ]
-        };
-        self.gauges(
-            "pool_reports",
-            "Reports in the worker's pool.",
-            workers().map(|worker| (named(worker), worker.pool.len() as u64)),
-        )?;
-        self.gauges(
-            "pool_hot_reports",
-            "Reports in the worker's pool whose RIF has reached the limit.",
-            workers().map(|worker| {
-                let hot = worker.pool.iter().filter(|report| report.hot).count();
-                (named(worker), hot as u64)
-            }),
-        )?;
-        self.gauges(
-            "rif_limit_requests",
-            "The RIF from which a report counts as hot; absent where nothing does.",
-            workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
-        )
     }
 }

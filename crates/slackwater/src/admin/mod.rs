@@ -7,6 +7,7 @@
 mod facts;
 mod metrics;
 mod server;
+mod standing;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use super::facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
     RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
 };
+use super::standing::{StandingCounts, StandingStatus, standings};
 use crate::discovery::SourceState;
 use core::ops::AddAssign;
 use core::time::Duration;
@@ -86,6 +87,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) silent: bool,
     pub(crate) lost: bool,
     pub(crate) health: Option<HealthFacts>,
+    pub(crate) standing: Option<StandingStatus>,
     pub(crate) note: Option<String>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
@@ -141,6 +143,7 @@ pub(crate) struct PolicyCounts {
     pub(crate) no_replica: u64,
     pub(crate) probes: BTreeMap<String, u64>,
     pub(crate) removals: BTreeMap<String, u64>,
+    pub(crate) standing: StandingCounts,
     pub(crate) rounds: u64,
     pub(crate) probing_ns: u64,
 }
@@ -208,8 +211,9 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
 /// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining, silent or lost if any
 /// worker found it so, and has in flight what all of them sent.
 fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
-    let mut replicas: Vec<_> = (service.replicas.iter())
-        .map(|replica| ReplicaStatus {
+    let standings = standings(&service.workers, service.replicas.len());
+    let mut replicas: Vec<_> = (service.replicas.iter().zip(standings))
+        .map(|(replica, standing)| ReplicaStatus {
             service: service.name.clone(),
             name: replica.name.clone(),
             address: replica.address.clone(),
@@ -221,6 +225,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             silent: false,
             lost: false,
             health: replica.health.clone(),
+            standing,
             note: None,
             in_flight: 0,
             requests: RequestCounts::default(),
@@ -391,6 +396,7 @@ impl From<&Counters> for PolicyCounts {
                 ("replaced", c.replaced),
                 ("withheld", c.removals_withheld),
             ]),
+            standing: StandingCounts::from(&c.health),
             rounds: c.rounds,
             probing_ns: c.probing_ns,
         }
@@ -407,6 +413,7 @@ impl AddAssign for PolicyCounts {
         add(&mut self.picks, other.picks);
         add(&mut self.probes, other.probes);
         add(&mut self.removals, other.removals);
+        self.standing += other.standing;
         self.no_replica += other.no_replica;
         self.rounds += other.rounds;
         self.probing_ns += other.probing_ns;

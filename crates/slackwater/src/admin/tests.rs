@@ -11,8 +11,9 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
+use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, policy_named,
+    Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig};
@@ -108,7 +109,8 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     let mut draw = SplitMix64::new(seed);
     let mut now = Instant::EPOCH;
     let entry = policy_named("prequal").expect("the policy");
-    let mut policy = (entry.build)(&PolicySettings::default());
+    let health = HealthSettings::default().validate().expect("defaults");
+    let mut policy = build(entry, &PolicySettings::default(), &health);
     for &id in ids {
         policy.add_replica(now, id);
     }

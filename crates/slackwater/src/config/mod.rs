@@ -20,6 +20,7 @@ mod log;
 mod model;
 mod network;
 mod overrides;
+mod passive_health;
 mod policies;
 mod probe;
 mod proxy_protocol;

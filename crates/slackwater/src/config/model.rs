@@ -26,6 +26,7 @@ use core::time::Duration;
 use http::HeaderValue;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
+use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
 use std::path::PathBuf;
 
@@ -102,6 +103,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) sticky: StickySettings,
     /// Whether and how replicas are checked.
     pub(crate) health: HealthSettings,
+    /// Who is chosen less, or not at all, by how requests to it went.
+    pub(crate) passive_health: HealthConfig,
     /// How many requests there may be at once.
     pub(crate) queue: QueueSettings,
     /// As [`Config::timeouts`], with `connect` and `first_byte` of the service's own.
@@ -109,6 +112,14 @@ pub(crate) struct ServiceConfig {
 }
 
 impl ServiceConfig {
+    /// How long a replica that joins warms up by the clock; zero where it does so by evidence, or not at all.
+    pub(crate) fn clock_warm_up(&self) -> Duration {
+        match self.passive_health.warm_up {
+            Some(_) => Duration::ZERO,
+            None => self.discovery.warm_up,
+        }
+    }
+
     /// Whether the policy asks replicas for their load at all.
     pub(crate) fn policy_probes(&self) -> bool {
         has_probes(self.policy.name)

@@ -9,6 +9,7 @@ use super::fleet::{Listener, note_loops, read_replicas};
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
+use super::passive_health::read_passive_health;
 use super::policies::{PolicySections, has_probes, reads};
 use super::probe::ProbeSection;
 use super::proxy_protocol::read_proxy_protocol_out;
@@ -104,6 +105,9 @@ impl Section<'_> {
         let hedge = HedgingSettings::read(reader, prefix);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
+        let (passive_health, idle) =
+            read_passive_health(reader, prefix, policy.value.name, discovery.warm_up);
+        remarks.extend(idle);
         let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
@@ -148,6 +152,7 @@ impl Section<'_> {
             hedge,
             queue,
             health,
+            passive_health,
             sticky,
             timeouts,
         };

@@ -6,6 +6,7 @@ use super::agent::{AgentConfig, orca_name};
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
+use super::passive_health::write_passive_health;
 use super::policies::write_sections;
 use super::proxy_protocol::name_of_version;
 use super::routes::write_routes;
@@ -87,6 +88,7 @@ impl ServiceConfig {
         self.hedge.write(to, prefix)?;
         self.queue.write(to, prefix)?;
         self.health.write(to, prefix)?;
+        write_passive_health(to, prefix, &self.passive_health)?;
         self.sticky.write(to, prefix)
     }
 

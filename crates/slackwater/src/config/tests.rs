@@ -241,6 +241,7 @@ fn what_is_shown_is_what_is_in_force() {
         "named_services",
         "routes",
         "admin_off",
+        "passive_health_off",
         "sync_settings_with_async",
         "fleet_by_dns",
         "fleet_by_srv",
@@ -274,6 +275,7 @@ fn what_is_shown_is_what_is_in_force() {
             );
             assert_eq!(first.replica, second.replica);
             assert_eq!(first.timeouts, second.timeouts);
+            assert_eq!(first.passive_health, second.passive_health);
             assert_eq!(first.probe.key, second.probe.key);
         }
     }
@@ -296,13 +298,15 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
     let same: Vec<_> = (default.lines())
         .filter(|shown| shown.contains(" = ") && !shown.ends_with('[') && full.contains(*shown))
         .collect();
-    // The values that a probing, probed fleet cannot change.
+    // The values that a probing, probed fleet cannot change; and what is off has no settings.
     assert_eq!(
         same,
         [
             "policy = \"prequal\"",
             "transport = \"udp\"",
             "local_only = false",
+            "enabled = true",
+            "by_evidence = true",
             "service = \"default\""
         ]
     );

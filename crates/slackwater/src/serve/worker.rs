@@ -264,7 +264,7 @@ impl Worker {
             new_doors,
         } = prepared;
         for (service, settings) in table.services().iter().zip(&config.services) {
-            service.set_warm_up(settings.discovery.warm_up);
+            service.set_warm_up(settings.clock_warm_up());
         }
         let before = self.table.replace(Rc::clone(&table));
         let is_gone = |service: &&Rc<Service>| {

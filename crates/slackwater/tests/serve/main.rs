@@ -11,6 +11,7 @@
 )]
 
 mod access_log;
+mod aversion;
 mod clients;
 mod connect;
 mod early;

@@ -60,7 +60,8 @@ async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
 #[tokio::test]
 async fn a_status_that_says_try_again_is_tried_again_if_that_does_no_harm() {
     let (bad, well) = (says("bad", 503, "").await, Replica::echo("well").await);
-    let proxy = Proxy::start(&[bad.address, well.address], "");
+    let toml = "error_aversion.enabled = false";
+    let proxy = Proxy::start(&[bad.address, well.address], toml);
     for (head, is_retried) in [
         ("GET / HTTP/1.1\r\n", true),
         ("DELETE / HTTP/1.1\r\ncontent-length: 0\r\n", true),
@@ -443,6 +444,7 @@ async fn a_route_may_have_rules_of_its_own() {
     let (one, other) = (bad.address, well.address);
     let proxy = Proxy::of_file(&format!(
         "[services.web]\nreplicas = [\"{one}\", \"{other}\"]\npolicy = \"round_robin\"\n\
+         error_aversion.enabled = false\n\
          [[routes]]\npath = \"/off\"\nservice = \"web\"\nretries.attempts_max = 1\n\
          [[routes]]\npath = \"/all\"\nservice = \"web\"\nretries.methods = \"all\"\n\
          [[routes]]\npath = \"/other\"\nservice = \"web\"\nretries.statuses = [502]\n\

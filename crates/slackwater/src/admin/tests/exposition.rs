@@ -105,6 +105,7 @@ fn metrics_are_well_formed_and_agree_with_the_status() {
     assert!(is(sum("slackwater_replica_in_flight_requests"), 6));
     assert!(is(sum("slackwater_ready"), 1));
     assert!(is(sum("slackwater_replica_available"), 4));
+    assert!(is(sum("slackwater_replicas"), 5));
     assert!(is(
         sum("slackwater_probes_sent"),
         status.counts.probes["sent"]

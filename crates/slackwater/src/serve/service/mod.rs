@@ -41,6 +41,7 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
+use slackwater_core::health::build;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use std::rc::Rc;
@@ -144,7 +145,11 @@ impl Service {
         mut fleets: watch::Receiver<Arc<Fleet>>,
         health: watch::Receiver<Health>,
     ) -> Result<Self, Fault> {
-        let policy = (config.policy.build)(&config.policy_settings);
+        let policy = build(
+            config.policy,
+            &config.policy_settings,
+            &config.passive_health,
+        );
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
         let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
@@ -166,7 +171,7 @@ impl Service {
         ));
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
-        members.set_warm_up(config.discovery.warm_up);
+        members.set_warm_up(config.clock_warm_up());
         let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
         let following = follow(fleets, Rc::clone(&members), sticky.clone());
         let (homes, homeless) = (Rc::clone(&members), sticky.clone());
@@ -235,7 +240,7 @@ impl Service {
         }
     }
 
-    /// Replicas that join from now on warm up for so long.
+    /// Replicas that join from now on warm up by the clock for so long.
     pub(super) fn set_warm_up(&self, span: Duration) {
         self.members.set_warm_up(span);
     }

@@ -1,0 +1,356 @@
+//! Replicas that requests tell of: who fails or stalls gets no requests but trials, who heals or joins earns them.
+
+use crate::access_log::Log;
+use crate::clients::Client;
+use crate::proxy::{Proxy, until};
+use crate::reload::{Written, reload, status};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A replica that answers everything at once with a status that can be changed.
+async fn says(status: u16) -> (Replica, Arc<AtomicU16>) {
+    let status = Arc::new(AtomicU16::new(status));
+    let now = Arc::clone(&status);
+    let replica = Replica::scripted(move |mut connection| {
+        let now = Arc::clone(&now);
+        async move {
+            while connection.head().await.is_some() {
+                let status = now.load(Ordering::SeqCst);
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+                connection.send(&head).await;
+            }
+        }
+    })
+    .await;
+    (replica, status)
+}
+
+/// One that fails everything, and three that are well.
+struct Fleet {
+    replicas: Vec<Replica>,
+    bad: Arc<AtomicU16>,
+}
+
+impl Fleet {
+    async fn with_status(status: u16) -> Self {
+        let (replica, bad) = says(status).await;
+        let mut replicas = vec![replica];
+        for _ in 0..3 {
+            replicas.push(says(200).await.0);
+        }
+        Self { replicas, bad }
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let replicas = self.replicas.iter();
+        replicas.map(|replica| replica.address).collect()
+    }
+}
+
+/// Trials that are soon due and often sent.
+const EAGER: &str = "[ejection]\nback_off = \"10ms\"\nback_off_max = \"10ms\"\ntrials = 0.1\n";
+
+/// How many of so many requests failed.
+async fn failures(client: &mut Client, method: &str, requests: usize) -> u64 {
+    let mut failures = 0;
+    for _ in 0..requests {
+        client
+            .send(&format!(
+                "{method} / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
+            ))
+            .await;
+        failures += u64::from(client.answer().await.status != 200);
+    }
+    failures
+}
+
+fn state(status: &Value, replica: usize) -> &Value {
+    &status["replicas"][replica]["standing"]["state"]
+}
+
+fn count(status: &Value, name: &str) -> u64 {
+    status["counts"]["standing"][name].as_u64().unwrap()
+}
+
+/// Sends requests until the replica is in that state.
+async fn stands(proxy: &Proxy, client: &mut Client, replica: usize, expected: &str) -> Value {
+    until(&format!("it is {expected}"), async || {
+        failures(client, "GET", 4).await;
+        let status = status(proxy).await;
+        (state(&status, replica) == expected).then_some(status)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn who_fails_at_once_gets_trials_alone_until_it_heals() {
+    for policy in ["least_loaded", "prequal", "peak_ewma"] {
+        let fleet = Fleet::with_status(500).await;
+        let toml = format!("policy = \"{policy}\"\n{EAGER}");
+        let proxy = Proxy::start(&fleet.addresses(), &toml);
+        let mut client = Client::connect(proxy.address).await;
+        let before = stands(&proxy, &mut client, 0, "ejected").await;
+        assert_eq!(before["replicas"][0]["available"], false, "{policy}");
+        assert_eq!(before["replicas"][0]["standing"]["share_millionths"], 0);
+        assert_eq!(count(&before, "ejections"), 1, "{policy}");
+
+        let failed = failures(&mut client, "GET", 200).await;
+        let after = status(&proxy).await;
+        let trials = count(&after, "trials") - count(&before, "trials");
+        assert_eq!(failed, trials, "{policy}: nothing else goes there");
+        assert!(trials <= 20 + 3, "{policy}: {trials} of 200");
+        assert_eq!(count(&after, "trials_passed"), 0);
+        assert_eq!(state(&after, 1), "sound");
+
+        fleet.bad.store(200, Ordering::SeqCst);
+        let healed = stands(&proxy, &mut client, 0, "sound").await;
+        assert_eq!(healed["replicas"][0]["available"], true, "{policy}");
+        assert_eq!(count(&healed, "readmissions"), 1, "{policy}");
+        assert!(count(&healed, "trials_passed") >= 3, "{policy}");
+        assert_eq!(failures(&mut client, "GET", 100).await, 0, "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_and_the_access_log_tell_of_it() {
+    let log = Log::new("trial");
+    let fleet = Fleet::with_status(500).await;
+    let proxy = Proxy::start(&fleet.addresses(), &(log.toml("") + EAGER));
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    until("there is a trial", async || {
+        failures(&mut client, "GET", 4).await;
+        (count(&status(&proxy).await, "trials") > 0).then_some(())
+    })
+    .await;
+    let trial = until("the log has the trial", async || {
+        let lines = log.lines(1).await.into_iter();
+        lines.rev().find(|line| line["reason"] == "trial")
+    })
+    .await;
+    assert_eq!(trial["replica"], fleet.replicas[0].address.to_string());
+    let metrics = proxy.admin_page("/metrics").await;
+    let bad = fleet.replicas[0].address;
+    let well = fleet.replicas[1].address;
+    for line in [
+        "slackwater_replicas{service=\"default\",state=\"sound\"} 3".to_owned(),
+        "slackwater_replicas{service=\"default\",state=\"ejected\"} 1".to_owned(),
+        "slackwater_replicas{service=\"default\",state=\"warming_up\"} 0".to_owned(),
+        format!("slackwater_replica_share{{service=\"default\",replica=\"{bad}\"}} 0.0"),
+        format!("slackwater_replica_share{{service=\"default\",replica=\"{well}\"}} 1.0"),
+        "slackwater_ejections_total{service=\"default\"} 1".to_owned(),
+        "slackwater_readmissions_total{service=\"default\"} 0".to_owned(),
+        "slackwater_trials_passed_total{service=\"default\"} 0".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    let value = |name: &str| -> u64 {
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name));
+        value.unwrap().trim().parse().unwrap()
+    };
+    let trials = value("slackwater_trials_total{service=\"default\"}");
+    let picks = value("slackwater_picks_total{service=\"default\",reason=\"trial\"}");
+    assert!(trials > 0 && picks == trials, "{picks} of {trials}");
+}
+
+#[tokio::test]
+async fn a_trial_that_fails_is_tried_again_as_any_other_request() {
+    let fleet = Fleet::with_status(503).await;
+    let proxy = Proxy::start(&fleet.addresses(), EAGER);
+    let mut client = Client::connect(proxy.address).await;
+    let before = stands(&proxy, &mut client, 0, "ejected").await;
+    until("there were trials", async || {
+        assert_eq!(failures(&mut client, "GET", 20).await, 0);
+        (count(&status(&proxy).await, "trials") >= count(&before, "trials") + 3).then_some(())
+    })
+    .await;
+    until("a trial may not be repeated", async || {
+        (failures(&mut client, "POST", 20).await > 0).then_some(())
+    })
+    .await;
+    let after = status(&proxy).await;
+    let retries = proxy.sum("/requests/retries").await;
+    let refused = after["replicas"][0]["requests"]["responses_5xx"].as_u64();
+    assert!(
+        retries >= 3 && refused > Some(retries),
+        "{refused:?} {retries}"
+    );
+    assert_eq!(state(&after, 0), "ejected");
+
+    // Nor where that is not wanted.
+    let toml = format!("retries.attempts_max = 1\n{EAGER}");
+    let proxy = Proxy::start(&fleet.addresses(), &toml);
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    until("a trial is not repeated", async || {
+        (failures(&mut client, "GET", 20).await > 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn where_all_fail_nobody_is_ejected() {
+    let fleet = [says(500).await.0, says(500).await.0, says(500).await.0];
+    let addresses = fleet.each_ref().map(|replica| replica.address);
+    for policy in ["round_robin", "least_loaded", "prequal"] {
+        let proxy = Proxy::start(&addresses, &format!("policy = \"{policy}\""));
+        let mut client = Client::connect(proxy.address).await;
+        assert_eq!(failures(&mut client, "GET", 300).await, 300);
+        let status = status(&proxy).await;
+        assert_eq!(count(&status, "ejections"), 0, "{policy}");
+        for replica in 0..3 {
+            assert_eq!(status["replicas"][replica]["available"], true, "{policy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_aversion_who_fails_has_its_share() {
+    let fleet = Fleet::with_status(500).await;
+    let off = "error_aversion.enabled = false";
+    let proxy = Proxy::start(&fleet.addresses(), off);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 400).await, 100);
+    let shown = status(&proxy).await;
+    assert_eq!(state(&shown, 0), "sound");
+    assert_eq!(count(&shown, "ejections"), 0);
+
+    let off = format!("{off}\nwarm_up.by_evidence = false");
+    let proxy = Proxy::start(&fleet.addresses(), &off);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 400).await, 100);
+    let status = status(&proxy).await;
+    assert_eq!(status["replicas"][0]["standing"], Value::Null);
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(!metrics.contains("slackwater_replicas{"), "{metrics}");
+}
+
+#[tokio::test]
+async fn no_more_are_out_than_may_be() {
+    let fleet = Fleet::with_status(500).await;
+    let proxy = Proxy::start(&fleet.addresses(), "ejection.out_max = 0.24");
+    let mut client = Client::connect(proxy.address).await;
+    let status = until("it has a sixteenth", async || {
+        failures(&mut client, "GET", 4).await;
+        let status = status(&proxy).await;
+        (status["replicas"][0]["standing"]["share_millionths"] == 62_500).then_some(status)
+    })
+    .await;
+    assert_eq!(state(&status, 0), "held_back");
+    assert_eq!(status["replicas"][0]["available"], true);
+    assert_eq!(count(&status, "ejections"), 0);
+}
+
+#[tokio::test]
+async fn who_answers_nothing_is_on_probation_where_that_is_on() {
+    let stalls = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&stalls);
+    let stalled = Replica::scripted(move |mut connection| {
+        let now = Arc::clone(&now);
+        async move {
+            while connection.head().await.is_some() && !now.load(Ordering::SeqCst) {
+                connection.answer("well").await;
+            }
+            while connection.more().await > 0 {}
+        }
+    })
+    .await;
+    let well = [says(200).await.0, says(200).await.0, says(200).await.0];
+    let addresses: Vec<_> = core::iter::once(&stalled)
+        .chain(&well)
+        .map(|replica| replica.address)
+        .collect();
+    let toml = "latency_probation.enabled = true\n\
+                ejection.back_off = \"1m\"\nejection.back_off_max = \"1m\"";
+    let proxy = Proxy::start(&addresses, toml);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 40).await, 0);
+    stalls.store(true, Ordering::SeqCst);
+    let mut waiting = Vec::new();
+    let status = until("it is on probation", async || {
+        let mut client = Client::connect(proxy.address).await;
+        client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        waiting.push(client);
+        let status = status(&proxy).await;
+        (state(&status, 0) == "on_probation").then_some(status)
+    })
+    .await;
+    assert_eq!(status["replicas"][0]["available"], false);
+    assert_eq!(count(&status, "probations"), 1);
+    assert_eq!(count(&status, "ejections"), 0);
+}
+
+/// Round robin before these replicas, with warm-ups of an hour.
+fn joining(replicas: &[&Replica], more: &str) -> String {
+    let addresses = replicas.iter().map(|replica| replica.address.to_string());
+    let list: Vec<_> = addresses.collect();
+    format!(
+        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\nreplicas = {list:?}\n\
+         probe.transport = \"none\"\ndiscovery.warm_up = \"1h\"\n{more}"
+    )
+}
+
+/// How many of so many requests the last of the replicas gets.
+async fn requests_to_last(proxy: &Proxy, client: &mut Client, requests: usize) -> u64 {
+    let sent = async || {
+        let status = status(proxy).await;
+        let replicas = status["replicas"].as_array().unwrap();
+        replicas.last().unwrap()["requests"]["sent"]
+            .as_u64()
+            .unwrap()
+    };
+    let before = sent().await;
+    assert_eq!(failures(client, "GET", requests).await, 0);
+    sent().await - before
+}
+
+#[tokio::test]
+async fn a_new_one_earns_its_share_and_the_clock_keeps_out_of_it() {
+    let fleet = Fleet::with_status(200).await;
+    let [one, two, three, new] = &fleet.replicas[..] else {
+        panic!("four replicas");
+    };
+    let written = Written::new("evidence", &joining(&[one, two, three], ""));
+    let proxy = written.serve(&[]);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 40).await, 0);
+    let equally_new = status(&proxy).await;
+    assert_eq!(count(&equally_new, "warm_ups"), 0, "to begin with");
+
+    written.become_text(&joining(&[one, two, three, new], ""));
+    reload(&proxy);
+    let joined = status(&proxy).await;
+    assert_eq!(state(&joined, 3), "warming_up");
+    assert_eq!(
+        joined["replicas"][3]["standing"]["share_millionths"],
+        100_000
+    );
+    assert_eq!(count(&joined, "warm_ups"), 1);
+    stands(&proxy, &mut client, 3, "sound").await;
+    assert_eq!(requests_to_last(&proxy, &mut client, 80).await, 20);
+}
+
+#[tokio::test]
+async fn by_the_clock_a_new_one_has_to_wait() {
+    let fleet = Fleet::with_status(200).await;
+    let [one, two, three, new] = &fleet.replicas[..] else {
+        panic!("four replicas");
+    };
+    let by_the_clock = "warm_up.by_evidence = false";
+    let written = Written::new("clock", &joining(&[one, two, three], by_the_clock));
+    let proxy = written.serve(&[]);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 40).await, 0);
+    written.become_text(&joining(&[one, two, three, new], by_the_clock));
+    reload(&proxy);
+    // A tenth of a quarter is 40 of them.
+    let sent = requests_to_last(&proxy, &mut client, 1_600).await;
+    assert!((10..=90).contains(&sent), "{sent}");
+    let status = status(&proxy).await;
+    assert_eq!(count(&status, "warm_ups"), 0);
+    assert_eq!(state(&status, 3), "sound");
+}
