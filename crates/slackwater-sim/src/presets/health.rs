@@ -24,12 +24,12 @@ const COLD_SLOWNESS: f64 = 5.0;
 /// When it is warm.
 const WARM_AFTER: Duration = Duration::from_secs(10);
 
-/// So many machines as [`els`] has four, and so many clients, at `load` times what all can do.
+/// So many machines as [`els()`] has four, and so many clients, at `load` times what all can do.
 pub fn machines(count: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, sized(count, clients, els(load)))
 }
 
-/// So many replicas as [`web`] has, with queries of 20 ms.
+/// So many replicas as [`web()`] has, with queries of 20 ms.
 pub fn services(replicas: usize, clients: usize, load: f64) -> Scenario {
     let scenario = Scenario {
         cost: Cost::Exponential(COST),
