@@ -233,7 +233,7 @@ impl Policy for Guarded {
             self.heard(replica, report);
         }
         self.policy.handle_report(now, probe, report, draw);
-        self.enforce_limit();
+        self.keep_somebody();
     }
 
     fn handle_sibling_report(
@@ -246,7 +246,7 @@ impl Policy for Guarded {
         let now = self.tick(now);
         self.heard(replica, report);
         (self.policy).handle_sibling_report(now, replica, report, draw);
-        self.enforce_limit();
+        self.keep_somebody();
     }
 
     fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
@@ -280,7 +280,7 @@ impl Policy for Guarded {
     fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
         let now = self.tick(now);
         self.policy.handle_timeout(now, draw);
-        self.enforce_limit();
+        self.keep_somebody();
     }
 
     fn counters(&self) -> Counters {

@@ -5,12 +5,13 @@ use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
 use super::settings::HealthConfig;
 use super::shares::Shares;
-use super::trials::Trials;
+use super::trials::SAVED_MAX;
 use super::view::HealthCounters;
 use super::window::BUCKETS;
 use super::{TICK_NS, WHOLE};
 use crate::policy::{PeakEwmaSettings, Policy, PolicyEntry, PolicySettings, ProbeId, Settings};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
+use crate::tail::Tokens;
 use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -61,7 +62,7 @@ pub struct Guarded {
     pub(super) shares: Shares,
     /// Somebody's share has changed since `shares` was made.
     pub(super) has_changed: bool,
-    pub(super) trials: Trials,
+    pub(super) trials: Tokens,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
     pub(super) latencies: Others<u64>,
@@ -95,7 +96,7 @@ impl Guarded {
             out: Vec::new(),
             shares: Shares::default(),
             has_changed: false,
-            trials: Trials::new(config.trials),
+            trials: Tokens::new(config.trials, SAVED_MAX),
             rates: Others::default(),
             rates_just_now: Others::default(),
             latencies: Others::default(),

@@ -78,7 +78,7 @@ fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &
             .unhurried_ns
             .saturating_mul(errors.failure_cost.into());
         record.price_ns = took_ns.max(floor_ns);
-        let success = record.success_before_run(bucket);
+        let success = record.success_before_run(&tally);
         let success = others.success.map(|usual| usual.min(success));
         record.failures_max = success.map_or(u32::MAX, |success| failures_max(success, errors));
     }

@@ -201,15 +201,17 @@ impl Record {
     /// A query is over, and how it ended is known.
     pub(super) fn ended(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.tick_ended = self.tick_ended.saturating_add(1);
         if outcome == Outcome::TimedOut {
             // It would have taken longer.
             self.note_latency(took_ns);
             self.slow = self.slow << 1 | u16::from(took_ns > self.near_ns);
         }
-        if outcome == Outcome::TimedOut && self.is_fleet_hurried {
-            self.tick_ended -= 1;
-        } else if outcome == Outcome::Success {
+        // Neither a timeout of a hurried fleet nor a query that was given up tells of the replica.
+        if outcome == Outcome::TimedOut && self.is_fleet_hurried || outcome == Outcome::Dropped {
+            return;
+        }
+        self.tick_ended = self.tick_ended.saturating_add(1);
+        if outcome == Outcome::Success {
             self.window.at(bucket).good += 1;
             self.history = self.history << 1 | 1;
             self.failures_in_a_row = 0;
@@ -221,8 +223,6 @@ impl Record {
             self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         } else if outcome == Outcome::PushedBack {
             self.tick_pushed = self.tick_pushed.saturating_add(1);
-        } else {
-            self.tick_ended -= 1;
         }
     }
 
@@ -244,11 +244,10 @@ impl Record {
 
     /// The part of its queries that succeeded before they began to fail in a row. What comes in a row is not to be
     /// explained by itself.
-    pub(super) fn success_before_run(&self, bucket: u64) -> u32 {
-        let tally = self.tally(bucket);
+    pub(super) fn success_before_run(&self, tally: &Tally) -> u32 {
         let before = Tally {
             bad: tally.bad.saturating_sub(self.failures_in_a_row),
-            ..tally
+            ..*tally
         };
         success(&before, WHOLE)
     }

@@ -100,6 +100,14 @@ impl Guarded {
         }
     }
 
+    /// As [`Self::enforce_limit`], where nobody was taken out, offered or withdrawn since, but the policy may have nobody left to
+    /// choose: a report or a lost probe can do that. It comes with each report, so it looks at no replica while somebody is left.
+    pub(super) fn keep_somebody(&mut self) {
+        if self.policy.available_count() == 0 {
+            self.enforce_limit();
+        }
+    }
+
     /// Notes who has less than its whole share. Who warms up or pushes back is not spared where half of those in the choice
     /// do: the others could not carry what they would not.
     pub(super) fn refresh(&mut self) {

@@ -2,45 +2,14 @@
 
 use super::course::{Trial, Why};
 use super::guarded::Guarded;
-use super::{TICK_NS, WHOLE, judge};
+use super::{TICK_NS, judge};
 use crate::draw::Draw;
-use crate::fixed::Quantile;
 use crate::policy::{Attempt, Decision, Outcome, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
 /// Trials that may be saved up.
-const SAVED_MAX: u32 = 3;
-
-/// A part of all queries may be trials.
-#[derive(Clone, Debug)]
-pub(super) struct Trials {
-    part: u32,
-    /// In millionths of a trial.
-    saved: u32,
-}
-
-impl Trials {
-    pub(super) const fn new(part: Quantile) -> Self {
-        Self {
-            part: part.millionths(),
-            saved: 0,
-        }
-    }
-
-    /// A query that may be a trial. One step for each first try.
-    pub(super) fn earn(&mut self) {
-        self.saved = (self.saved + self.part).min(SAVED_MAX * WHOLE);
-    }
-
-    pub(super) const fn may_send(&self) -> bool {
-        self.saved >= WHOLE
-    }
-
-    pub(super) const fn pay(&mut self) {
-        self.saved = self.saved.saturating_sub(WHOLE);
-    }
-}
+pub(super) const SAVED_MAX: u32 = 3;
 
 impl Guarded {
     /// Who is to have a trial now: the one whose trial is due for longest.
@@ -63,7 +32,7 @@ impl Guarded {
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
             // Once one has gone well, the two that are left are not waited for.
-            let may_send = self.trials.may_send() || record.course.is_passing();
+            let may_send = self.trials.has_one() || record.course.is_passing();
             let wants = record.is_offered
                 && may_send
                 && !query.avoid.contains(&replica)
@@ -94,7 +63,7 @@ impl Guarded {
             let is_trial = pick.reason == PickReason::Pinned;
             if is_trial {
                 pick.reason = PickReason::Trial;
-                self.trials.pay();
+                self.trials.spend();
                 self.counters.trials += 1;
             }
             self.sent(pick, is_trial);
@@ -126,15 +95,18 @@ impl Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixed::Quantile;
+    use crate::tail::Tokens;
 
     #[test]
     fn one_query_in_a_hundred_and_three_at_once_at_most() {
-        let mut trials = Trials::new(Quantile::from_millionths(10_000).expect("a part"));
+        let part = Quantile::from_millionths(10_000).expect("a part");
+        let mut trials = Tokens::new(part, SAVED_MAX);
         let mut sent = 0;
         for _ in 0..10_000 {
             trials.earn();
-            if trials.may_send() {
-                trials.pay();
+            if trials.has_one() {
+                trials.spend();
                 sent += 1;
             }
         }
@@ -143,8 +115,8 @@ mod tests {
             trials.earn();
         }
         let mut saved = 0;
-        while trials.may_send() {
-            trials.pay();
+        while trials.has_one() {
+            trials.spend();
             saved += 1;
         }
         assert_eq!(saved, SAVED_MAX);

@@ -10,7 +10,7 @@
 use super::ends::Ends;
 use super::standing::Standing;
 use super::{Priority, Shed};
-use crate::policy::{ConfigError, Settings, Valid, require};
+use crate::policy::{ConfigError, Settings, Valid, require, require_span};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -68,13 +68,10 @@ impl Default for QueueSettings {
 
 impl Settings for QueueSettings {
     fn check(&self) -> Result<(), ConfigError> {
-        const HOUR: Duration = Duration::from_hours(1);
-        const EXPECTED: &str = "above 0 and at most 1 hour";
-        let is_span = |span: Duration| span > Duration::ZERO && span <= HOUR;
         require(self.waiting_max <= 1 << 16, "waiting_max", "at most 65536")?;
-        require(is_span(self.wait_max), "wait_max", EXPECTED)?;
-        require(is_span(self.target), "target", EXPECTED)?;
-        require(is_span(self.interval), "interval", EXPECTED)
+        require_span(self.wait_max, "wait_max")?;
+        require_span(self.target, "target")?;
+        require_span(self.interval, "interval")
     }
 }
 

@@ -56,7 +56,7 @@ pub use round_robin::RoundRobin;
 #[cfg(test)]
 pub(crate) use settings::check_ranges;
 pub use settings::{ConfigError, Settings, Valid};
-pub(crate) use settings::{require, require_span};
+pub(crate) use settings::{require, require_span, require_span_or_none};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 pub use weighted_round_robin::{
     WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,

@@ -6,9 +6,9 @@
 //! same two numbers (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of tokens
 //! instead, which bounds the ratio exactly but needs a clock and a rate at which an idle client still may retry.
 //!
-//! Second copies are paid for in that other way ([`Tokens`]): they answer no failure, so that nothing is lost where there
-//! are none, and what they may cost is promised as a share of the load. Such a share in flight would not bound it: a copy
-//! that is soon over makes room for the next one.
+//! Second copies, and trials of replicas that are out, are paid for in that other way ([`Tokens`]): they answer no failure, so
+//! that nothing is lost where there are none, and what they may cost is promised as a share of the load. Such a share in
+//! flight would not bound it: a copy that is soon over makes room for the next one.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::{ConfigError, Settings, Valid};
@@ -81,37 +81,49 @@ impl RetryBudget {
     }
 }
 
-/// A purse that queries pay into and second copies are paid from.
+/// A purse that queries pay into and further ones, second copies or trials, are paid from.
 #[derive(Clone, Debug)]
-pub(super) struct Tokens {
-    /// What a query pays in, as a share of what a copy costs.
+pub(crate) struct Tokens {
+    /// What a query pays in, as a share of what a further one costs.
     share: Quantile,
     max: u64,
-    /// In millionths of a copy.
+    /// In millionths of a further one.
     saved: u64,
 }
 
 impl Tokens {
-    /// Nothing is saved yet, and never more than for `copies_max` copies.
-    pub(super) fn new(share: Quantile, copies_max: u32) -> Self {
+    /// Nothing is saved yet, and never more than for `saved_max` further ones.
+    pub(crate) fn new(share: Quantile, saved_max: u32) -> Self {
         Self {
             share,
-            max: u64::from(copies_max) * u64::from(ONE),
+            max: u64::from(saved_max) * u64::from(ONE),
             saved: 0,
         }
     }
 
     /// A query pays in.
-    pub(super) fn earn(&mut self) {
+    pub(crate) fn earn(&mut self) {
         self.saved = (self.saved + u64::from(self.share.millionths())).min(self.max);
+    }
+
+    /// Whether there is enough for one.
+    pub(crate) fn has_one(&self) -> bool {
+        self.saved >= u64::from(ONE)
+    }
+
+    /// Pays for one that goes out in any case: with what there is, where that is not enough.
+    pub(crate) fn spend(&mut self) {
+        self.saved = self.saved.saturating_sub(u64::from(ONE));
     }
 
     /// Pays for a copy; `false` if there is not enough. So there are never more than ⌊`share` · queries⌋ copies.
     #[must_use]
     pub(super) fn pay(&mut self) -> bool {
-        let left = self.saved.checked_sub(u64::from(ONE));
-        self.saved = left.unwrap_or(self.saved);
-        left.is_some()
+        let is_enough = self.has_one();
+        if is_enough {
+            self.spend();
+        }
+        is_enough
     }
 
     /// A copy that was paid for was not sent.

@@ -20,7 +20,7 @@
 use super::budget::Tokens;
 use super::window::Window;
 use crate::fixed::{ONE, Quantile};
-use crate::policy::{ConfigError, Settings, Valid, require};
+use crate::policy::{ConfigError, Settings, Valid, require, require_span_or_none};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -79,7 +79,7 @@ impl Settings for HedgeSettings {
         let window = (WINDOW_MIN..=HOUR).contains(&self.window);
         let samples = (1..=1_000_000).contains(&self.samples_min);
         require(burst, "burst", "from 1 to 10000")?;
-        require(self.delay_min <= HOUR, "delay_min", "at most 1 hour")?;
+        require_span_or_none(self.delay_min, "delay_min")?;
         require(window, "window", "from 3 ms to 1 hour")?;
         require(samples, "samples_min", "from 1 to 1000000")
     }

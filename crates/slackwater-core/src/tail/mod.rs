@@ -13,6 +13,7 @@ mod tied;
 mod window;
 
 pub use backoff::{Backoff, BackoffConfig, BackoffSettings};
+pub(crate) use budget::Tokens;
 pub use budget::{RetryBudget, RetryBudgetConfig, RetryBudgetSettings};
 pub use hedge::{HedgeConfig, HedgeCounters, HedgeSettings, Hedger, Watch, WatchEnd};
 pub use tied::{TieName, Ties, TiesConfig, TiesCounters, TiesSettings};

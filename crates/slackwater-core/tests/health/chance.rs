@@ -40,7 +40,7 @@ fn whatever_happens_somebody_is_left_and_the_well_are_whole_again() {
                     let mut report = LoadReport::new(Rif::ZERO, None);
                     report.incarnation = Some(below(&mut draw, 3).into());
                     report.error_millionths = Some(below(&mut draw, 1_000_001));
-                    (client.policy).handle_carried_report(client.now, replica, &report);
+                    client.hear(place, &report);
                 }
                 3 => client.resume(place),
                 _ => client.manners[place] = some_manner(&mut draw),

@@ -170,10 +170,7 @@ fn a_report_may_accuse_and_not_clear() {
     let mut report = LoadReport::new(Rif::ZERO, None);
     report.error_millionths = Some(600_000);
     for _ in 0..30 {
-        let replica = client.replicas[1];
-        client
-            .policy
-            .handle_carried_report(client.now, replica, &report);
+        client.hear(1, &report);
         client.run(100 * MS);
     }
     assert_eq!(client.view(1).state, HealthState::Ejected);
@@ -183,10 +180,7 @@ fn a_report_may_accuse_and_not_clear() {
     client.manners[1] = failing(100);
     report.error_millionths = Some(0);
     for _ in 0..300 {
-        let replica = client.replicas[1];
-        client
-            .policy
-            .handle_carried_report(client.now, replica, &report);
+        client.hear(1, &report);
         client.run(100 * MS);
     }
     assert_eq!(client.view(1).state, HealthState::Ejected);

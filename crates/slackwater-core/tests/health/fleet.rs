@@ -217,6 +217,12 @@ impl Client {
             .collect()
     }
 
+    /// A response of the replica in that place carries a report.
+    pub(crate) fn hear(&mut self, place: usize, report: &LoadReport) {
+        let replica = self.replicas[place];
+        (self.policy).handle_carried_report(self.now, replica, report);
+    }
+
     pub(crate) fn counters(&self) -> HealthCounters {
         self.policy.counters().health
     }

@@ -64,10 +64,7 @@ fn who_restarts_warms_up_and_is_forgiven() {
     let tell = |client: &mut Client, incarnation| {
         let mut report = LoadReport::new(Rif::ZERO, None);
         report.incarnation = Some(incarnation);
-        let replica = client.replicas[1];
-        client
-            .policy
-            .handle_carried_report(client.now, replica, &report);
+        client.hear(1, &report);
         client.run(2 * MS);
         client.view(1)
     };

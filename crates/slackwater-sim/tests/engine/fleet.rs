@@ -21,6 +21,15 @@ fn with(at: Duration, change: Change) -> slackwater_sim::Scenario {
     )
 }
 
+/// A restart after which queries cost no more than before.
+const fn warm_restart(down_for: Duration) -> Change {
+    Change::Restart {
+        down_for,
+        cold_slowness: 1.0,
+        warm_after: Duration::ZERO,
+    }
+}
+
 #[test]
 fn a_crash_costs_what_is_sent_until_it_is_known() {
     let known_after = secs(2);
@@ -92,14 +101,7 @@ fn who_joins_is_not_there_before() {
 
 #[test]
 fn a_restart_refuses_for_a_while_and_comes_back() {
-    let mut scenario = with(
-        secs(3),
-        Change::Restart {
-            down_for: secs(2),
-            cold_slowness: 1.0,
-            warm_after: Duration::ZERO,
-        },
-    );
+    let mut scenario = with(secs(3), warm_restart(secs(2)));
     scenario.network = steady(ms(1));
     scenario.fleet[0].count = 5;
     let measured = play(&scenario, "round_robin");
@@ -168,15 +170,9 @@ fn who_is_suspended_keeps_what_it_has_and_answers_later() {
 fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
     let suspended_for = secs(4);
     let mut scenario = with(secs(3), Change::Suspend { suspended_for });
-    scenario.events.push(event(
-        secs(4),
-        0,
-        Change::Restart {
-            down_for: secs(1),
-            cold_slowness: 1.0,
-            warm_after: Duration::ZERO,
-        },
-    ));
+    scenario
+        .events
+        .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
     // Every other query of two seconds: waiting there for the first, refused in the second. It is up again at 5 s.
     assert!(measured.errors.abs_diff(100) <= 1, "{}", measured.errors);
@@ -245,14 +241,7 @@ fn who_comes_back_is_another_replica_with_another_name() {
 
 #[test]
 fn who_crashes_while_it_restarts_stays_down() {
-    let mut scenario = with(
-        secs(3),
-        Change::Restart {
-            down_for: secs(2),
-            cold_slowness: 1.0,
-            warm_after: Duration::ZERO,
-        },
-    );
+    let mut scenario = with(secs(3), warm_restart(secs(2)));
     let known_after = secs(3);
     scenario
         .events
@@ -270,15 +259,9 @@ fn who_crashes_while_it_restarts_stays_down() {
 fn who_restarts_while_it_drains_does_not_leave() {
     let leaves_after = secs(4);
     let mut scenario = with(secs(3), Change::Drain { leaves_after });
-    scenario.events.push(event(
-        secs(4),
-        0,
-        Change::Restart {
-            down_for: secs(1),
-            cold_slowness: 1.0,
-            warm_after: Duration::ZERO,
-        },
-    ));
+    scenario
+        .events
+        .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
     // Every other query of 10 s; half of the 100 of the second in which it was down are refused, and one was there.
     assert!(measured.queries_by_replica[0].abs_diff(500) <= 1);
