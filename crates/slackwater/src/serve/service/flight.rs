@@ -278,8 +278,9 @@ impl Flight {
         }
     }
 
+    /// Counts a gRPC status that blames the replica. After what was told: of a success nothing has to be looked up again.
     fn count_grpc_failure(&self, headers: &HeaderMap) {
-        if grpc_failed(headers) {
+        if self.told != Outcome::Success && grpc_failed(headers) {
             self.member.counts().grpc_failures.add_one();
         }
     }
