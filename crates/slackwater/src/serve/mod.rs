@@ -13,6 +13,7 @@ mod silence;
 mod sources;
 mod status;
 mod tls;
+mod unheard;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};

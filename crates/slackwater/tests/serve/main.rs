@@ -37,6 +37,7 @@ mod retries;
 mod room;
 mod route_bounds;
 mod routes;
+mod shadow_trials;
 mod shed;
 mod silence;
 mod sticky;

@@ -11,9 +11,8 @@ use crate::forward::{
 };
 use crate::orca;
 use crate::routes::RetryRules;
-use bytes::Bytes;
+use crate::serve::unheard::read_out;
 use core::cell::Cell;
-use core::pin::Pin;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
@@ -124,16 +123,7 @@ impl Unwanted {
             return;
         }
         tokio::task::spawn_local(async move {
-            let mut read_bytes = 0;
-            let reading = async {
-                while read_bytes <= DISCARD_BYTES_MAX {
-                    let frame = core::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-                    match frame.await {
-                        Some(Ok(frame)) => read_bytes += frame.data_ref().map_or(0, Bytes::len),
-                        Some(Err(_)) | None => return,
-                    }
-                }
-            };
+            let reading = read_out(&mut body, DISCARD_BYTES_MAX);
             // Whatever is left then is dropped, and its connection closed.
             let _ = tokio::time::timeout(DISCARD_TIME_MAX, reading).await;
         });
@@ -325,6 +315,11 @@ impl Flight {
             "a request failed"
         );
         self.end(outcome);
+    }
+
+    /// The rest of the response is not read, which tells nothing of the replica.
+    pub(super) fn settle(&mut self) {
+        self.end(self.told);
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -17,6 +17,7 @@ mod race;
 mod retries;
 mod room;
 mod seek;
+mod shadow_trials;
 mod sticky;
 mod tiers;
 mod weights;
@@ -112,6 +113,8 @@ pub(super) struct Service {
     hedging: Option<Hedging>,
     /// The policy learns from what responses say of their replicas' load.
     reads_orca: bool,
+    /// Replicas that are out are tried with copies of requests.
+    sends_shadow_trials: bool,
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
@@ -183,6 +186,7 @@ impl Service {
         Ok(Self {
             name: config.name.as_str().into(),
             reads_orca: config.policy.name == READS_ORCA,
+            sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,
             rooms,
