@@ -68,7 +68,7 @@ pub(crate) async fn failures(client: &mut Client, method: &str, requests: usize)
     failures
 }
 
-fn state(status: &Value, replica: usize) -> &Value {
+pub(crate) fn state(status: &Value, replica: usize) -> &Value {
     &status["replicas"][replica]["standing"]["state"]
 }
 
@@ -291,7 +291,7 @@ async fn who_answers_nothing_is_on_probation_where_that_is_on() {
 }
 
 /// Round robin before these replicas, with warm-ups of an hour.
-fn joining(replicas: &[&Replica], more: &str) -> String {
+pub(crate) fn joining(replicas: &[&Replica], more: &str) -> String {
     let addresses = replicas.iter().map(|replica| replica.address.to_string());
     let list: Vec<_> = addresses.collect();
     format!(

@@ -40,6 +40,7 @@ mod routes;
 mod shadow_trials;
 mod shed;
 mod silence;
+mod standings;
 mod sticky;
 mod stopping;
 mod streaming;

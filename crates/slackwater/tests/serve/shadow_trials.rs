@@ -36,8 +36,7 @@ impl Sick {
                         .find_map(|it| it.strip_prefix("content-length: "));
                     let length = length.map_or(0, |length| length.parse().unwrap());
                     let body = connection.body(length).await.unwrap();
-                    told
-                        .lock()
+                    told.lock()
                         .unwrap()
                         .push(head + core::str::from_utf8(&body).unwrap());
                     if well.load(Ordering::SeqCst) {

@@ -18,6 +18,7 @@ mod retries;
 mod room;
 mod seek;
 mod shadow_trials;
+mod standings;
 mod sticky;
 mod tiers;
 mod weights;
@@ -45,6 +46,7 @@ use room::Rooms;
 use slackwater_core::health::build;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
+use standings::Standings;
 use std::rc::Rc;
 use std::sync::Arc;
 use sticky::Sticky;
@@ -118,6 +120,8 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    /// Absent: nobody watches how requests go.
+    standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -195,6 +199,7 @@ impl Service {
             hedging: Hedging::new(&config.hedge, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
+            standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
             _drive: balancer.spawn_drive(),
@@ -254,9 +259,10 @@ impl Service {
         self.members.retire();
     }
 
-    /// Closes connections to replicas that have been idle for too long.
+    /// Closes connections to replicas that have been idle for too long, and logs who is out or back.
     pub(super) fn sweep(&self) {
         self.members.sweep();
+        self.log_standings();
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
