@@ -28,11 +28,13 @@ use results::Results;
 /// Runs every case that is asked for. An error says what could not be done, or, in the short form, what does not hold.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
-    say(&format!(
-        "building slackwater with the profile {}",
-        options.profile()
-    ));
-    let slackwater = build_slackwater(options.profile(), &[])?;
+    let slackwater = if let Some(file) = &options.slackwater {
+        file.clone()
+    } else {
+        let profile = options.profile();
+        say(&format!("building slackwater with the profile {profile}"));
+        build_slackwater(profile, &[])?
+    };
     let folder = Folder::new("troubles", options.keep)?;
     let processes = Processes::new(&folder.path)?;
     processes.end_on_signals(folder.path.clone(), options.keep)?;

@@ -17,6 +17,8 @@ pub(super) struct Options {
     pub(super) seconds: u64,
     /// Each case is played so often: 1 to 100, default 3; once in the short form.
     pub(super) runs: u64,
+    /// The command to measure; built if there is none.
+    pub(super) slackwater: Option<PathBuf>,
     /// A file for the page, as Markdown; beside it comes one with every number, as JSON.
     pub(super) report: Option<PathBuf>,
 }
@@ -31,24 +33,27 @@ impl Options {
             keep: false,
             seconds: if short { 4 } else { 10 },
             runs: if short { 1 } else { 3 },
+            slackwater: None,
             report: None,
         };
         let mut rest = arguments.iter().copied();
         while let Some(argument) = rest.next() {
+            let mut file = || {
+                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
+                Ok::<_, String>(Some(file.into()))
+            };
             match argument {
                 "--short" => (),
                 "--keep" => options.keep = true,
                 "--seconds" => options.seconds = number(argument, rest.next(), 4..=600)?,
                 "--runs" => options.runs = number(argument, rest.next(), 1..=100)?,
-                "--report" => {
-                    let file = rest.next().ok_or("--report: expected a file")?;
-                    options.report = Some(file.into());
-                }
+                "--slackwater" => options.slackwater = file()?,
+                "--report" => options.report = file()?,
                 "all" => options.cases.extend(known.iter().map(|(_, case)| *case)),
                 _ if argument.starts_with('-') => {
                     return Err(format!(
-                        "{argument:?} is not an option of troubles; expected --short, --keep, --seconds N, --runs N or \
-                         --report FILE"
+                        "{argument:?} is not an option of troubles; expected --short, --keep, --seconds N, --runs N, \
+                         --slackwater FILE or --report FILE"
                     ));
                 }
                 name => {
@@ -107,7 +112,7 @@ mod tests {
         );
         for (arguments, expected) in [
             (&["--seconds", "3"][..], "found 3, expected a number from 4"),
-            (&["--report"], "expected a file"),
+            (&["--report"], "--report: expected a file"),
             (&["--shorter"], "\"--shorter\" is not an option"),
             (
                 &["stop"],

@@ -1,6 +1,6 @@
 //! One of four replicas answers 500 at once, which looks like speed.
 
-use super::{CALM, NOTHING, REPLICAS, SECOND, main_stream, of_each, plain};
+use super::{CALM, NOTHING, REPLICAS, SECOND, busy_percent, main_stream, of_each, plain};
 use crate::loopback::behaviour::Behaviour;
 use crate::troubles::columns::Column;
 use crate::troubles::options::Options;
@@ -36,9 +36,10 @@ pub(super) fn case(options: &Options) -> Case {
         title: "a replica that fails at once",
         about: format!(
             "One of {REPLICAS} replicas answers 500 in less than a millisecond for {} s, the others answer within 10 ms, one at\n\
-             a time; {rate} requests/s, which is half of what the four can do. *Errors* are those after the first second;\n\
+             a time; {rate} requests/s, which is {} % of what the four can do. *Errors* are those after the first second;\n\
              *afterwards* is {} to {} s after it has healed.",
             options.seconds,
+            busy_percent(options),
             HEALED_FOR.as_secs(),
             (HEALED_FOR + LOOKED_AT).as_secs()
         ),

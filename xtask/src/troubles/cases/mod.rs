@@ -9,6 +9,7 @@ use super::columns::Column;
 use super::options::Options;
 use super::plan::{Case, Claim, Span, Stream, Variant};
 use super::results::{Results, Row};
+use crate::loopback::behaviour::Behaviour;
 use core::time::Duration;
 
 /// What to play, as the options say.
@@ -40,6 +41,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What variants without anything are called.
 const NOTHING: &str = "nothing";
+
+/// Of what replicas can do that behave as by default.
+fn busy_percent(options: &Options) -> u64 {
+    let behaviour = Behaviour::default();
+    let replicas = u64::try_from(REPLICAS).unwrap_or(1);
+    // Of a second in milliseconds, in per cent.
+    options.rate() * behaviour.service_ms / (replicas * behaviour.room * 10)
+}
 
 /// Nothing on, but for what is on by default.
 fn plain(policy: &'static str, means: &'static str, serve: &str) -> Variant {
