@@ -47,7 +47,7 @@ impl Column {
             Self::Copies => "copies %",
             Self::Begun => "begun twice %",
             Self::Work => "work ms",
-            Self::Late => "generator late, p99 ms",
+            Self::Late => "late ms",
         }
     }
 

@@ -124,15 +124,7 @@ fn section(case: &Case, results: &Results, claims: &[Claim]) -> String {
             .collect();
         let _ = write!(text, "\n{}:\n\n{}", round.name, table(&rows, case.columns));
     }
-    let late = results
-        .rows
-        .iter()
-        .filter_map(|row| row.spread(Column::Late));
-    let late = late.map(|spread| spread.most).fold(0.0, f64::max);
-    let _ = writeln!(
-        text,
-        "\nThe generator itself was late by {late:.2} ms at most, at its 99th percentile.\n"
-    );
+    text += "\n";
     for claim in claims {
         let mark = if claim.holds {
             "holds"

@@ -34,6 +34,7 @@ pub(super) fn case(options: &Options) -> Case {
             Column::Copies,
             Column::Begun,
             Column::Work,
+            Column::Late,
         ],
         rounds: vec![round(options)],
         claims,

@@ -37,6 +37,7 @@ pub(super) fn case(options: &Options) -> Case {
             Column::P999,
             Column::Max,
             Column::Share,
+            Column::Late,
         ],
         rounds: vec![round(options)],
         claims,

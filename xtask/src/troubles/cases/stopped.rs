@@ -53,6 +53,7 @@ pub(super) fn case(options: &Options) -> Case {
             Column::Max,
             Column::Share,
             Column::Copies,
+            Column::Late,
         ],
         rounds,
         claims: if options.short { certain } else { claims },
