@@ -277,14 +277,18 @@ async fn a_late_grpc_call_that_is_marked_is_sent_twice_by_what_its_method_takes(
 
 #[tokio::test]
 async fn the_access_log_says_which_copy_was_heard() {
-    for (second_breaks, hedge) in [(false, "won"), (true, "lost")] {
+    for (second, hedge) in [(Second::Answered, "won"), (Second::Broken, "lost")] {
         let log = Log::new(hedge);
-        let pair = Pair::new(second_breaks).await;
+        let pair = Pair::with(State {
+            second,
+            ..State::default()
+        })
+        .await;
         let proxy = Proxy::start(&pair.addresses(), &(log.toml("") + EAGER));
         teach(&proxy).await;
         let asking = get(proxy.address, "/late");
         let waiting = async {
-            if second_breaks {
+            if second == Second::Broken {
                 until("the second has failed", async || {
                     (proxy.sum("/requests/broken").await == 1).then_some(())
                 })
