@@ -1,5 +1,6 @@
 //! A policy around a policy: what it sees, and what it makes of it.
 
+use super::evidence::Sample;
 use super::judge::{self, Verdict};
 use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
@@ -65,12 +66,15 @@ pub struct Guarded {
     pub(super) trials: Tokens,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
+    /// What those that are compared with show together.
+    pub(super) shown: Sample,
     pub(super) latencies: Others<u64>,
     pub(super) paces: Others<u64>,
     pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
-    /// The part of queries that succeeds with the middle one of the fleet.
+    /// The part of queries that succeeds with the middle one of those in the choice, the better one of two: what is taken of
+    /// who has shown nothing yet. The worse one of two could be that one itself.
     pub(super) fleet_success: u32,
     pub(super) latest: Instant,
     pub(super) tick_at: Instant,
@@ -99,6 +103,7 @@ impl Guarded {
             trials: Tokens::new(config.trials, SAVED_MAX),
             rates: Others::default(),
             rates_just_now: Others::default(),
+            shown: Sample::default(),
             latencies: Others::default(),
             paces: Others::default(),
             peaks: Others::default(),
@@ -134,22 +139,26 @@ impl Guarded {
         self.bucket = now.as_nanos() / self.bucket_ns;
         let (records, bucket, fleet) = (&mut self.records, self.bucket, self.fleet_success);
         let members = self.members.as_slice();
+        let mut shown = Sample::default();
         self.rates.set(members.iter().filter_map(|&replica| {
             let record = records.find_mut(replica)?;
             record.tick(now);
             record.estimate(now, bucket, fleet);
-            record.known_success()
+            record.compare(bucket, fleet);
+            shown.add(record.compared.shown);
+            record.compared.success
         }));
+        self.shown = shown;
         (self.rates_just_now).set(members.iter().filter_map(|&replica| {
             let record = records.find(replica)?;
-            record.success_just_now(bucket, fleet)
+            record.compared.success_just_now
         }));
         let in_choice = || members.iter().filter_map(|&replica| records.find(replica));
         (self.latencies).set(in_choice().filter_map(Record::compared_latency_ns));
         (self.paces).set(in_choice().filter_map(|record| record.compared_pace_ns(now)));
         self.peaks
             .set(in_choice().filter_map(Record::compared_peak_ns));
-        self.fleet_success = self.rates.median().unwrap_or(WHOLE);
+        self.fleet_success = self.rates.upper_median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
             if let Some(&replica) = self.members.as_slice().get(place) {
@@ -162,12 +171,13 @@ impl Guarded {
 
     pub(super) fn others(&self, record: &Record) -> Reference {
         let now = self.latest;
-        let just_now = record.success_just_now(self.bucket, self.fleet_success);
-        let just_now = self.rates_just_now.median_without(just_now);
-        let success = self.rates.median_without(record.known_success());
+        let compared = &record.compared;
+        let just_now = (self.rates_just_now).median_without(compared.success_just_now);
+        let success = self.rates.median_without(compared.success);
         Reference {
             // Where all begin to fail at once, nobody does so at quite the same time.
             success: success.map(|success| success.min(just_now.unwrap_or(success))),
+            shown: self.shown.without(compared.shown),
             latency_ns: (self.latencies).median_without(record.compared_latency_ns()),
             pace_ns: self.paces.median_without(record.compared_pace_ns(now)),
             peak_ns: self.peaks.median_without(record.compared_peak_ns()),

@@ -24,6 +24,7 @@
 //! [`Policy::set_available`]: crate::policy::Policy::set_available
 
 mod course;
+mod evidence;
 mod flow;
 mod guarded;
 mod judge;

@@ -2,6 +2,7 @@
 
 use super::WHOLE;
 use super::course::Course;
+use super::evidence::Sample;
 use super::mark::Mark;
 use super::window::{Tally, Window};
 use crate::policy::Outcome;
@@ -13,6 +14,9 @@ use core::time::Duration;
 pub(super) const ENOUGH: u32 = 200;
 /// So many queries count as if they had gone as the fleet's do, so that two failures of two are not all.
 const PSEUDO_QUERIES: u64 = 5;
+/// A replica's failures count in what all show together as those of the middle one and so many more at most: one that fails
+/// all is no measure for the others.
+const FAILURES_BESIDES: u64 = 2;
 /// Answers that weigh as much as all that was known before.
 const LATENCY_SMOOTHING: u64 = 8;
 /// While it fails on and on, the others are looked at with every so many failures.
@@ -32,6 +36,15 @@ struct WarmUp {
     share: u32,
     good: u32,
     ends_at: Instant,
+}
+
+/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
+/// choice, or should not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Compared {
+    pub(super) success: Option<u32>,
+    pub(super) success_just_now: Option<u32>,
+    pub(super) shown: Sample,
 }
 
 /// What is known of one replica.
@@ -82,6 +95,9 @@ pub(super) struct Record {
     pub(super) success: u32,
     /// There is anything to tell that by.
     is_known: bool,
+    /// By how many queries, and by how many failures.
+    shown: Sample,
+    pub(super) compared: Compared,
     /// As it was when it was taken out, and as trials have found since.
     remembered: Option<u32>,
     /// What its failures may cost, and what the others cost, by the last tick: in nanoseconds.
@@ -123,6 +139,8 @@ impl Record {
             incarnation: None,
             success: WHOLE,
             is_known: false,
+            shown: Sample::default(),
+            compared: Compared::default(),
             remembered: None,
             price_ns: 0,
             others_ns: None,
@@ -364,18 +382,41 @@ impl Record {
             };
         self.success = own.min(reported);
         self.is_known = tally.count() > 0 || is_reported;
+        // How many queries a report is about it does not say: it counts as if it were about those that were sent from here.
+        let queries = u64::from(tally.count());
+        let reported = queries * u64::from(WHOLE - reported) / u64::from(WHOLE);
+        self.shown = Sample {
+            queries,
+            failures: reported.max(tally.bad.into()),
+        };
     }
 
-    /// The part of its queries that succeeded just now, if there were any: within the last one or two buckets. `fleet` is
-    /// what counts before there were some.
-    pub(super) fn success_just_now(&self, bucket: u64, fleet: u32) -> Option<u32> {
-        let tally = self.window.since(bucket.saturating_sub(1));
-        (tally.count() > 0 && !self.course.is_out()).then(|| success(&tally, fleet))
+    /// Notes what the others are compared with. `fleet` is what counts before there was anything.
+    pub(super) fn compare(&mut self, bucket: u64, fleet: u32) {
+        self.compared = Compared::default();
+        if !self.is_compared() {
+            return;
+        }
+        let just_now = self.window.since(bucket.saturating_sub(1));
+        let usual = self.shown.queries * u64::from(WHOLE - fleet.min(WHOLE)) / u64::from(WHOLE);
+        self.compared = Compared {
+            success: self.is_known.then_some(self.success),
+            success_just_now: (just_now.count() > 0).then(|| success(&just_now, fleet)),
+            shown: Sample {
+                queries: self.shown.queries,
+                failures: self.shown.failures.min(usual + FAILURES_BESIDES),
+            },
+        };
     }
 
-    /// The part of its queries that succeed, if there is anything to tell it by.
-    pub(super) fn known_success(&self) -> Option<u32> {
-        self.is_known.then_some(self.success)
+    /// How many of its queries are known by how they ended, and how many of these failed.
+    pub(super) const fn shown(&self) -> Sample {
+        self.shown
+    }
+
+    /// It was out for its failures, and no trial has cleared it: that it fails need not be shown again.
+    pub(super) const fn is_convicted(&self) -> bool {
+        self.remembered.is_some()
     }
 
     /// What its good answers take, if it is one that others are compared with.
@@ -397,7 +438,12 @@ impl Record {
         (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
     }
 
-    pub(super) const fn is_in_choice(&self) -> bool {
+    /// It is in the choice, and rightly so.
+    pub(super) fn is_compared(&self) -> bool {
+        self.is_in_choice() && !self.course.is_spared()
+    }
+
+    pub(super) fn is_in_choice(&self) -> bool {
         self.is_offered && !self.course.is_out()
     }
 

@@ -2,8 +2,10 @@
 
 #![expect(clippy::panic, clippy::expect_used, reason = "tests and their helpers")]
 
+mod calm;
 mod chance;
 mod errors;
 mod fleet;
+mod majority;
 mod probation;
 mod warm_up;
