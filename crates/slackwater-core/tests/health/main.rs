@@ -8,4 +8,5 @@ mod errors;
 mod fleet;
 mod majority;
 mod probation;
+mod shadows;
 mod warm_up;
