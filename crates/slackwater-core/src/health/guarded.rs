@@ -59,10 +59,15 @@ pub struct Guarded {
     pub(super) members: ReplicaSet,
     /// Those that are out.
     pub(super) out: Vec<ReplicaId>,
+    /// Of the members and of those that are out, how many the driver offers.
+    pub(super) offered: usize,
+    pub(super) offered_out: usize,
     pub(super) shares: Shares,
     /// Somebody's share has changed since `shares` was made.
     pub(super) has_changed: bool,
     pub(super) trials: Tokens,
+    /// Somebody may be out who has had a trial that went well, and is to have the next.
+    pub(super) has_passing: bool,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
     pub(super) latencies: Others<u64>,
@@ -94,9 +99,12 @@ impl Guarded {
             records: ReplicaMap::default(),
             members: ReplicaSet::default(),
             out: Vec::new(),
+            offered: 0,
+            offered_out: 0,
             shares: Shares::default(),
             has_changed: false,
             trials: Tokens::new(config.trials, SAVED_MAX),
+            has_passing: false,
             rates: Others::default(),
             rates_just_now: Others::default(),
             latencies: Others::default(),
@@ -132,23 +140,32 @@ impl Guarded {
         let now = self.latest;
         self.tick_at = now.plus_ns(TICK_NS);
         self.bucket = now.as_nanos() / self.bucket_ns;
-        let (records, bucket, fleet) = (&mut self.records, self.bucket, self.fleet_success);
-        let members = self.members.as_slice();
-        self.rates.set(members.iter().filter_map(|&replica| {
-            let record = records.find_mut(replica)?;
+        self.rates.clear();
+        self.rates_just_now.clear();
+        self.latencies.clear();
+        self.paces.clear();
+        self.peaks.clear();
+        self.has_passing = false;
+        let (bucket, fleet) = (self.bucket, self.fleet_success);
+        for &replica in self.members.as_slice() {
+            let Some(record) = self.records.find_mut(replica) else {
+                continue;
+            };
             record.tick(now);
             record.estimate(now, bucket, fleet);
-            record.known_success()
-        }));
-        (self.rates_just_now).set(members.iter().filter_map(|&replica| {
-            let record = records.find(replica)?;
-            record.success_just_now(bucket, fleet)
-        }));
-        let in_choice = || members.iter().filter_map(|&replica| records.find(replica));
-        (self.latencies).set(in_choice().filter_map(Record::compared_latency_ns));
-        (self.paces).set(in_choice().filter_map(|record| record.compared_pace_ns(now)));
-        self.peaks
-            .set(in_choice().filter_map(Record::compared_peak_ns));
+            record.look_just_now(bucket);
+            self.has_passing |= record.course.is_out() && record.course.is_passing();
+            self.rates.add(record.known_success());
+            self.rates_just_now.add(record.success_just_now(fleet));
+            self.latencies.add(record.compared_latency_ns());
+            self.paces.add(record.compared_pace_ns(now));
+            self.peaks.add(record.compared_peak_ns());
+        }
+        self.rates.settle();
+        self.rates_just_now.settle();
+        self.latencies.settle();
+        self.paces.settle();
+        self.peaks.settle();
         self.fleet_success = self.rates.median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
@@ -162,7 +179,7 @@ impl Guarded {
 
     pub(super) fn others(&self, record: &Record) -> Reference {
         let now = self.latest;
-        let just_now = record.success_just_now(self.bucket, self.fleet_success);
+        let just_now = record.success_just_now(self.fleet_success);
         let just_now = self.rates_just_now.median_without(just_now);
         let success = self.rates.median_without(record.known_success());
         Reference {
@@ -179,12 +196,11 @@ impl Guarded {
         let Some(record) = self.records.find(replica) else {
             return;
         };
-        let others = self.others(record);
-        let (now, bucket) = (self.latest, self.bucket);
+        let (now, others) = (self.latest, self.others(record));
         let Some(record) = self.records.find_mut(replica) else {
             return;
         };
-        let verdict = judge::judge(now, bucket, record, &others, &self.config);
+        let verdict = judge::judge(now, record, &others, &self.config);
         self.carry_out(replica, verdict);
     }
 

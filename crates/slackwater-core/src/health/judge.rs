@@ -33,21 +33,20 @@ pub(super) enum Verdict {
 /// Looks at one replica beside the others.
 pub(super) fn judge(
     now: Instant,
-    bucket: u64,
     record: &mut Record,
     others: &Reference,
     settings: &HealthSettings,
 ) -> Verdict {
-    note_bounds(record, bucket, others, settings);
+    note_bounds(record, others, settings);
     if record.course.is_out() {
-        return judge_out(bucket, record, others, settings);
+        return judge_out(record, others, settings);
     }
     if let Some(probation) = &settings.probation
         && is_silent(now, record, others, probation)
     {
         return Verdict::Leave(Why::Silence);
     }
-    if settings.errors.is_some() && is_bad(record, bucket, others) {
+    if settings.errors.is_some() && is_bad(record, others) {
         return judge_bad(record, Why::Errors);
     }
     // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
@@ -63,7 +62,7 @@ pub(super) fn judge(
 }
 
 /// What the events until the next tick are measured by.
-fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &HealthSettings) {
+fn note_bounds(record: &mut Record, others: &Reference, settings: &HealthSettings) {
     let times = |factor: u64| others.latency_ns.map(|ns| ns.saturating_mul(factor));
     record.warm_ns = times(2).unwrap_or(u64::MAX);
     record.near_ns = match &settings.probation {
@@ -73,7 +72,7 @@ fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &
     record.others_ns = others.latency_ns;
     record.is_fleet_hurried = is_hurried(others);
     if let Some(errors) = &settings.errors {
-        let tally = record.tally(bucket);
+        let tally = record.tally();
         let took_ns = tally.bad_ns.checked_div(tally.bad.into()).unwrap_or(0);
         let floor_ns = others
             .unhurried_ns
@@ -123,7 +122,7 @@ pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
 }
 
 /// The part that succeeds of what it is with the others, given the benefit of chance. `[E3]` `[E4]`
-fn relative_success(record: &Record, bucket: u64, others: &Reference) -> u32 {
+fn relative_success(record: &Record, others: &Reference) -> u32 {
     let usual = u64::from(others.success.unwrap_or(0));
     if usual == 0 {
         return WHOLE;
@@ -132,15 +131,15 @@ fn relative_success(record: &Record, bucket: u64, others: &Reference) -> u32 {
     let queries = if record.course.is_out() {
         ENOUGH
     } else {
-        record.tally(bucket).count().max(1)
+        record.tally().count().max(1)
     };
     let deviation = (usual * (whole - usual) / u64::from(queries)).isqrt();
     let success = u64::from(record.success) + DEVIATIONS * deviation;
     u32::try_from((success * whole / usual).min(whole)).unwrap_or(WHOLE)
 }
 
-fn is_bad(record: &Record, bucket: u64, others: &Reference) -> bool {
-    relative_success(record, bucket, others) < AS_GOOD
+fn is_bad(record: &Record, others: &Reference) -> bool {
+    relative_success(record, others) < AS_GOOD
 }
 
 /// What a query costs there whose failures are tried again: E = ℓ + f · (1/s − 1). `[E2]`
@@ -189,23 +188,16 @@ pub(super) fn judge_returning(
         success: Some(fleet),
         ..Reference::default()
     };
-    if is_bad(record, bucket, &others) {
+    if is_bad(record, &others) {
         judge_bad(record, Why::Errors)
     } else {
         Verdict::Stay
     }
 }
 
-fn judge_out(
-    bucket: u64,
-    record: &Record,
-    others: &Reference,
-    settings: &HealthSettings,
-) -> Verdict {
+fn judge_out(record: &Record, others: &Reference, settings: &HealthSettings) -> Verdict {
     match record.course.why() {
-        Why::Errors if settings.errors.is_none() || !is_bad(record, bucket, others) => {
-            Verdict::ComeBack
-        }
+        Why::Errors if settings.errors.is_none() || !is_bad(record, others) => Verdict::ComeBack,
         Why::Errors => {
             let unhurried_ns = others.unhurried_ns;
             let is_dear = |others_ns| expected_ns(record, unhurried_ns) >= others_ns;

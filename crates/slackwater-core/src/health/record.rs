@@ -42,6 +42,9 @@ pub(super) struct Record {
     pub(super) is_offered: bool,
     pub(super) course: Course,
     window: Window,
+    /// Of its window what decides, and what came just now, as they were when they were last looked at.
+    tally: Tally,
+    tally_just_now: Tally,
     /// The newest outcomes, a bit for each, the newest lowest: 1 is good.
     history: u64,
     failures_in_a_row: u32,
@@ -96,6 +99,8 @@ impl Record {
             is_offered: true,
             course: Course::new(now),
             window: Window::default(),
+            tally: Tally::default(),
+            tally_just_now: Tally::default(),
             history: u64::MAX,
             failures_in_a_row: 0,
             failures_max: u32::MAX,
@@ -339,14 +344,15 @@ impl Record {
         }
     }
 
-    /// How its queries went of late.
-    pub(super) fn tally(&self, bucket: u64) -> Tally {
-        self.window.recent(bucket, ENOUGH)
+    /// How its queries went of late, as it was estimated last.
+    pub(super) const fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// Estimates the part of its queries that succeed: its own, or what it reports, if that is worse. `[E1]`
     pub(super) fn estimate(&mut self, now: Instant, bucket: u64, fleet: u32) {
-        let tally = self.tally(bucket);
+        self.tally = self.window.recent(bucket, ENOUGH);
+        let tally = self.tally;
         if self.course.is_out() {
             self.success = self.remembered.unwrap_or(self.success);
             self.is_known = true;
@@ -366,11 +372,15 @@ impl Record {
         self.is_known = tally.count() > 0 || is_reported;
     }
 
-    /// The part of its queries that succeeded just now, if there were any: within the last one or two buckets. `fleet` is
-    /// what counts before there were some.
-    pub(super) fn success_just_now(&self, bucket: u64, fleet: u32) -> Option<u32> {
-        let tally = self.window.since(bucket.saturating_sub(1));
-        (tally.count() > 0 && !self.course.is_out()).then(|| success(&tally, fleet))
+    /// Takes up how its queries went within the last one or two buckets.
+    pub(super) fn look_just_now(&mut self, bucket: u64) {
+        self.tally_just_now = self.window.since(bucket.saturating_sub(1));
+    }
+
+    /// The part of its queries that succeeded just now, if there were any. `fleet` is what counts before there were some.
+    pub(super) fn success_just_now(&self, fleet: u32) -> Option<u32> {
+        let tally = &self.tally_just_now;
+        (tally.count() > 0 && !self.course.is_out()).then(|| success(tally, fleet))
     }
 
     /// The part of its queries that succeed, if there is anything to tell it by.

@@ -15,7 +15,8 @@ impl Guarded {
     /// Who is to have a trial now: the one whose trial is due for longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
         let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
-        if !is_plain {
+        // Most queries look at no replica, however many are out.
+        if !is_plain || !(self.trials.has_one() || self.has_passing) {
             return None;
         }
         let now = self.latest;
@@ -23,21 +24,19 @@ impl Guarded {
         let out = self.out.iter().copied();
         let due = out.filter_map(|replica| {
             let record = self.records.find(replica)?;
-            let others = self.others(record);
+            // Once one has gone well, the two that are left are not waited for.
+            let may_send = self.trials.has_one() || record.course.is_passing();
+            if !may_send || !record.is_offered || query.avoid.contains(&replica) {
+                return None;
+            }
             let is_slow = record.course.why() != Why::Errors;
-            let in_a_hurry = !is_slow && judge::is_hurried(&others);
+            let in_a_hurry = !is_slow && judge::is_hurried(&self.others(record));
             let waited_ns = record.course.since_trial_was_due(now);
             // Probes cost no query: while they speak against it there is none, unless they have done so for very long.
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
-            // Once one has gone well, the two that are left are not waited for.
-            let may_send = self.trials.has_one() || record.course.is_passing();
-            let wants = record.is_offered
-                && may_send
-                && !query.avoid.contains(&replica)
-                && record.course.wants_trial(now, in_a_hurry)
-                && !is_told_off;
+            let wants = record.course.wants_trial(now, in_a_hurry) && !is_told_off;
             wants.then_some((waited_ns, replica))
         });
         due.max_by_key(|&(waited_ns, _)| waited_ns)
@@ -85,6 +84,7 @@ impl Guarded {
         if trial != Trial::Void {
             record.remember_trial(outcome == Outcome::Success);
         }
+        self.has_passing |= trial == Trial::Passed;
         self.counters.trials_passed += u64::from(trial == Trial::Passed);
         if record.course.trial_ended(self.latest, trial, &self.config) {
             self.come_back(replica);
