@@ -60,10 +60,15 @@ pub struct Guarded {
     pub(super) members: ReplicaSet,
     /// Those that are out.
     pub(super) out: Vec<ReplicaId>,
+    /// Of the members and of those that are out, how many the driver offers.
+    pub(super) offered: usize,
+    pub(super) offered_out: usize,
     pub(super) shares: Shares,
     /// Somebody's share has changed since `shares` was made.
     pub(super) has_changed: bool,
     pub(super) trials: Tokens,
+    /// Somebody may be out who has had a trial that went well, and is to have the next.
+    pub(super) has_passing: bool,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
     /// What those that are compared with show together.
@@ -98,9 +103,12 @@ impl Guarded {
             records: ReplicaMap::default(),
             members: ReplicaSet::default(),
             out: Vec::new(),
+            offered: 0,
+            offered_out: 0,
             shares: Shares::default(),
             has_changed: false,
             trials: Tokens::new(config.trials, SAVED_MAX),
+            has_passing: false,
             rates: Others::default(),
             rates_just_now: Others::default(),
             shown: Sample::default(),
@@ -137,27 +145,35 @@ impl Guarded {
         let now = self.latest;
         self.tick_at = now.plus_ns(TICK_NS);
         self.bucket = now.as_nanos() / self.bucket_ns;
-        let (records, bucket, fleet) = (&mut self.records, self.bucket, self.fleet_success);
-        let members = self.members.as_slice();
-        let mut shown = Sample::default();
-        self.rates.set(members.iter().filter_map(|&replica| {
-            let record = records.find_mut(replica)?;
+        self.rates.clear();
+        self.rates_just_now.clear();
+        self.latencies.clear();
+        self.paces.clear();
+        self.peaks.clear();
+        self.shown = Sample::default();
+        self.has_passing = false;
+        let (bucket, fleet) = (self.bucket, self.fleet_success);
+        for &replica in self.members.as_slice() {
+            let Some(record) = self.records.find_mut(replica) else {
+                continue;
+            };
             record.tick(now);
             record.estimate(now, bucket, fleet);
             record.compare(bucket, fleet);
-            shown.add(record.compared.shown);
-            record.compared.success
-        }));
-        self.shown = shown;
-        (self.rates_just_now).set(members.iter().filter_map(|&replica| {
-            let record = records.find(replica)?;
-            record.compared.success_just_now
-        }));
-        let in_choice = || members.iter().filter_map(|&replica| records.find(replica));
-        (self.latencies).set(in_choice().filter_map(Record::compared_latency_ns));
-        (self.paces).set(in_choice().filter_map(|record| record.compared_pace_ns(now)));
-        self.peaks
-            .set(in_choice().filter_map(Record::compared_peak_ns));
+            self.has_passing |= record.course.is_out() && record.course.is_passing();
+            let compared = &record.compared;
+            self.shown.add(compared.shown);
+            self.rates.add(compared.success);
+            self.rates_just_now.add(compared.success_just_now);
+            self.latencies.add(record.compared_latency_ns());
+            self.paces.add(record.compared_pace_ns(now));
+            self.peaks.add(record.compared_peak_ns());
+        }
+        self.rates.settle();
+        self.rates_just_now.settle();
+        self.latencies.settle();
+        self.paces.settle();
+        self.peaks.settle();
         self.fleet_success = self.rates.upper_median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
@@ -189,12 +205,11 @@ impl Guarded {
         let Some(record) = self.records.find(replica) else {
             return;
         };
-        let others = self.others(record);
-        let (now, bucket) = (self.latest, self.bucket);
+        let (now, others) = (self.latest, self.others(record));
         let Some(record) = self.records.find_mut(replica) else {
             return;
         };
-        let verdict = judge::judge(now, bucket, record, &others, &self.config);
+        let verdict = judge::judge(now, record, &others, &self.config);
         self.carry_out(replica, verdict);
     }
 

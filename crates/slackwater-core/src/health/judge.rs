@@ -38,12 +38,11 @@ pub(super) enum Verdict {
 /// Looks at one replica beside the others.
 pub(super) fn judge(
     now: Instant,
-    bucket: u64,
     record: &mut Record,
     others: &Reference,
     settings: &HealthSettings,
 ) -> Verdict {
-    note_bounds(record, bucket, others, settings);
+    note_bounds(record, others, settings);
     if record.course.is_out() {
         return judge_out(record, others, settings);
     }
@@ -68,7 +67,7 @@ pub(super) fn judge(
 }
 
 /// What the events until the next tick are measured by.
-fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &HealthSettings) {
+fn note_bounds(record: &mut Record, others: &Reference, settings: &HealthSettings) {
     let times = |factor: u64| others.latency_ns.map(|ns| ns.saturating_mul(factor));
     record.warm_ns = times(2).unwrap_or(u64::MAX);
     record.near_ns = match &settings.probation {
@@ -78,7 +77,7 @@ fn note_bounds(record: &mut Record, bucket: u64, others: &Reference, settings: &
     record.others_ns = others.latency_ns;
     record.is_fleet_hurried = is_hurried(others);
     if let Some(errors) = &settings.errors {
-        let tally = record.tally(bucket);
+        let tally = record.tally();
         let took_ns = tally.bad_ns.checked_div(tally.bad.into()).unwrap_or(0);
         let floor_ns = others
             .unhurried_ns

@@ -36,6 +36,7 @@ mod shares;
 mod standing;
 mod trials;
 mod view;
+mod warm_up;
 mod window;
 
 pub use guarded::{Guarded, build, guard};

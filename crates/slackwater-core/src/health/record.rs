@@ -4,6 +4,7 @@ use super::WHOLE;
 use super::course::Course;
 use super::evidence::Sample;
 use super::mark::Mark;
+use super::warm_up::WarmUp;
 use super::window::{Tally, Window};
 use crate::policy::Outcome;
 use crate::report::LoadReport;
@@ -25,18 +26,8 @@ const LOOK_EVERY: u32 = 4;
 const PEAKS_NS: u64 = 10_000_000_000;
 /// A report's error rate holds for so long.
 const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
-/// A warm-up's share needs so many answers to double.
-const WARM_UP_ANSWERS: u32 = 8;
 /// The share of a replica that pushes back is not below this.
 const PUSH_SHARE_MIN: u32 = WHOLE / 16;
-
-/// A share that begins small, and doubles with answers that come in the time of the others'.
-#[derive(Clone, Copy, Debug)]
-struct WarmUp {
-    share: u32,
-    good: u32,
-    ends_at: Instant,
-}
 
 /// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
 /// choice, or should not be.
@@ -55,6 +46,8 @@ pub(super) struct Record {
     pub(super) is_offered: bool,
     pub(super) course: Course,
     window: Window,
+    /// Of its window what decides, as it was when it was last looked at.
+    tally: Tally,
     /// The newest outcomes, a bit for each, the newest lowest: 1 is good.
     history: u64,
     failures_in_a_row: u32,
@@ -112,6 +105,7 @@ impl Record {
             is_offered: true,
             course: Course::new(now),
             window: Window::default(),
+            tally: Tally::default(),
             history: u64::MAX,
             failures_in_a_row: 0,
             failures_max: u32::MAX,
@@ -188,11 +182,7 @@ impl Record {
             self.course.answered(now, is_good, is_near);
         }
         if let Some(warm_up) = &mut self.warm_up {
-            warm_up.good = if outcome == Outcome::Success && latency_ns <= self.warm_ns {
-                warm_up.good.saturating_add(1)
-            } else {
-                warm_up.good.saturating_sub(2)
-            };
+            warm_up.answered(outcome == Outcome::Success && latency_ns <= self.warm_ns);
         }
     }
 
@@ -298,11 +288,7 @@ impl Record {
     }
 
     pub(super) fn warm_up(&mut self, share: u32, ends_at: Instant) {
-        self.warm_up = Some(WarmUp {
-            share,
-            good: 0,
-            ends_at,
-        });
+        self.warm_up = Some(WarmUp::new(share, ends_at));
     }
 
     pub(super) const fn is_warming_up(&self) -> bool {
@@ -317,7 +303,7 @@ impl Record {
     /// `spares_new`: who warms up is spared; `spares_full`: who pushes back is.
     pub(super) fn share(&self, spares_new: bool, spares_full: bool) -> u32 {
         let warm_up = self.warm_up.filter(|_| spares_new);
-        let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share);
+        let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share());
         let push_share = if spares_full { self.push_share } else { WHOLE };
         self.course.share().min(warm_up).min(push_share)
     }
@@ -346,25 +332,18 @@ impl Record {
             self.peaks_of = span;
         }
         (self.tick_pushed, self.tick_ended) = (0, 0);
-        if let Some(warm_up) = &mut self.warm_up {
-            if warm_up.good >= WARM_UP_ANSWERS {
-                warm_up.good = 0;
-                warm_up.share = warm_up.share.saturating_mul(2);
-            }
-            if warm_up.share >= WHOLE || now >= warm_up.ends_at {
-                self.warm_up = None;
-            }
-        }
+        self.warm_up.take_if(|warm_up| warm_up.tick(now));
     }
 
-    /// How its queries went of late.
-    pub(super) fn tally(&self, bucket: u64) -> Tally {
-        self.window.recent(bucket, ENOUGH)
+    /// How its queries went of late, as it was estimated last.
+    pub(super) const fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// Estimates the part of its queries that succeed: its own, or what it reports, if that is worse. `[E1]`
     pub(super) fn estimate(&mut self, now: Instant, bucket: u64, fleet: u32) {
-        let tally = self.tally(bucket);
+        self.tally = self.window.recent(bucket, ENOUGH);
+        let tally = self.tally;
         if self.course.is_out() {
             self.success = self.remembered.unwrap_or(self.success);
             self.is_known = true;

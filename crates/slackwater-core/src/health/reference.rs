@@ -21,45 +21,79 @@ pub(super) struct Reference {
     pub(super) unhurried_ns: u64,
 }
 
-/// Values of all replicas, from which each is left out in turn.
-#[derive(Clone, Debug, Default)]
+/// Values of all replicas, from which each is left out in turn. All that is asked for lies in the middle, so nothing is sorted.
+#[derive(Clone, Debug)]
 pub(super) struct Others<T> {
-    sorted: Vec<T>,
+    values: Vec<T>,
+    median: Option<T>,
+    /// The median of all without a small one, and without a large one.
+    without: Option<[T; 2]>,
+}
+
+impl<T> Default for Others<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            median: None,
+            without: None,
+        }
+    }
 }
 
 impl<T: Copy + Ord> Others<T> {
     pub(super) fn reserve(&mut self, replicas: usize) {
-        let missing = replicas.saturating_sub(self.sorted.len());
-        self.sorted.reserve(missing);
+        let missing = replicas.saturating_sub(self.values.len());
+        self.values.reserve(missing);
     }
 
-    pub(super) fn set(&mut self, values: impl Iterator<Item = T>) {
-        self.sorted.clear();
-        self.sorted.extend(values);
-        self.sorted.sort_unstable();
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
+        (self.median, self.without) = (None, None);
+    }
+
+    /// One more value. It counts from the next [`Others::settle`] on.
+    pub(super) fn add(&mut self, value: Option<T>) {
+        self.values.extend(value);
+    }
+
+    /// Finds the middle.
+    pub(super) fn settle(&mut self) {
+        (self.median, self.without) = (None, None);
+        let Some(others) = self.values.len().checked_sub(1) else {
+            return;
+        };
+        let Some(last) = others.checked_sub(1) else {
+            self.median = self.values.first().copied();
+            return;
+        };
+        let (_, &mut low, above) = self.values.select_nth_unstable(last / 2);
+        let high = above.iter().copied().min().unwrap_or(low);
+        self.median = Some(if others.is_multiple_of(2) { high } else { low });
+        self.without = Some([high, low]);
     }
 
     /// The median of all, the lower one of two; `None` of none.
-    pub(super) fn median(&self) -> Option<T> {
-        let last = self.sorted.len().checked_sub(1)?;
-        self.sorted.get(last / 2).copied()
+    pub(super) const fn median(&self) -> Option<T> {
+        self.median
     }
 
     /// The median of all, the upper one of two; `None` of none.
     pub(super) fn upper_median(&self) -> Option<T> {
-        self.sorted.get(self.sorted.len() / 2).copied()
+        self.without.map_or(self.median, |[high, _]| Some(high))
     }
 
     /// The median of all without one that has this value, or of all if that is `None`; the lower one of two.
     pub(super) fn median_without(&self, own: Option<T>) -> Option<T> {
         let Some(own) = own else {
-            return self.median();
+            return self.median;
         };
-        let left_out = self.sorted.partition_point(|&value| value < own);
-        let others = self.sorted.len().checked_sub(1)?;
-        let middle = others.checked_sub(1)? / 2;
-        let index = middle + usize::from(middle >= left_out);
-        self.sorted.get(index).copied()
+        let [without_small, without_large] = self.without?;
+        // Whoever is not above the lower one of the middle leaves the middle to the higher one.
+        Some(if own <= without_large {
+            without_small
+        } else {
+            without_large
+        })
     }
 }
 
@@ -127,7 +161,10 @@ mod tests {
 
     fn others(values: &[u32]) -> Others<u32> {
         let mut others = Others::default();
-        others.set(values.iter().copied());
+        for &value in values {
+            others.add(Some(value));
+        }
+        others.settle();
         others
     }
 
@@ -147,9 +184,12 @@ mod tests {
                 assert_eq!(all.median_without(Some(own)), others(&rest).median());
             }
         }
-        assert_eq!(others(&[1, 2, 3, 4]).median(), Some(2), "the lower one");
-        assert_eq!(others(&[1, 2, 3, 4]).upper_median(), Some(3));
-        assert_eq!(others(&[1, 2, 3]).upper_median(), Some(2));
+        assert_eq!(others(&[4, 1, 3, 2]).median(), Some(2), "the lower one");
+        assert_eq!(others(&[7, 1, 3]).median(), Some(3));
+        assert_eq!(others(&[9]).median(), Some(9));
+        assert_eq!(others(&[4, 1, 3, 2]).upper_median(), Some(3));
+        assert_eq!(others(&[7, 1, 3]).upper_median(), Some(3));
+        assert_eq!(others(&[9]).upper_median(), Some(9));
         assert_eq!(others(&[]).median(), None);
         assert_eq!(others(&[]).upper_median(), None);
         assert_eq!(others(&[]).median_without(Some(1)), None);
@@ -157,6 +197,14 @@ mod tests {
             others(&[6, 7]).median_without(None),
             Some(6),
             "not one of them"
+        );
+        let mut again = others(&[1, 2, 3]);
+        again.clear();
+        again.add(None);
+        again.settle();
+        assert_eq!(
+            (again.median(), again.median_without(Some(1))),
+            (None, None)
         );
     }
 
