@@ -104,26 +104,42 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy comes, and will wait as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
+    /// A copy comes; `true`: its twin has begun elsewhere, and it is to be dropped. That is said once. Otherwise it is
+    /// nobody's yet: [`Self::wait`] or [`Self::start`] says what becomes of it.
     #[must_use]
-    pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
-        if let Some(place) = self.find(now, name) {
-            if let Some(Place {
+    pub fn is_cancelled(&mut self, now: Instant, name: TieName) -> bool {
+        if let Some(place) = self.find(now, name)
+            && let Some(Place {
                 state: State::Cancelled(_),
                 ..
             }) = *place
-            {
-                *place = None;
-                self.counters.dropped += 1;
-                return false;
-            }
-            // A second copy of one name here is no tie.
-            self.counters.untied += 1;
+        {
+            *place = None;
+            self.counters.dropped += 1;
             return true;
         }
-        if !self.put(now, name, State::Waits(job)) {
-            self.counters.untied += 1;
+        false
+    }
+
+    /// A copy waits as `job`; `false`: without a tie, and [`Self::end`] is not for it.
+    pub fn wait(&mut self, now: Instant, name: TieName, job: J) -> bool {
+        self.enter(now, name, State::Waits(job))
+    }
+
+    /// A copy begins as it comes; `true`: its twin's replica is to be told. `false`: it has no tie, and [`Self::end`] is not
+    /// for it.
+    #[must_use]
+    pub fn start(&mut self, now: Instant, name: TieName) -> bool {
+        self.enter(now, name, State::Begun)
+    }
+
+    /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
+    #[must_use]
+    pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
+        if self.is_cancelled(now, name) {
+            return false;
         }
+        self.wait(now, name, job);
         true
     }
 
@@ -179,6 +195,13 @@ impl<J: Copy> Ties<J> {
     /// What has happened so far.
     pub const fn counters(&self) -> TiesCounters {
         self.counters
+    }
+
+    /// Whether there was room, and a second copy of one name here is no tie.
+    fn enter(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
+        let is_tied = self.find(now, name).is_none() && self.put(now, name, state);
+        self.counters.untied += u64::from(!is_tied);
+        is_tied
     }
 
     /// The eight places where a name may be.
@@ -279,6 +302,23 @@ mod tests {
         assert_eq!(ties.cancel(at(1000), B), None);
         assert!(ties.arrive(at(2001), B, 2), "it is too long ago");
         assert_eq!(ties.counters().dropped, 1);
+    }
+
+    #[test]
+    fn what_begins_as_it_comes_is_told_and_never_dropped() {
+        let mut ties = ties();
+        assert!(!ties.is_cancelled(at(0), A));
+        assert!(ties.start(at(0), A));
+        assert!(!ties.begin(at(0), A), "it has been told");
+        assert_eq!(ties.cancel(at(1), A), None);
+        assert_eq!(ties.counters().doubled, 1);
+        assert!(!ties.is_cancelled(at(1), A), "it is here");
+        assert!(!ties.start(at(1), A), "a second copy of a name");
+        assert!(!ties.wait(at(1), A, 9));
+        assert_eq!(ties.counters().untied, 2);
+        ties.end(at(2), A);
+        assert_eq!(ties.cancel(at(2), A), None);
+        assert!(ties.is_cancelled(at(2), A));
     }
 
     #[test]
