@@ -173,7 +173,10 @@ mod tests {
     fn ties_cost_what_nobody_drops() {
         let tenth = Quantile::from_millionths(ONE / 10).expect("a share");
         let mut budget = TieBudget::new(tenth, 2);
-        assert!(budget.pay() && budget.pay(), "there is something to begin with");
+        assert!(
+            budget.pay() && budget.pay(),
+            "there is something to begin with"
+        );
         assert!(!budget.pay());
         budget.refund();
         assert!(budget.pay() && !budget.pay());

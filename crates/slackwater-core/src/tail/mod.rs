@@ -16,4 +16,4 @@ pub use backoff::{Backoff, BackoffConfig, BackoffSettings};
 pub(crate) use budget::Tokens;
 pub use budget::{RetryBudget, RetryBudgetConfig, RetryBudgetSettings, TieBudget};
 pub use hedge::{HedgeConfig, HedgeCounters, HedgeSettings, Hedger, Watch, WatchEnd};
-pub use tied::{TieName, Ties, TiesConfig, TiesCounters, TiesSettings};
+pub use tied::{Comes, TieName, Ties, TiesConfig, TiesCounters, TiesSettings};

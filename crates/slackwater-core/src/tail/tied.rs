@@ -93,6 +93,23 @@ enum State<J> {
     Cancelled(Instant),
 }
 
+impl<J> Place<J> {
+    const fn is_cancelled(&self) -> bool {
+        matches!(self.state, State::Cancelled(_))
+    }
+}
+
+/// What a copy is that comes to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comes {
+    /// One of two, and may begin.
+    Tied,
+    /// Another copy of that name is here already, so that this is no tie.
+    Untied,
+    /// Its twin has begun elsewhere: it is to be dropped.
+    Cancelled,
+}
+
 impl<J: Copy> Ties<J> {
     /// An empty table.
     pub fn new(config: TiesConfig) -> Self {
@@ -104,30 +121,30 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy comes; `true`: its twin has begun elsewhere, and it is to be dropped. That is said once. Otherwise it is
-    /// nobody's yet: [`Self::wait`] or [`Self::start`] says what becomes of it.
+    /// A copy comes. That it is cancelled is said once; one that is tied is nobody's until [`Self::wait`] or
+    /// [`Self::start`] says what becomes of it.
     #[must_use]
-    pub fn is_cancelled(&mut self, now: Instant, name: TieName) -> bool {
-        if let Some(place) = self.find(now, name)
-            && let Some(Place {
-                state: State::Cancelled(_),
-                ..
-            }) = *place
-        {
-            *place = None;
-            self.counters.dropped += 1;
-            return true;
+    pub fn come(&mut self, now: Instant, name: TieName) -> Comes {
+        match self.find(now, name) {
+            None => Comes::Tied,
+            Some(place) => {
+                if place.as_ref().is_some_and(Place::is_cancelled) {
+                    *place = None;
+                    self.counters.dropped += 1;
+                    return Comes::Cancelled;
+                }
+                self.counters.untied += 1;
+                Comes::Untied
+            }
         }
-        false
     }
 
-    /// A copy waits as `job`; `false`: without a tie, and [`Self::end`] is not for it.
-    pub fn wait(&mut self, now: Instant, name: TieName, job: J) -> bool {
-        self.enter(now, name, State::Waits(job))
+    /// A tied copy waits as `job`; without a tie, if there is no room.
+    pub fn wait(&mut self, now: Instant, name: TieName, job: J) {
+        self.enter(now, name, State::Waits(job));
     }
 
-    /// A copy begins as it comes; `true`: its twin's replica is to be told. `false`: it has no tie, and [`Self::end`] is not
-    /// for it.
+    /// A tied copy begins as it comes; `true`: its twin's replica is to be told.
     #[must_use]
     pub fn start(&mut self, now: Instant, name: TieName) -> bool {
         self.enter(now, name, State::Begun)
@@ -136,11 +153,11 @@ impl<J: Copy> Ties<J> {
     /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
     #[must_use]
     pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
-        if self.is_cancelled(now, name) {
-            return false;
+        let comes = self.come(now, name);
+        if comes == Comes::Tied {
+            self.wait(now, name, job);
         }
-        self.wait(now, name, job);
-        true
+        comes != Comes::Cancelled
     }
 
     /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is nobody to tell.
@@ -180,13 +197,7 @@ impl<J: Copy> Ties<J> {
     /// A copy is over: served, or given up by its client.
     pub fn end(&mut self, now: Instant, name: TieName) {
         if let Some(place) = self.find(now, name)
-            && !matches!(
-                place,
-                Some(Place {
-                    state: State::Cancelled(_),
-                    ..
-                })
-            )
+            && !place.as_ref().is_some_and(Place::is_cancelled)
         {
             *place = None;
         }
@@ -197,9 +208,9 @@ impl<J: Copy> Ties<J> {
         self.counters
     }
 
-    /// Whether there was room, and a second copy of one name here is no tie.
+    /// Whether there was room.
     fn enter(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
-        let is_tied = self.find(now, name).is_none() && self.put(now, name, state);
+        let is_tied = self.put(now, name, state);
         self.counters.untied += u64::from(!is_tied);
         is_tied
     }
@@ -307,18 +318,17 @@ mod tests {
     #[test]
     fn what_begins_as_it_comes_is_told_and_never_dropped() {
         let mut ties = ties();
-        assert!(!ties.is_cancelled(at(0), A));
+        assert_eq!(ties.come(at(0), A), Comes::Tied);
         assert!(ties.start(at(0), A));
         assert!(!ties.begin(at(0), A), "it has been told");
         assert_eq!(ties.cancel(at(1), A), None);
         assert_eq!(ties.counters().doubled, 1);
-        assert!(!ties.is_cancelled(at(1), A), "it is here");
-        assert!(!ties.start(at(1), A), "a second copy of a name");
-        assert!(!ties.wait(at(1), A, 9));
-        assert_eq!(ties.counters().untied, 2);
+        assert_eq!(ties.come(at(1), A), Comes::Untied, "one is here");
+        assert_eq!(ties.counters().untied, 1);
         ties.end(at(2), A);
         assert_eq!(ties.cancel(at(2), A), None);
-        assert!(ties.is_cancelled(at(2), A));
+        assert_eq!(ties.come(at(2), A), Comes::Cancelled);
+        assert_eq!(ties.come(at(2), A), Comes::Tied);
     }
 
     #[test]

@@ -82,7 +82,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let asks = self.admission.asks(request.headers());
-        let entry = self.admission.arrive(asks);
+        let tie = self.admission.tie(request.headers());
+        let entry = self.admission.arrive(asks, tie);
         let come = |request| {
             Some(Box::new(Come {
                 service: self.inner.clone(),
