@@ -33,6 +33,12 @@ pub fn priority(headers: &HeaderMap) -> Priority {
     said.and_then(Priority::named).unwrap_or_default()
 }
 
+/// Tells how urgent a request is, in place of what its fields say.
+pub fn set_priority(headers: &mut HeaderMap, priority: Priority) {
+    let name = HeaderValue::from_static(priority.name());
+    headers.insert(PRIORITY, name);
+}
+
 /// How much time a request with these fields has; the less of the two, where there are both.
 pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
     let own = headers.get(TIMEOUT_MS).and_then(parse_ms);
@@ -187,5 +193,9 @@ mod tests {
             assert_eq!(priority(&headers(&[(PRIORITY, text)])), priority_of_it);
         }
         assert_eq!(priority(&HeaderMap::new()), Priority::Interactive);
+        let mut fields = headers(&[(PRIORITY, "batch")]);
+        set_priority(&mut fields, Priority::Shadow);
+        assert_eq!(fields[PRIORITY], "shadow");
+        assert_eq!(fields.len(), 1, "in place of what was said");
     }
 }

@@ -24,6 +24,8 @@ struct Pair {
 struct State {
     /// Copies of late requests that came, by path.
     late: Mutex<HashMap<String, usize>>,
+    /// How urgent their second copies said to be.
+    asked: Mutex<Vec<String>>,
     /// The first copy is answered.
     go_on: Notify,
     /// Its connection was closed before that.
@@ -87,6 +89,8 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
             if state.second_breaks {
                 return;
             }
+            let fields = head.lines().filter(|line| line.contains("priority"));
+            state.asked.lock().unwrap().extend(fields.map(str::to_owned));
             connection.answer(&format!("second {body}")).await;
             continue;
         }
@@ -234,6 +238,23 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
     client.send(&format!("{head}5\r\norder\r\n0\r\n\r\n")).await;
     assert_eq!(client.answer().await.text(), "second order");
     pair.state.closed.notified().await;
+}
+
+#[tokio::test]
+async fn the_second_copy_waits_behind_requests_that_have_none() {
+    let pair = Pair::new(false).await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    for head in [
+        "GET /late/plain HTTP/1.1\r\n",
+        "GET /late/said HTTP/1.1\r\nx-slackwater-priority: interactive\r\n",
+    ] {
+        assert_eq!(ask(&proxy, head, "").await.text(), "second ");
+        pair.state.closed.notified().await;
+    }
+    let asked = pair.state.asked.lock().unwrap();
+    let shadow = "x-slackwater-priority: shadow";
+    assert_eq!(*asked, [shadow, shadow], "whatever was said of the first");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use http_body::Body;
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
 use slackwater_core::overload::Priority;
-use slackwater_tower::wire::asks::PRIORITY;
+use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 
 /// Copies at once, in a worker.
@@ -118,8 +118,7 @@ async fn carry(
     *request.uri_mut() = copy.uri;
     *request.headers_mut() = copy.headers;
     // Nobody waits for its answer, whatever was said of the request itself.
-    let shadow = HeaderValue::from_static(Priority::Shadow.name());
-    request.headers_mut().insert(PRIORITY, shadow);
+    set_priority(request.headers_mut(), Priority::Shadow);
     *request.version_mut() = copy.version;
     // What is wrong with the request is the client's to hear, of the request itself.
     if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {

@@ -14,8 +14,10 @@ use core::future::pending;
 use core::pin::pin;
 use http::{HeaderName, HeaderValue, Request};
 use slackwater_core::ReplicaId;
+use slackwater_core::overload::Priority;
 use slackwater_core::policy::{Outcome, Query};
 use slackwater_core::tail::WatchEnd;
+use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
@@ -125,7 +127,7 @@ impl Attempts<'_> {
     /// A second copy, to a replica that is not to be avoided; `None`: there is nowhere to send it to.
     async fn second(
         &self,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
         avoid: &[ReplicaId],
         is_decided: &Rc<Cell<bool>>,
         hedging: &Hedging,
@@ -141,6 +143,8 @@ impl Attempts<'_> {
         hedging.sent();
         self.trace.copied();
         next.enter_race(is_decided);
+        // Where requests queue, it waits behind those that have no other copy.
+        set_priority(request.headers_mut(), Priority::Shadow);
         let patience = self.patience(u32::MAX);
         // Nothing is noted of it unless it wins.
         let trace = Trace::default();
