@@ -90,7 +90,11 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
                 return;
             }
             let fields = head.lines().filter(|line| line.contains("priority"));
-            state.asked.lock().unwrap().extend(fields.map(str::to_owned));
+            state
+                .asked
+                .lock()
+                .unwrap()
+                .extend(fields.map(str::to_owned));
             connection.answer(&format!("second {body}")).await;
             continue;
         }

@@ -43,6 +43,7 @@ mod sticky;
 mod stopping;
 mod streaming;
 mod systemd;
+mod ties;
 mod tls;
 mod trailers;
 mod tunnels;

@@ -18,6 +18,7 @@ use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use slackwater_core::ReplicaId;
+use slackwater_core::overload::Shed;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
@@ -77,6 +78,17 @@ pub(super) enum Setback {
 }
 
 impl Setback {
+    /// A replica dropped it, for its other copy had begun.
+    pub(super) const fn is_twin_s(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Failure {
+                cause: Cause::Shed(Shed::TwinStarted),
+                ..
+            })
+        )
+    }
+
     /// Whether [`Self::take_request`] would give the request.
     pub(super) fn has_request(&self) -> bool {
         match self {
@@ -295,6 +307,10 @@ impl Flight {
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
                 Outcome::Unreachable
+            }
+            Cause::Shed(Shed::TwinStarted) => {
+                counts.superseded.add_one();
+                Outcome::Dropped
             }
             Cause::Shed(_) => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
