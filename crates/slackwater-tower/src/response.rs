@@ -88,14 +88,15 @@ pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8) or
-/// `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8),
+/// `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
 pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
     if !grpc_failed(trailers) {
         return by_head;
     }
     let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
-    if matches!(status, Some(b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+    if matches!(status, Some(b"4" | b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS)
+    {
         Outcome::PushedBack
     } else {
         Outcome::Failed

@@ -131,7 +131,7 @@ pub(super) fn write_peers(to: &mut String, peers: &[Network]) -> fmt::Result {
         return Ok(());
     }
     writeln!(to, "[tie]")?;
-    let shown: Vec<_> = peers.iter().map(|peer| quoted(peer).to_string()).collect();
+    let shown: Vec<_> = peers.iter().map(quoted).collect();
     writeln!(to, "peers = [{}]\n", shown.join(", "))
 }
 

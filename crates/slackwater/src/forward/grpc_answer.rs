@@ -10,6 +10,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 pub(super) use slackwater_tower::response::GRPC_STATUS;
+use slackwater_tower::wire::shed;
 
 pub(super) const GRPC: &str = "application/grpc";
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -37,11 +38,13 @@ pub(crate) fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     let Some(text) = response.body_mut().take_own() else {
         return;
     };
+    let said = (response.headers().get(X_SLACKWATER_ERROR)).and_then(shed::marked);
+    let grpc_status = said.map_or(grpc_status(status), shed::grpc_status);
     let message = HeaderValue::try_from(message(text.trim_ascii_end()));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
-    headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status(status)));
+    headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status));
     headers.extend(message.ok().map(|message| (GRPC_MESSAGE, message)));
     let after = headers.get(header::RETRY_AFTER);
     let after = after.and_then(|after| after.to_str().ok()?.parse::<u32>().ok());
