@@ -231,6 +231,8 @@ pub(crate) struct AdmissionCounts {
     pub(crate) ties_dropped: u64,
     /// Requests whose second copy was not sent, because too many had not been dropped.
     pub(crate) ties_over_budget: u64,
+    /// Copies of requests, sent to replicas that are out to see how they do.
+    pub(crate) shadow_trials: u64,
     /// Copies of requests that other services have had.
     pub(crate) mirrored: u64,
     /// Copies that there are none of: the body was too large or never complete, or too many copies were on their way.
@@ -254,6 +256,7 @@ impl AddAssign for AdmissionCounts {
         self.ties_won += other.ties_won;
         self.ties_dropped += other.ties_dropped;
         self.ties_over_budget += other.ties_over_budget;
+        self.shadow_trials += other.shadow_trials;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;
     }

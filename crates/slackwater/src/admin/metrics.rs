@@ -488,6 +488,8 @@ impl Families<'_> {
             help,
             each(|counts| counts.ties_over_budget),
         )?;
+        let help = "Copies of requests, sent to replicas that are out to see how they do.";
+        self.counters("shadow_trials", help, each(|counts| counts.shadow_trials))?;
         let help = "Copies of other services' requests that went to this one.";
         self.counters("mirrored", help, each(|counts| counts.mirrored))?;
         let help = "Copies that this service should have had and did not get.";

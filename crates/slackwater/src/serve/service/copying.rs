@@ -6,7 +6,7 @@ use super::tying::{Tied, Tying};
 use super::{Service, flight::Flight};
 use crate::access_log::CopyKind;
 use crate::forward::RequestBody;
-use http::Request;
+use http::{HeaderMap, Request};
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
 use slackwater_core::policy::Query;
@@ -101,6 +101,14 @@ impl<'s> Copying<'s> {
         if let Self::Tied(tied) = self {
             tied.tying().count_dropped();
             tied.refund();
+        }
+    }
+
+    /// The first copy was answered, with these fields.
+    pub(super) fn answered(self, headers: &HeaderMap) {
+        match self {
+            Self::Late(watching) => watching.answered(headers),
+            Self::Tied(tied) => tied.end(WatchEnd::Answered),
         }
     }
 

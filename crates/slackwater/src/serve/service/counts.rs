@@ -17,6 +17,7 @@ pub(in crate::serve) struct ServiceCounts {
     pub(super) ties_won: Count,
     pub(super) ties_dropped: Count,
     pub(super) ties_over_budget: Count,
+    pub(super) shadow_trials: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
     pub(super) shed_replicas_full: Count,
@@ -44,6 +45,7 @@ impl ServiceCounts {
             ties_won: self.ties_won.read(),
             ties_dropped: self.ties_dropped.read(),
             ties_over_budget: self.ties_over_budget.read(),
+            shadow_trials: self.shadow_trials.read(),
             mirrored: self.mirrored.read(),
             mirror_skipped: self.mirror_skipped.read(),
         }

@@ -7,16 +7,17 @@
 
 use super::attempts::{Attempts, Reply};
 use super::copying::{Copying, Next};
-use super::flight::{Flight, Member, Setback};
+use super::flight::{Flight, Member, Setback, discard};
 use crate::access_log::{Ended, Trace};
 use crate::forward::{RequestBody, Twin};
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
-use http::{HeaderName, HeaderValue, Request};
+use http::{HeaderName, HeaderValue, Request, StatusCode};
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::WatchEnd;
+use slackwater_tower::response::head_outcome;
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
@@ -82,56 +83,66 @@ impl Attempts<'_> {
             };
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
-        let mut second = pin!(self.second(copy, next, &avoid, &is_decided));
+        let is_copied = Cell::new(false);
+        let mut second = pin!(self.second(copy, next, &avoid, (&is_decided, &is_copied)));
         let mut is_second_out = true;
         loop {
             tokio::select! {
                 biased;
-                sent = first.as_mut(), if lost.first.is_none() => match sent {
-                    Ok(reply) => {
-                        is_decided.set(true);
-                        let mut reply = self.first_won(reply, part, copying);
-                        if lost.is_second_tried || is_second_out {
-                            mark(&mut reply, "1");
-                        }
-                        return Ok(reply);
+                sent = first.as_mut(), if lost.first.is_none() => {
+                    let is_answer = matches!(&sent, Ok(reply) if is_answer(reply));
+                    if let Err(setback) = &sent {
+                        lost.first_failed(setback, &mut copying);
                     }
-                    Err(setback) => {
-                        lost.first_failed(&setback, &mut copying);
-                        if !is_second_out {
-                            return Err(lost.with(setback));
-                        }
-                        lost.first = Some(setback);
+                    lost.first = Some(sent);
+                    if !is_answer && is_second_out {
+                        continue;
                     }
-                },
+                }
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
+                    // That the first was dropped says nothing of the request: what becomes of the other does.
+                    let is_alone = lost.is_first_dropped();
                     match second {
                         None => copying.unsent(),
-                        Some(Second { member, part, reason, sent: Ok(reply) }) => {
+                        Some(Second { member, part, reason, sent: Ok(reply) })
+                            if is_alone || is_answer(&reply) =>
+                        {
                             is_decided.set(true);
-                            if let Some(Setback::Refused(unwanted)) = lost.first.take() {
-                                unwanted.discard();
+                            if let Some(unwanted) = lost.first.take() {
+                                discard_sent(unwanted);
                             }
                             copying.end(WatchEnd::Superseded);
                             self.served.set(part);
                             return Ok(self.second_won(reply, &member, reason));
                         }
-                        Some(Second { member, sent: Err(setback), .. }) => {
+                        Some(Second { member, sent: Err(setback), .. }) if is_alone => {
                             lost.second_failed(&setback, &member, &mut copying);
-                            // That the first was dropped says nothing of the request.
-                            if lost.first.as_ref().is_some_and(Setback::is_twin_s) {
-                                return Err(lost.with(setback));
+                            return Err(lost.with(setback));
+                        }
+                        Some(Second { member, sent, .. }) => {
+                            match &sent {
+                                Ok(_) => lost.count(&member),
+                                Err(setback) => lost.second_failed(setback, &member, &mut copying),
                             }
-                            if let Setback::Refused(unwanted) = setback {
-                                unwanted.discard();
-                            }
+                            lost.is_second_heard =
+                                !matches!(&sent, Err(setback) if setback.is_unsent());
+                            discard_sent(sent);
                         }
                     }
-                    if let Some(setback) = lost.first.take() {
-                        return Err(lost.with(setback));
-                    }
                 }
+            }
+            match lost.first.take() {
+                None => (),
+                Some(Ok(reply)) => {
+                    is_decided.set(true);
+                    let mut reply = self.first_won(reply, part, copying);
+                    if is_copied.get() {
+                        mark(&mut reply, "1");
+                    }
+                    return Ok(reply);
+                }
+                Some(Err(setback)) => return Err(lost.with(setback)),
             }
         }
     }
@@ -142,15 +153,16 @@ impl Attempts<'_> {
         request: Box<Request<RequestBody>>,
         next: Next<'_>,
         avoid: &[ReplicaId],
-        is_decided: &Rc<Cell<bool>>,
+        (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
         let kind = next.kind();
         let mut next = next.flight(self.service, avoid).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
         let reason = next.reason().unwrap_or_default();
+        is_copied.set(true);
         self.trace.copied(kind);
         next.enter_race(is_decided);
-        let patience = self.patience(u32::MAX);
+        let patience = self.patience(2);
         // Nothing is noted of it unless it wins.
         let trace = Trace::default();
         let sent = next.send(request, patience, self.rules(1), &trace).await;
@@ -164,18 +176,16 @@ impl Attempts<'_> {
 
     fn first_won(&self, mut reply: Reply, part: Option<ReplicaId>, copying: Copying<'_>) -> Reply {
         self.served.set(part);
-        let mut told = Outcome::Success;
+        // An error may come sooner than an answer would.
+        let is_answer = is_answer(&reply);
         if let Some(flight) = reply.body_mut().watch_mut() {
             flight.leave_race();
-            told = flight.told();
         }
-        // An error may come sooner than an answer would, and so may what ends with its head.
-        let is_answer = told == Outcome::Success && !reply.status().is_server_error();
-        copying.end(if is_answer {
-            WatchEnd::Answered
+        if is_answer {
+            copying.answered(reply.headers());
         } else {
-            WatchEnd::Failed
-        });
+            copying.end(WatchEnd::Failed);
+        }
         reply
     }
 
@@ -195,11 +205,12 @@ impl Attempts<'_> {
 struct Losing {
     /// Whoever is still out has lost.
     is_decided: Rc<Cell<bool>>,
-    /// Why the first copy was not answered.
-    first: Option<Setback>,
+    /// What has come of the first copy, if that is no answer.
+    first: Option<Result<Reply, Setback>>,
+    /// A replica has had the second copy.
+    is_second_heard: bool,
     tried: Vec<ReplicaId>,
     attempts: usize,
-    is_second_tried: bool,
 }
 
 impl Losing {
@@ -207,10 +218,15 @@ impl Losing {
         Self {
             is_decided: Rc::default(),
             first: None,
+            is_second_heard: false,
             tried: first.member().parts.clone(),
             attempts: 1,
-            is_second_tried: false,
         }
+    }
+
+    /// A replica dropped the first copy, for the second had begun.
+    fn is_first_dropped(&self) -> bool {
+        matches!(&self.first, Some(Err(setback)) if setback.is_twin_s())
     }
 
     fn first_failed(&mut self, setback: &Setback, copying: &mut Copying<'_>) {
@@ -223,16 +239,23 @@ impl Losing {
     }
 
     fn second_failed(&mut self, setback: &Setback, member: &Member, copying: &mut Copying<'_>) {
-        self.is_second_tried = true;
         if setback.is_twin_s() {
             copying.dropped();
         } else {
-            self.attempts += 1;
-            self.tried.extend(&member.parts);
+            self.count(member);
         }
     }
 
-    fn with(self, setback: Setback) -> Lost {
+    /// The second copy was a try.
+    fn count(&mut self, member: &Member) {
+        self.attempts += 1;
+        self.tried.extend(&member.parts);
+    }
+
+    fn with(self, mut setback: Setback) -> Lost {
+        if self.is_second_heard {
+            setback.set_heard();
+        }
         Lost {
             setback,
             tried: self.tried,
@@ -245,6 +268,22 @@ async fn until(due_at: Option<Instant>) {
     match due_at {
         Some(due_at) => sleep_until(due_at).await,
         None => pending().await,
+    }
+}
+
+/// Whether a response ends a race: one that blames its replica does not, nor one that asks to come later. The other copy may do
+/// better.
+fn is_answer(reply: &Reply) -> bool {
+    reply.status() != StatusCode::TOO_MANY_REQUESTS
+        && head_outcome(reply.status(), reply.headers()) == Outcome::Success
+}
+
+/// A copy of which nothing is wanted any more.
+fn discard_sent(sent: Result<Reply, Setback>) {
+    match sent {
+        Ok(reply) => discard(reply),
+        Err(Setback::Refused(unwanted)) => unwanted.discard(),
+        Err(Setback::Failed(_)) => (),
     }
 }
 
