@@ -19,4 +19,4 @@ pub use layer::{BadProbePath, LoadFuture, LoadLayer, LoadService, end_by_head, r
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
 pub use slackwater_core::tracker::{End, TrackerConfig};
-pub use udp::respond_udp;
+pub use udp::{respond_udp, respond_udp_tied};
