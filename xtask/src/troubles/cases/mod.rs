@@ -49,7 +49,7 @@ fn busy_percent(options: &Options) -> u64 {
     let behaviour = Behaviour::default();
     let replicas = u64::try_from(REPLICAS).unwrap_or(1);
     // Of a second in milliseconds, in per cent.
-    options.rate() * behaviour.service_ms / (replicas * behaviour.room * 10)
+    options.rate * behaviour.service_ms / (replicas * behaviour.room * 10)
 }
 
 /// Nothing on, but for what is on by default.
