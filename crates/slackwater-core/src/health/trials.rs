@@ -12,12 +12,19 @@ use crate::time::span_ns;
 pub(super) const SAVED_MAX: u32 = 3;
 
 impl Guarded {
-    /// Who is to have a trial now: the one whose trial is due for longest.
+    /// Who is to have this query as a trial: the one whose trial is due for longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
         let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
-        if !is_plain {
-            return None;
-        }
+        is_plain.then(|| self.due(query.avoid, false)).flatten()
+    }
+
+    /// Who is to have a copy of a query as a trial.
+    pub(super) fn due_for_copy(&self) -> Option<ReplicaId> {
+        let may_be = self.config.shadow_trials && !self.out.is_empty();
+        may_be.then(|| self.due(&[], true)).flatten()
+    }
+
+    fn due(&self, avoid: &[ReplicaId], is_copy: bool) -> Option<ReplicaId> {
         let now = self.latest;
         let back_off_max_ns = span_ns(self.config.back_off_max);
         let out = self.out.iter().copied();
@@ -31,12 +38,16 @@ impl Guarded {
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
+            // Whoever has copies to send spends what there is before a second trial could be paid for.
+            let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
+            let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
             // Once one has gone well, the two that are left are not waited for.
             let may_send = self.trials.has_one() || record.course.is_passing();
             let wants = record.is_offered
                 && may_send
-                && !query.avoid.contains(&replica)
+                && !avoid.contains(&replica)
                 && record.course.wants_trial(now, in_a_hurry)
+                && !waits_for_copy
                 && !is_told_off;
             wants.then_some((waited_ns, replica))
         });

@@ -37,7 +37,13 @@ const WARM_UP: Mechanism = Mechanism {
 };
 /// What error aversion and latency probation have in common.
 const EJECTION: &str = "ejection";
-const EJECTION_SETTINGS: [&str; 4] = ["out_max", "trials", "back_off", "back_off_max"];
+const EJECTION_SETTINGS: [&str; 5] = [
+    "out_max",
+    "trials",
+    "shadow_trials",
+    "back_off",
+    "back_off_max",
+];
 
 /// A section with a key that turns all of it on or off.
 struct Mechanism {
@@ -156,6 +162,8 @@ fn read_ejection(reader: &mut Reader<'_>, prefix: &str, settings: &mut HealthSet
     };
     settings.out_max = share("out_max", settings.out_max);
     settings.trials = share("trials", settings.trials);
+    let (field, default) = (key("shadow_trials"), settings.shadow_trials);
+    settings.shadow_trials = reader.setting(&field, default, "", boolean).value;
     settings.back_off = timeout(reader, &key("back_off"), settings.back_off, &(MS..=HOUR));
     let (field, default) = (key("back_off_max"), settings.back_off_max);
     settings.back_off_max = timeout(reader, &field, default, &(MS..=HOUR));
@@ -217,9 +225,10 @@ pub(super) fn write_passive_health(
     write_section(to, &section(PROBATION.section), &fields)?;
 
     if has_errors || has_probation {
-        let fields: [(&str, &dyn Display); 4] = [
+        let fields: [(&str, &dyn Display); 5] = [
             ("out_max", &config.out_max),
             ("trials", &config.trials),
+            ("shadow_trials", &config.shadow_trials),
             ("back_off", &span(config.back_off)),
             ("back_off_max", &span(config.back_off_max)),
         ];

@@ -329,6 +329,11 @@ impl Flight {
         self.end(outcome);
     }
 
+    /// The rest of the response is not read, which tells nothing of the replica.
+    pub(super) fn settle(&mut self) {
+        self.end(self.told);
+    }
+
     fn end(&mut self, outcome: Outcome) {
         if let Some(lease) = self.lease.take() {
             lease.finish(outcome);
