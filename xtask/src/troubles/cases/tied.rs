@@ -116,7 +116,7 @@ fn claims(results: &Results) -> Vec<Claim> {
     let falls = |policy, column: Column, percent: f64| {
         let says = format!(
             "with {policy} and tied requests, {} falls by {percent} % or more",
-            column.title()
+            column.title().trim_end_matches(" ms")
         );
         let rows = results.with(TIED);
         let rows = rows.filter(|row| row.variant.policy == policy);
