@@ -226,7 +226,10 @@ mod tests {
                 json!({"begun": 6, "busy_us": 6_000}),
                 json!({"begun": 4, "busy_us": 2_000}),
             ],
-            status: json!({"replicas": [{"requests": {"hedges": 1}}, {"requests": {"hedges": 3}}]}),
+            status: json!({
+                "replicas": [{"requests": {"hedges": 1}}, {"requests": {"hedges": 3}}],
+                "services": [{"admission": {"ties_sent": 2}}],
+            }),
         }
     }
 
