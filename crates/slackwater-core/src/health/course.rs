@@ -172,11 +172,11 @@ impl Course {
     }
 
     /// It costs `cost` and the others `reference`, which is less. `true` if it has no share left.
-    pub(super) fn fall(&mut self, reference_ns: u64, cost_ns: u64) -> bool {
+    pub(super) fn fall(&mut self, why: Why, reference_ns: u64, cost_ns: u64) -> bool {
         if self.is_whole() {
             self.is_returning = false;
         }
-        self.why = Why::Errors;
+        self.why = why;
         self.good = 0;
         let fallen = u128::from(self.share) * u128::from(reference_ns) / u128::from(cost_ns.max(1));
         let fallen = u32::try_from(fallen).unwrap_or(WHOLE);
@@ -355,10 +355,10 @@ mod tests {
     #[test]
     fn a_share_falls_by_its_cost_and_at_most_by_half() {
         let mut course = Course::new(at(0));
-        assert!(!course.fall(100, 125));
+        assert!(!course.fall(Why::Errors, 100, 125));
         assert_eq!(course.share(), WHOLE / 5 * 4);
         let mut falls = 1;
-        while !course.fall(1, 1_000) {
+        while !course.fall(Why::Errors, 1, 1_000) {
             falls += 1;
         }
         assert_eq!(falls, 6, "0.8 · 2^−6 is below 1/64");

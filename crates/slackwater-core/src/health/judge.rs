@@ -42,17 +42,18 @@ pub(super) fn judge(
     if record.course.is_out() {
         return judge_out(bucket, record, others, settings);
     }
-    if let Some(probation) = &settings.probation {
-        if is_silent(now, record, others, probation) {
-            return Verdict::Leave(Why::Silence);
-        }
-        // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
-        if record.is_slow() && !record.is_warming_up() && !is_slower(others, BUSY) {
-            return Verdict::Leave(Why::Slowness);
-        }
+    if let Some(probation) = &settings.probation
+        && is_silent(now, record, others, probation)
+    {
+        return Verdict::Leave(Why::Silence);
     }
     if settings.errors.is_some() && is_bad(record, bucket, others) {
-        return judge_bad(record);
+        return judge_bad(record, Why::Errors);
+    }
+    // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
+    let is_slow = settings.probation.is_some() && record.is_slow();
+    if is_slow && !record.is_warming_up() && !is_slower(others, BUSY) {
+        return judge_bad(record, Why::Slowness);
     }
     record.course.climb(now);
     if record.course.is_whole() {
@@ -150,8 +151,10 @@ fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
     u64::try_from(u128::from(latency_ns) + failures_ns).unwrap_or(u64::MAX)
 }
 
-/// It fails more often than the others: its share falls while it costs more than they do, and rises while they cost more.
-pub(super) fn judge_bad(record: &mut Record) -> Verdict {
+/// It fails more often than the others, or is slow: its share falls while it costs more than they do, and rises while they
+/// cost more. Step by step for slowness, too: a replica that is slow for having a queue is fast again with half of its
+/// queries, and the others may be slow in turn without it. `[E2]` `[H4]`
+pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
     let Some(others_ns) = record.others_ns else {
         return Verdict::Stay;
     };
@@ -162,9 +165,10 @@ pub(super) fn judge_bad(record: &mut Record) -> Verdict {
     }
     // Between the two it stays as it is.
     if cost_ns > others_ns.saturating_add(others_ns / 4) {
-        let is_returning = record.course.is_returning();
-        if record.course.fall(others_ns, cost_ns) || is_returning {
-            return Verdict::Leave(Why::Errors);
+        // Trials had brought it back, and it fails again.
+        let is_relapse = why == Why::Errors && record.course.is_returning();
+        if record.course.fall(why, others_ns, cost_ns) || is_relapse {
+            return Verdict::Leave(why);
         }
     }
     Verdict::Stay
@@ -186,7 +190,7 @@ pub(super) fn judge_returning(
         ..Reference::default()
     };
     if is_bad(record, bucket, &others) {
-        judge_bad(record)
+        judge_bad(record, Why::Errors)
     } else {
         Verdict::Stay
     }

@@ -14,7 +14,7 @@ pub enum HealthState {
     WarmingUp,
     /// It pushes queries back, and gets fewer for a moment.
     PushingBack,
-    /// It fails more often than the others, and gets what they have no room for.
+    /// It fails more often than the others or is slower, and gets what they have no room for.
     HeldBack,
     /// It was out, and its share rises again.
     Returning,

@@ -53,6 +53,31 @@ fn who_is_many_times_slower_is_out_and_twice_is_no_harm() {
     assert_eq!(client.counters().probations, 0);
 }
 
+/// A queue makes slow, and is gone with half of the queries: who is slow for its queue is not sick.
+#[test]
+fn who_is_slow_for_a_moment_loses_some_of_its_share_and_is_not_out() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1] = taking(150);
+    let mut shares = Vec::new();
+    for tick in 0..40 {
+        if tick == 3 {
+            client.manners[1] = taking(10);
+        }
+        client.run(100 * MS);
+        shares.push(client.view(1).share_millionths);
+    }
+    assert_eq!(client.counters().probations, 0, "{shares:?}");
+    let least = shares.iter().min().expect("forty");
+    assert!((30_000..=500_000).contains(least), "{shares:?}");
+    let fell = shares.windows(2).filter(|pair| pair[1] < pair[0]);
+    assert!(fell.clone().count() >= 2, "{shares:?}");
+    for pair in fell {
+        assert_eq!(pair[1], pair[0] / 2, "{shares:?}");
+    }
+    assert_eq!(client.view(1).state, HealthState::Sound, "{shares:?}");
+}
+
 #[test]
 fn who_is_fast_again_is_back() {
     for kind in KINDS {

@@ -13,7 +13,6 @@ mod silence;
 mod sources;
 mod status;
 mod tls;
-mod unheard;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};

@@ -31,16 +31,34 @@ struct State {
     go_on: Notify,
     /// Its connection was closed before that.
     closed: Notify,
-    /// What the second does: it breaks off.
-    second_breaks: bool,
+    second: Second,
+    /// The first is answered with an error once there is a second.
+    first_fails: bool,
+    /// Then the second one is answered.
+    go_on_second: Notify,
 }
 
+/// What becomes of the second copy.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Second {
+    #[default]
+    Answered,
+    /// Its connection breaks off.
+    Broken,
+    /// It is answered so.
+    Failed(&'static str),
+}
+
+const FAILED: &str = "HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nfailed";
+const BUSY: &str = "HTTP/1.1 429 Later\r\ncontent-length: 0\r\n\r\n";
+
 impl Pair {
-    async fn new(second_breaks: bool) -> Self {
-        let state = Arc::new(State {
-            second_breaks,
-            ..State::default()
-        });
+    async fn new() -> Self {
+        Self::with(State::default()).await
+    }
+
+    async fn with(state: State) -> Self {
+        let state = Arc::new(state);
         let replica = async || {
             let state = Arc::clone(&state);
             Replica::scripted(move |connection| serve(connection, Arc::clone(&state))).await
@@ -87,8 +105,17 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
             *copies
         };
         if copies > 1 {
-            if state.second_breaks {
-                return;
+            match state.second {
+                Second::Answered if state.first_fails => {
+                    state.go_on.notify_one();
+                    state.go_on_second.notified().await;
+                }
+                Second::Answered => (),
+                Second::Broken => return,
+                Second::Failed(answer) => {
+                    connection.send(answer).await;
+                    continue;
+                }
             }
             let fields = head.lines().filter(|line| line.contains("priority"));
             state
@@ -97,6 +124,11 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
                 .unwrap()
                 .extend(fields.map(str::to_owned));
             connection.answer(&format!("second {body}")).await;
+            continue;
+        }
+        if state.first_fails {
+            state.go_on.notified().await;
+            connection.send(FAILED).await;
             continue;
         }
         let is_closed = tokio::select! {
@@ -135,7 +167,7 @@ async fn metric(proxy: &Proxy, line: &str) -> u64 {
 
 #[tokio::test]
 async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_cancelled() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let answer = get(proxy.address, "/late").await;
@@ -280,7 +312,7 @@ async fn the_access_log_says_which_copy_was_heard() {
 
 #[tokio::test]
 async fn what_may_not_be_done_twice_is_never_sent_twice() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let posting = ask(&proxy, "POST /late/post HTTP/1.1\r\n", "order");
@@ -302,7 +334,7 @@ async fn what_may_not_be_done_twice_is_never_sent_twice() {
 
 #[tokio::test]
 async fn a_marked_request_is_sent_twice_with_its_body() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let answer = ask(
@@ -324,7 +356,7 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
 
 #[tokio::test]
 async fn the_second_copy_waits_behind_requests_that_have_none() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     for head in [
@@ -341,7 +373,7 @@ async fn the_second_copy_waits_behind_requests_that_have_none() {
 
 #[tokio::test]
 async fn without_a_budget_there_is_no_second_copy() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = EAGER.replace("budget = 1", "budget = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
@@ -364,7 +396,7 @@ async fn without_a_budget_there_is_no_second_copy() {
 
 #[tokio::test]
 async fn where_everybody_is_slow_there_is_no_second_copy() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
@@ -385,7 +417,11 @@ async fn where_everybody_is_slow_there_is_no_second_copy() {
 
 #[tokio::test]
 async fn the_failure_of_one_copy_waits_for_the_other() {
-    let pair = Pair::new(true).await;
+    let pair = Pair::with(State {
+        second: Second::Broken,
+        ..State::default()
+    })
+    .await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let asking = get(proxy.address, "/late");
@@ -405,8 +441,61 @@ async fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[tokio::test]
+async fn an_error_does_not_win_however_soon_it_comes() {
+    for (answer, class) in [
+        (FAILED, "/requests/responses_5xx"),
+        (BUSY, "/requests/responses_4xx"),
+    ] {
+        let pair = Pair::with(State {
+            second: Second::Failed(answer),
+            ..State::default()
+        })
+        .await;
+        let proxy = Proxy::start(&pair.addresses(), EAGER);
+        teach(&proxy).await;
+        let head = "POST /late HTTP/1.1\r\nidempotency-key: 1\r\n";
+        let asking = ask(&proxy, head, "order");
+        let waiting = async {
+            until("the second has failed", async || {
+                (proxy.sum(class).await == 1).then_some(())
+            })
+            .await;
+            pair.state.go_on.notify_one();
+        };
+        let (answer, ()) = tokio::join!(asking, waiting);
+        assert_eq!(answer.text(), "first order");
+        assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
+        let won = "slackwater_hedges_won_total{service=\"default\"}";
+        assert_eq!(metric(&proxy, won).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_first_waits_for_the_second() {
+    let pair = Pair::with(State {
+        first_fails: true,
+        ..State::default()
+    })
+    .await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("the first has failed", async || {
+            (proxy.sum("/requests/responses_5xx").await == 1).then_some(())
+        })
+        .await;
+        pair.state.go_on_second.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!((answer.status, answer.text()), (200, "second "));
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/superseded").await, 0, "it had ended");
+}
+
+#[tokio::test]
 async fn a_request_that_belongs_to_a_replica_stays_there() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = format!("{EAGER}[sticky]\nby = \"header\"\nheader = \"x-user\"\n");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;

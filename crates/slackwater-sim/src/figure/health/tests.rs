@@ -56,7 +56,7 @@ fn what_is_wished_for_reproduces_every_claim() {
     for claim in &findings.claims {
         assert_eq!(claim.verdict, Reproduced, "{claim:?}");
     }
-    assert_eq!(findings.claims.len(), 9 + 3 + 2 + 4 + 4);
+    assert_eq!(findings.claims.len(), 9 + 3 + 2 + 4 + 5);
     assert_eq!((findings.charts.len(), findings.tables.len()), (10, 2));
 }
 
@@ -122,7 +122,16 @@ fn claims_of_what_health_does_can_fail() {
         (COLD, ROUND_ROBIN, Means::WarmUp),
         slow,
     );
-    fails(&["in no trouble"], (ROLLING, PREQUAL, Means::All), slow);
+    fails(
+        &["in no trouble", "a tenth"],
+        (ROLLING, PREQUAL, Means::All),
+        slow,
+    );
+    fails(
+        &["in no trouble", "a quarter"],
+        (STOPPED, "peak_ewma", Means::All),
+        slow,
+    );
     fails(
         &["nobody", "one client"],
         (EVERYWHERE, PREQUAL, Means::All),

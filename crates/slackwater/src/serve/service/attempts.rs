@@ -218,7 +218,7 @@ impl<'s> Attempts<'s> {
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
-            if setback.is_unsent() {
+            if setback.is_unreached() {
                 self.began += sent_at.elapsed();
             }
             // Without another replica there is nothing to wait for.
@@ -294,11 +294,6 @@ enum Wait<'r> {
 }
 
 impl Setback {
-    /// No replica has had anything of the request.
-    fn is_unsent(&self) -> bool {
-        matches!(self, Self::Failed(failure) if failure.is_unsent)
-    }
-
     fn into_response(self) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),

@@ -254,6 +254,13 @@ impl Service {
         self.members.set_warm_up(span);
     }
 
+    /// The routes by which requests come are others.
+    pub(super) fn routes_changed(&self) {
+        if let Some(hedging) = &self.hedging {
+            hedging.begin_anew();
+        }
+    }
+
     /// Another one has taken its place: what still runs ends, and keeps no connection.
     pub(super) fn retire(&self) {
         self.members.retire();
