@@ -84,7 +84,7 @@ pub(crate) use listen::listen;
 pub(crate) use origin::{Origin, Rules, tells_ends};
 pub(crate) use patience::Patience;
 pub(crate) use request_body::{BodyCopy, Progress, RequestBody};
-pub(crate) use rest::{read_out, read_rest};
+pub(crate) use rest::{COPY_BYTES_MAX, COPY_TIME_MAX, read_out, read_rest};
 pub(crate) use session::Cut;
 pub(crate) use stream::Stream;
 pub(crate) use twin::Twin;

@@ -6,11 +6,12 @@
 use super::Table;
 use crate::access_log::Trace;
 use crate::config::Connect;
-use crate::forward::{BodyCopy, Origin, RequestBody, prepare_request, read_out};
+use crate::forward::{
+    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
+};
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::{Service, Tries};
 use core::cell::Cell;
-use core::time::Duration;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
 use slackwater_core::Draw;
@@ -21,9 +22,6 @@ use std::rc::Rc;
 
 /// Copies at once, in a worker.
 const COPIES_MAX: u32 = 256;
-/// Of an answer so much is read, and a copy takes so long altogether, then its connection is closed.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-const COPY_TIME_MAX: Duration = Duration::from_mins(5);
 /// Shares are in millionths.
 const WHOLE: u32 = 1_000_000;
 
@@ -135,5 +133,5 @@ async fn carry(
     let mut answer = service
         .handle(request, None, &Trace::default(), Tries::default())
         .await;
-    read_out(answer.body_mut(), ANSWER_BYTES_MAX).await;
+    read_out(answer.body_mut(), COPY_BYTES_MAX).await;
 }

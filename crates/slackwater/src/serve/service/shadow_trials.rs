@@ -6,15 +6,10 @@
 use super::Service;
 use super::flight::Flight;
 use crate::access_log::Trace;
-use crate::forward::{Patience, RequestBody, Twin, read_out};
-use core::time::Duration;
+use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
 use http::Request;
 use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
-
-/// Of an answer so much is read, and a copy takes so long altogether, then its connection is closed.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-const COPY_TIME_MAX: Duration = Duration::from_mins(5);
 
 impl Service {
     /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can be copied.
@@ -55,7 +50,7 @@ async fn carry(flight: Box<Flight>, request: Box<Request<RequestBody>>) {
     let sent = flight.send(request, Patience::default(), None, &trace);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
-        if !read_out(body, ANSWER_BYTES_MAX).await
+        if !read_out(body, COPY_BYTES_MAX).await
             && let Some(flight) = body.watch_mut()
         {
             flight.settle();
