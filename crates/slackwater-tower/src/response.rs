@@ -27,11 +27,6 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
         && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
 }
 
-/// Whether a response's head says that the query failed.
-pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
-    status.is_server_error() || grpc_failed(headers)
-}
-
 /// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
 /// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
 /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
@@ -168,8 +163,12 @@ mod tests {
 
     #[test]
     fn a_head_fails_by_either_status() {
-        assert!(head_failed(StatusCode::BAD_GATEWAY, &headers("0")));
-        assert!(head_failed(StatusCode::OK, &headers("14")));
-        assert!(!head_failed(StatusCode::NOT_FOUND, &headers("5")));
+        for (status, grpc, outcome) in [
+            (StatusCode::BAD_GATEWAY, "0", Outcome::Failed),
+            (StatusCode::OK, "14", Outcome::Failed),
+            (StatusCode::NOT_FOUND, "5", Outcome::Success),
+        ] {
+            assert_eq!(head_outcome(status, &headers(grpc)), outcome, "{status}");
+        }
     }
 }
