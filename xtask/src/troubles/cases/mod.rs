@@ -4,6 +4,7 @@ mod fail_fast;
 mod hedged;
 mod restart;
 mod stopped;
+mod tied;
 
 use super::columns::Column;
 use super::options::Options;
@@ -16,11 +17,12 @@ use core::time::Duration;
 pub(super) type MakeCase = fn(&Options) -> Case;
 
 /// By their names on the command line; first those that have a short form.
-pub(super) const ALL: [(&str, MakeCase); 4] = [
+pub(super) const ALL: [(&str, MakeCase); 5] = [
     (fail_fast::NAME, fail_fast::case),
     (stopped::NAME, stopped::case),
     (restart::NAME, restart::case),
     (hedged::NAME, hedged::case),
+    (tied::NAME, tied::case),
 ];
 
 /// So many have one: what is certain of the others is less than what they take.
