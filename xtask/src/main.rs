@@ -5,13 +5,16 @@ mod chaos;
 mod command;
 mod conformance;
 mod folder;
+mod loopback;
 mod peers;
 mod provenance;
 mod report;
 mod results;
 mod run;
 mod tidy;
+mod troubles;
 
+use loopback::replica;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -25,6 +28,11 @@ cargo xtask CHORE
   chaos   load through serve over agents, while replicas are killed, stopped and slowed, and serve is reloaded and upgraded;
           no request may fail without cause (ten minutes)
           [--short] [--keep] [--seconds N] [--rate N] [--report FILE]
+  troubles
+          replicas that fail at once, hang, restart cold or stall, before and after what is done against it is switched on;
+          real processes, numbers and no verdict of passed or failed (fifteen minutes)
+          fail-fast | stopped | restart | hedged | all ... [--short] [--keep] [--seconds N] [--runs N] [--slackwater FILE]
+          [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
@@ -39,7 +47,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(),
         ["peers", ref options @ ..] => peers::run(options),
         ["chaos", ref options @ ..] => chaos::run(options),
-        [chaos::REPLICA, port] => chaos::replica(port),
+        [replica::CHORE, ref options @ ..] => replica::run(options),
+        ["troubles", ref options @ ..] => troubles::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

@@ -48,6 +48,28 @@ pub(crate) struct Page<'p> {
     pub(crate) tools: String,
 }
 
+impl Page<'_> {
+    /// How a page begins: what was done, what came of it, and what it takes to do it again.
+    pub(crate) fn head(&self, outcome: &str) -> String {
+        let chore = ["cargo", "xtask", self.chore];
+        let command = chore.iter().chain(self.arguments);
+        let command = command.copied().collect::<Vec<_>>().join(" ");
+        let mut text = format!(
+            "# {}\n\n{}\n\n- Command: `{command}`\n- Outcome: {outcome}\n- Commit: {}\n- Date: {}\n- Machine: {}\n",
+            self.title,
+            self.about,
+            commit(),
+            date(),
+            machine(),
+        );
+        if !self.tools.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "- Tools: {}", self.tools);
+        }
+        text
+    }
+}
+
 /// Checks and their outcomes, in the order in which they were made.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -99,22 +121,7 @@ impl Report {
     }
 
     fn text(&self, page: &Page<'_>) -> String {
-        let chore = ["cargo", "xtask", page.chore];
-        let command = chore.iter().chain(page.arguments);
-        let command = command.copied().collect::<Vec<_>>().join(" ");
-        let mut text = format!(
-            "# {}\n\n{}\n\n- Command: `{command}`\n- Outcome: {}\n- Commit: {}\n- Date: {}\n- Machine: {}\n",
-            page.title,
-            page.about,
-            self.sum(),
-            commit(),
-            date(),
-            machine(),
-        );
-        if !page.tools.is_empty() {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "- Tools: {}", page.tools);
-        }
+        let mut text = page.head(&self.sum());
         text += "\n| step | what | outcome | found |\n|---|---|---|---|\n";
         for (step, what, outcome) in &self.rows {
             let (mark, found) = outcome.told();

@@ -1,4 +1,4 @@
-//! Queries for which somebody else has chosen already, with every policy.
+//! Queries that may not go just anywhere, with every policy: somebody else has chosen already, or they have been elsewhere.
 
 #![expect(
     clippy::unwrap_used,
@@ -131,5 +131,19 @@ fn a_pooled_report_counts_the_pinned_query() {
         let rif = charged.expect("still pooled").rif;
         assert_eq!(rif.count(), report.rif.count() + 1, "{}", policy.name());
         let _ = replicas;
+    });
+}
+
+#[test]
+fn a_retry_goes_to_whoever_is_left_and_a_hedge_only_to_whoever_may_be_chosen() {
+    each(|policy, replicas| {
+        let (&out, tried) = replicas.split_last().unwrap();
+        policy.set_available(NOW, out, false);
+        let name = policy.name();
+        assert!(pick(policy, Query::hedge(tried)).is_none(), "{name}");
+        let retry = pick(policy, Query::retry(tried)).expect("a replica");
+        assert_eq!(retry.ticket.replica(), out, "{name}");
+        let hedge = pick(policy, Query::hedge(&tried[1..])).expect("a replica");
+        assert_eq!(hedge.ticket.replica(), tried[0], "{name}");
     });
 }

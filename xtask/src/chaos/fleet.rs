@@ -1,17 +1,15 @@
 //! What runs: replicas, an agent before each, `serve` before them all, and streams of load. `serve` speaks TLS to the agents.
 
 use super::certificates::{Authority, Certificates};
-use super::lines::Line;
-use super::replica::{ROOM, SERVICE_MS};
 use super::serve::{Agents, Serve};
-use crate::peers::http;
-use crate::peers::ports::FreePorts;
-use crate::peers::processes::{Process, Processes, wait_for};
-use core::net::SocketAddr;
+use crate::loopback::access_log::{self, Line};
+use crate::loopback::behaviour::Behaviour;
+use crate::loopback::load::Load;
+use crate::loopback::pair::{Pair, Programs};
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::Processes;
 use core::time::Duration;
-use rustix::process::{Signal, kill_process};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
 
 /// Replicas, and agents.
@@ -20,26 +18,22 @@ pub(super) const REPLICAS: usize = 4;
 /// Requests per second that the replicas can serve together.
 pub(super) const CAPACITY: u64 = REPLICAS as u64 * ROOM * 1_000 / SERVICE_MS;
 
-/// From the start of a process until it answers.
-const START_MAX: Duration = Duration::from_secs(20);
+/// Requests at once, of a replica.
+const ROOM: u64 = 2;
 
-/// One replica and its agent.
-#[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) replica: SocketAddr,
-    pub(super) agent: SocketAddr,
-    /// Where the agent tells how it does.
-    agent_admin: SocketAddr,
-    /// `None` while it is dead.
-    replica_process: Option<Process>,
-    agent_process: Option<Process>,
-}
+/// For one.
+const SERVICE_MS: u64 = 10;
+
+/// From the end of a schedule until its load has ended.
+const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
+
+/// So many times, while a replica is slowed.
+const SLOWER: u64 = 10;
 
 /// Everything that runs, and where.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
-    pub(super) processes: &'a Processes,
-    pub(super) slackwater: &'a Path,
+    programs: Programs<'a>,
     pub(super) folder: PathBuf,
     pub(super) pairs: Vec<Pair>,
     agents_certificates: Certificates,
@@ -55,14 +49,8 @@ impl<'a> Fleet<'a> {
     ) -> Result<Self, String> {
         let mut ports = FreePorts::default();
         let mut pairs = Vec::with_capacity(REPLICAS);
-        for _ in 0..REPLICAS {
-            pairs.push(Pair {
-                replica: ports.take()?,
-                agent: ports.take()?,
-                agent_admin: ports.take()?,
-                replica_process: None,
-                agent_process: None,
-            });
+        for index in 0..REPLICAS {
+            pairs.push(Pair::new(index.to_string(), &mut ports)?);
         }
         let addresses = [ports.take()?, ports.take()?, ports.take()?];
         drop(ports);
@@ -75,8 +63,10 @@ impl<'a> Fleet<'a> {
         };
         let serve = Serve::new(folder, addresses, agents)?;
         let mut fleet = Self {
-            processes,
-            slackwater,
+            programs: Programs {
+                processes,
+                slackwater,
+            },
             folder: folder.to_owned(),
             pairs,
             agents_certificates: certificates,
@@ -113,65 +103,21 @@ impl<'a> Fleet<'a> {
         self.serve.replace_certificate()
     }
 
-    /// Starts a replica and waits until it listens.
+    /// Starts a replica and waits until it answers.
     pub(super) fn start_replica(&mut self, index: usize) -> Result<(), String> {
-        let program = std::env::current_exe().map_err(|error| format!("xtask: {error}"))?;
-        let pair = &mut self.pairs[index];
-        let mut command = Command::new(program);
-        command.args([super::REPLICA, &pair.replica.port().to_string()]);
-        let process = self
-            .processes
-            .start(&format!("replica-{index}"), &mut command)?;
-        let address = pair.replica;
-        await_answer(pair.replica_process.insert(process), address, "/")
+        let behaviour = Behaviour {
+            room: ROOM,
+            service_ms: SERVICE_MS,
+            slower: SLOWER,
+            ..Behaviour::default()
+        };
+        self.pairs[index].start_replica(&self.programs, &behaviour)
     }
 
     /// Starts an agent and waits until it takes requests.
     pub(super) fn start_agent(&mut self, index: usize) -> Result<(), String> {
         let configuration = self.agents_configuration();
-        let pair = &mut self.pairs[index];
-        let mut command = Command::new(self.slackwater);
-        command.arg("agent").arg("--config").arg(configuration);
-        command.args(["--listen", &pair.agent.to_string()]);
-        command.args(["--to", &pair.replica.to_string()]);
-        command.args(["--admin", &pair.agent_admin.to_string()]);
-        let process = self
-            .processes
-            .start(&format!("agent-{index}"), &mut command)?;
-        let address = pair.agent_admin;
-        await_answer(pair.agent_process.insert(process), address, "/healthz")
-    }
-
-    /// Kills a replica.
-    pub(super) fn kill_replica(&mut self, index: usize) {
-        self.pairs[index].replica_process = None;
-    }
-
-    /// Kills an agent.
-    pub(super) fn kill_agent(&mut self, index: usize) {
-        self.pairs[index].agent_process = None;
-    }
-
-    /// Asks an agent to stop, and waits until it has.
-    pub(super) fn stop_agent(&mut self, index: usize) -> Result<(), String> {
-        let Some(agent) = self.pairs[index].agent_process.take() else {
-            return Err("the agent is not there".to_owned());
-        };
-        agent.terminate()?;
-        let ended = agent.wait(Duration::from_secs(40))?;
-        if ended.status.success() {
-            Ok(())
-        } else {
-            Err(format!("an agent ended with {}", ended.status))
-        }
-    }
-
-    /// Sends a replica a signal.
-    pub(super) fn signal_replica(&self, index: usize, signal: Signal) -> Result<(), String> {
-        let Some(process) = &self.pairs[index].replica_process else {
-            return Err("the replica is not there".to_owned());
-        };
-        kill_process(process.pid(), signal).map_err(|error| format!("a signal: {error}"))
+        self.pairs[index].start_agent(&self.programs, &configuration)
     }
 
     /// A stream of load for so long.
@@ -182,48 +128,28 @@ impl<'a> Fleet<'a> {
         length: Duration,
         more: &[&str],
     ) -> Result<Load, String> {
+        let url = format!("http://{}{path}", self.serve.address);
         let file = self.folder.join(format!("{name}.json"));
-        let mut command = Command::new(self.slackwater);
-        command
-            .args([
-                "load",
-                &format!("http://{}{path}", self.serve.address),
-                "--quiet",
-            ])
-            // Longer than all tries of a request may take together.
-            .args(["--timeout", "30s", "--rate", &rate.to_string()])
-            .args(["--seconds", &length.as_secs().to_string()])
-            .args(more)
-            .arg("--json")
-            .arg(&file);
-        let process = self.processes.start(name, &mut command)?;
-        Ok(Load { process, file })
+        let (rate, seconds) = (rate.to_string(), length.as_secs().to_string());
+        // Longer than all tries of a request may take together.
+        let arguments = ["--timeout", "30s", "--rate", &rate, "--seconds", &seconds];
+        let arguments = arguments.iter().chain(more).map(ToString::to_string);
+        let arguments: Vec<_> = arguments.collect();
+        Load::start(&self.programs, name, &url, file, &arguments)
     }
 
     /// Requests in flight that any agent reports.
     pub(super) fn rif(&self) -> Result<u64, String> {
-        let rifs = self.pairs.iter().map(|pair| {
-            let status = http::get_json(pair.agent_admin, "/status")?;
-            let rif = status["own_load"]["rif"].as_u64();
-            rif.ok_or_else(|| format!("{}: a status without own_load.rif", pair.agent_admin))
-        });
-        rifs.sum()
+        self.pairs.iter().map(Pair::rif).sum()
     }
 
     /// What the access log has.
     pub(super) fn lines(&self) -> Result<Vec<Line>, String> {
-        super::lines::read(&self.serve.access_log)
+        access_log::read(&self.serve.access_log)
     }
 }
 
-/// A stream of load.
-#[derive(Debug)]
-pub(super) struct Load {
-    process: Process,
-    file: PathBuf,
-}
-
-/// What one saw.
+/// What a stream of load saw.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) requests: u64,
@@ -232,42 +158,23 @@ pub(super) struct Seen {
     pub(super) words: String,
 }
 
-impl Load {
-    /// Waits for its end.
-    pub(super) fn finish(self, limit: Duration) -> Result<Seen, String> {
-        let ended = self.process.wait(limit)?;
-        if !ended.status.success() {
-            return Err(format!(
-                "slackwater load: {}: {}",
-                ended.status,
-                ended.err.trim()
-            ));
-        }
-        let wrong = |error: &dyn core::fmt::Display| format!("{}: {error}", self.file.display());
-        let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
-        let all: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+impl Seen {
+    /// Waits for the end of a stream.
+    pub(super) fn by(load: Load) -> Result<Self, String> {
+        let figures = load.finish(LOAD_ENDS_MAX)?;
         let number = |name: &str| {
-            all[name]
-                .as_u64()
-                .ok_or_else(|| wrong(&format!("no {name}")))
+            let number = figures[name].as_u64();
+            number.ok_or_else(|| format!("slackwater load says nothing of {name}"))
         };
-        let kinds = all["errors_by_kind"].as_object().into_iter().flatten();
+        let kinds = figures["errors_by_kind"].as_object().into_iter().flatten();
         let kinds = kinds.filter(|(_, count)| count.as_u64() != Some(0));
         let kinds = kinds.map(|(kind, count)| format!("{kind} {count}"));
-        let first = all["first_failures"].as_object().into_iter().flatten();
+        let first = figures["first_failures"].as_object().into_iter().flatten();
         let first = first.map(|(_, failure)| format!("({failure})"));
-        Ok(Seen {
+        Ok(Self {
             requests: number("requests")?,
             errors: number("errors")?,
             words: kinds.chain(first).collect::<Vec<_>>().join(", "),
         })
     }
-}
-
-fn await_answer(process: &mut Process, address: SocketAddr, path: &str) -> Result<(), String> {
-    wait_for(&format!("{address} to answer"), START_MAX, || {
-        process.check_running()?;
-        let answered = http::get(address, path).is_ok_and(|answer| answer.status == 200);
-        Ok(answered.then_some(()))
-    })
 }

@@ -1,9 +1,9 @@
 //! Whether what was seen is what was promised.
 
 use super::fleet::Fleet;
-use super::lines::Line;
 use super::schedule::{Happened, Played};
-use crate::peers::processes::wait_for;
+use crate::loopback::access_log::Line;
+use crate::loopback::processes::wait_for;
 use crate::report::Report;
 use core::fmt::Write as _;
 use core::time::Duration;

@@ -9,26 +9,19 @@
 mod certificates;
 mod fleet;
 mod judge;
-mod lines;
 mod options;
-mod replica;
 mod schedule;
 mod secure;
 mod serve;
 
 use crate::command::build_slackwater;
 use crate::folder::Folder;
-use crate::peers::processes::Processes;
+use crate::loopback::processes::Processes;
 use crate::report::{Page, Report};
 use crate::run::say;
 use fleet::Fleet;
 use options::Options;
 use schedule::Schedule;
-
-pub(crate) use replica::run as replica;
-
-/// The chore that a replica's process runs.
-pub(crate) const REPLICA: &str = "chaos-replica";
 
 /// Runs everything. An error says what could not be done, or how many checks failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {

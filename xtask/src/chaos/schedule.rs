@@ -1,7 +1,7 @@
 //! What happens when: faults in turn, one at a time, so that the replicas that are left can carry the load; between them
 //! what is done to `serve`.
 
-use super::fleet::{Fleet, Load, REPLICAS, Seen};
+use super::fleet::{Fleet, REPLICAS, Seen};
 use super::options::Options;
 use super::serve::OVER_HTTP2;
 use crate::run::say;
@@ -185,9 +185,7 @@ pub(super) fn play(
         }
     }
     for load in loads {
-        played
-            .seen
-            .push(Load::finish(load, Duration::from_mins(1))?);
+        played.seen.push(Seen::by(load)?);
     }
     played.seen.push(secure.finish()?);
     Ok(played)
@@ -199,11 +197,11 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
             say(&format!("{}: {pair}", fault.as_str()));
             let from = now();
             match fault {
-                Fault::KillReplica => fleet.kill_replica(pair),
-                Fault::StopReplica => fleet.signal_replica(pair, Signal::STOP)?,
-                Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR1)?,
-                Fault::KillAgent => fleet.kill_agent(pair),
-                Fault::RestartAgent => fleet.stop_agent(pair)?,
+                Fault::KillReplica => fleet.pairs[pair].kill_replica(),
+                Fault::StopReplica => fleet.pairs[pair].signal_replica(Signal::STOP)?,
+                Fault::SlowReplica => fleet.pairs[pair].signal_replica(Signal::USR1)?,
+                Fault::KillAgent => fleet.pairs[pair].kill_agent(),
+                Fault::RestartAgent => fleet.pairs[pair].stop_agent()?,
             }
             let to = now();
             played.faults.push(Happened {
@@ -216,8 +214,8 @@ fn take(fleet: &mut Fleet<'_>, step: Step, played: &mut Played) -> Result<(), St
         Step::End(fault, pair) => {
             match fault {
                 Fault::KillReplica => fleet.start_replica(pair)?,
-                Fault::StopReplica => fleet.signal_replica(pair, Signal::CONT)?,
-                Fault::SlowReplica => fleet.signal_replica(pair, Signal::USR2)?,
+                Fault::StopReplica => fleet.pairs[pair].signal_replica(Signal::CONT)?,
+                Fault::SlowReplica => fleet.pairs[pair].signal_replica(Signal::USR2)?,
                 Fault::KillAgent | Fault::RestartAgent => fleet.start_agent(pair)?,
             }
             // What is killed is lost at once; what is stopped, as long as it is.

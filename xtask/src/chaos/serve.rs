@@ -2,8 +2,8 @@
 
 use super::certificates::{Authority, Certificates};
 use super::secure::Secure;
-use crate::peers::processes::{Process, Processes, wait_for};
-use crate::peers::{http, serve};
+use crate::loopback::processes::{Process, Processes, wait_for};
+use crate::loopback::{http, serve};
 use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::time::Duration;

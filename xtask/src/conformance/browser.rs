@@ -1,8 +1,8 @@
 //! Chromium, without a window: a page over TLS that asks for more, in parallel, and listens to events.
 
 use super::site::{HOST, Site};
-use crate::peers::http;
-use crate::peers::processes::wait_for;
+use crate::loopback::http;
+use crate::loopback::processes::wait_for;
 use crate::report::{Outcome, Report};
 use core::time::Duration;
 use std::process::Command;

@@ -2,8 +2,8 @@
 
 use super::replica::TEXT;
 use super::site::{HOST, Site};
-use crate::peers::http;
-use crate::peers::processes::wait_for;
+use crate::loopback::http;
+use crate::loopback::processes::wait_for;
 use crate::report::Report;
 use core::time::Duration;
 use std::fs;

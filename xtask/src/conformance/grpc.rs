@@ -1,7 +1,7 @@
 //! gRPC's own interop client against its own interop server, with `serve` between them.
 
 use super::site::{HOST, Site};
-use crate::peers::processes::wait_for;
+use crate::loopback::processes::wait_for;
 use crate::report::{Outcome, Report};
 use core::time::Duration;
 use std::net::TcpStream;

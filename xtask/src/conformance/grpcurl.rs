@@ -1,7 +1,7 @@
 //! grpcurl against its own test server: which services there are, by reflection, and then a call of each kind.
 
 use super::site::{HOST, Site};
-use crate::peers::processes::wait_for;
+use crate::loopback::processes::wait_for;
 use crate::report::{Outcome, Report};
 use core::time::Duration;
 use std::net::TcpStream;

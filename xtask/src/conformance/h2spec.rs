@@ -1,9 +1,9 @@
 //! h2spec: every test that it has, against the plain and the TLS listener, and nginx beside them if it is here.
 
 use super::site::Site;
-use crate::peers::http;
-use crate::peers::ports::FreePorts;
-use crate::peers::processes::wait_for;
+use crate::loopback::http;
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::wait_for;
 use crate::report::{Outcome, Report};
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -18,7 +18,7 @@ mod websocket;
 
 use crate::command::build_slackwater;
 use crate::folder::Folder;
-use crate::peers::processes::Processes;
+use crate::loopback::processes::Processes;
 use crate::report::{Page, Report};
 use crate::run::say;
 use options::Options;

@@ -1,9 +1,9 @@
 //! Replicas of other makes that want a PROXY header: nginx and `HAProxy` tell whom they take for the client.
 
 use super::site::Site;
-use crate::peers::ports::FreePorts;
-use crate::peers::processes::wait_for;
-use crate::peers::serve;
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::wait_for;
+use crate::loopback::serve;
 use crate::report::{Outcome, Report};
 use core::net::SocketAddr;
 use core::time::Duration;

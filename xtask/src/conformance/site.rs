@@ -2,9 +2,9 @@
 
 use super::replica;
 use super::tools::Tools;
-use crate::peers::ports::FreePorts;
-use crate::peers::processes::{Process, Processes};
-use crate::peers::serve;
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::{Process, Processes};
+use crate::loopback::serve;
 use core::fmt::Write as _;
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -3,21 +3,17 @@
 //!
 //! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a line. Nothing here asserts a latency: that is for benchmarks.
 
-pub(crate) mod http;
 mod options;
-pub(crate) mod ports;
-pub(crate) mod processes;
-pub(crate) mod serve;
 mod site;
 mod steps;
 mod tools;
 
 use crate::command::build_slackwater;
 use crate::folder::Folder;
+use crate::loopback::processes::Processes;
 use crate::report::{Page, Report};
 use crate::run::say;
 use options::Options;
-use processes::Processes;
 use site::Site;
 use tools::Tools;
 

@@ -1,11 +1,11 @@
 //! The site: three servers, an agent before each, and `serve`, from the files in `deploy/examples` with only the ports
 //! exchanged for free ones.
 
-use super::http::{self, Answer};
-use super::ports::FreePorts;
-use super::processes::{Process, Processes, wait_for};
 use super::tools::Tools;
 use crate::command::root;
+use crate::loopback::http::{self, Answer};
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::{Process, Processes, wait_for};
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::Value;

@@ -161,6 +161,19 @@ impl Policy for Guarded {
         decision
     }
 
+    fn wants_trial(&self) -> bool {
+        self.due_for_copy().is_some()
+    }
+
+    fn poll_trial(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Pick> {
+        self.tick(now);
+        let replica = self.due_for_copy()?;
+        match self.try_out(replica, Query::hedge(&[]), draw)? {
+            Decision::Pick(pick) => Some(pick),
+            Decision::Probe(_) | Decision::NoReplica => None,
+        }
+    }
+
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.tick(now);
         let latency_ns = now.ns_since(ticket.sent_at());

@@ -23,6 +23,10 @@ pub struct HealthSettings {
     /// Queries sent as trials to replicas that are out, as a part of all first tries: 0 to 1, default 0.003. At 0 nobody
     /// comes back but when the others get as bad, or too few are left.
     pub trials: Quantile,
+    /// Trials are copies of queries, which the driver [asks for](crate::policy::Policy::poll_trial), so that no client waits
+    /// for a replica that is out. While a driver has none to copy for as long as `back_off_max`, a query is a trial all the
+    /// same. Default false: trials are queries. `[H4]`
+    pub shadow_trials: bool,
     /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles with each trial that fails,
     /// and with each return that does not last.
     pub back_off: Duration,
@@ -74,6 +78,7 @@ impl Default for HealthSettings {
             warm_up: Some(WarmUpSettings::default()),
             out_max: millionths(500_000),
             trials: millionths(3_000),
+            shadow_trials: false,
             back_off: Duration::from_secs(1),
             back_off_max: Duration::from_secs(4),
         }

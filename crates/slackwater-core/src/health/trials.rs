@@ -12,11 +12,21 @@ use crate::time::span_ns;
 pub(super) const SAVED_MAX: u32 = 3;
 
 impl Guarded {
-    /// Who is to have a trial now: the one whose trial is due for longest.
+    /// Who is to have this query as a trial: the one whose trial is due for longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
         let is_plain = query.attempt == Attempt::First && query.pinned.is_none();
+        is_plain.then(|| self.due(query.avoid, false)).flatten()
+    }
+
+    /// Who is to have a copy of a query as a trial.
+    pub(super) fn due_for_copy(&self) -> Option<ReplicaId> {
+        let may_be = self.config.shadow_trials && !self.out.is_empty();
+        may_be.then(|| self.due(&[], true)).flatten()
+    }
+
+    fn due(&self, avoid: &[ReplicaId], is_copy: bool) -> Option<ReplicaId> {
         // Most queries look at no replica, however many are out.
-        if !is_plain || !(self.trials.has_one() || self.has_passing) {
+        if !(self.trials.has_one() || self.has_passing) {
             return None;
         }
         let now = self.latest;
@@ -26,7 +36,7 @@ impl Guarded {
             let record = self.records.find(replica)?;
             // Once one has gone well, the two that are left are not waited for.
             let may_send = self.trials.has_one() || record.course.is_passing();
-            if !may_send || !record.is_offered || query.avoid.contains(&replica) {
+            if !may_send || !record.is_offered || avoid.contains(&replica) {
                 return None;
             }
             let is_slow = record.course.why() != Why::Errors;
@@ -36,7 +46,11 @@ impl Guarded {
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
-            let wants = record.course.wants_trial(now, in_a_hurry) && !is_told_off;
+            // Whoever has copies to send spends what there is before a second trial could be paid for.
+            let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
+            let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
+            let wants = record.course.wants_trial(now, in_a_hurry);
+            let wants = wants && !waits_for_copy && !is_told_off;
             wants.then_some((waited_ns, replica))
         });
         due.max_by_key(|&(waited_ns, _)| waited_ns)
@@ -76,12 +90,15 @@ impl Guarded {
             return;
         };
         let is_fast = record.course.why() == Why::Errors || latency_ns <= record.near_ns;
+        let is_late = latency_ns > record.warm_ns;
         let trial = match outcome {
             Outcome::Success if is_fast => Trial::Passed,
+            // A second copy was faster, by far: it is no sooner time for the next trial than after one that failed.
+            Outcome::Dropped if is_late => Trial::Failed,
             Outcome::Dropped | Outcome::PushedBack => Trial::Void,
             _ => Trial::Failed,
         };
-        if trial != Trial::Void {
+        if trial != Trial::Void && outcome != Outcome::Dropped {
             record.remember_trial(outcome == Outcome::Success);
         }
         self.has_passing |= trial == Trial::Passed;

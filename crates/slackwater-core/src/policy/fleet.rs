@@ -252,9 +252,15 @@ impl Fleet {
         }
     }
 
-    /// A uniformly random replica that the query may go to. If all available ones have had it, any other known one.
+    /// A uniformly random replica that the query may go to. If all available ones have had it, any other known one, where
+    /// that is better than none.
     pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        random_of(self.choice(), query, draw).or_else(|| random_of(self.known(), query, draw))
+        let random = random_of(self.choice(), query, draw);
+        if query.may_leave_the_choice() {
+            random.or_else(|| random_of(self.known(), query, draw))
+        } else {
+            random
+        }
     }
 
     /// The replica that the query is pinned to, if it may go there.

@@ -98,6 +98,19 @@ pub trait Policy: Debug + Send {
     /// goes where it is pinned to, if that replica may be chosen, and is charged alike.
     fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
 
+    /// Whether [`Policy::poll_trial`] would give something now, as of the last event. By default never.
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    /// Where a copy of a query is to go, whose answer nobody waits for: to a replica that is out, to see how it does. Charged
+    /// as a choice is, and its ticket comes back as any other. There are no more of them than there may be trials, and
+    /// none but with [`shadow_trials`](crate::health::HealthSettings::shadow_trials). `[H4]`
+    fn poll_trial(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Pick> {
+        let _ = (now, draw);
+        None
+    }
+
     /// The head of a query's response is here: its latency ends now, while it stays in flight to its last byte.
     /// `outcome` is what the head says: [`Outcome::Success`], [`Outcome::Failed`] or
     /// [`Outcome::PushedBack`]. Only the first call for a ticket

@@ -63,13 +63,18 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A second copy on a replica that is none of `avoid`.
+    /// A second copy on a replica that is none of `avoid`, and may be chosen.
     pub const fn hedge(avoid: &'a [ReplicaId]) -> Self {
         Self {
             attempt: Attempt::Hedge,
             avoid,
             pinned: None,
         }
+    }
+
+    /// Whether a replica that may not be chosen is better than none. Not for a second copy: the first may still be answered.
+    pub(crate) fn may_leave_the_choice(&self) -> bool {
+        self.attempt != Attempt::Hedge
     }
 
     pub(crate) fn allows(&self, replica: ReplicaId) -> bool {
@@ -85,7 +90,7 @@ pub enum Decision {
     Pick(Pick),
     /// Ask these replicas first, then call [`Policy::finish_round`](crate::policy::Policy::finish_round).
     Probe(ProbeRound),
-    /// No replica is known, or the query has been at all of them.
+    /// No replica is known, or the query has been at all of them, or, for a second copy, at all that may be chosen.
     NoReplica,
 }
 

@@ -289,7 +289,12 @@ fn fewest_in_flight(
             runner_up: best.runner_up.map(|index| replicas[index]),
         })
     };
-    fewest_of(fleet.choice()).or_else(|| fewest_of(fleet.known()))
+    let fewest = fewest_of(fleet.choice());
+    if query.may_leave_the_choice() {
+        fewest.or_else(|| fewest_of(fleet.known()))
+    } else {
+        fewest
+    }
 }
 
 impl Keep for LatestReports {

@@ -108,7 +108,12 @@ impl Tokens {
 
     /// Whether there is enough for one.
     pub(crate) fn has_one(&self) -> bool {
-        self.saved >= u64::from(ONE)
+        self.has(1)
+    }
+
+    /// Whether there is enough for so many.
+    pub(crate) fn has(&self, further: u32) -> bool {
+        self.saved >= u64::from(further) * u64::from(ONE)
     }
 
     /// Pays for one that goes out in any case: with what there is, where that is not enough.

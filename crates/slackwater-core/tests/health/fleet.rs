@@ -43,6 +43,8 @@ pub(crate) struct Shown {
     pub(crate) queries: u32,
     pub(crate) failed: u32,
     pub(crate) trials: u32,
+    /// Copies sent as trials.
+    pub(crate) shadows: u32,
     /// At each place.
     pub(crate) sent: Vec<u32>,
 }
@@ -73,6 +75,8 @@ pub(crate) struct Client {
     /// Tickets at replicas that have stopped.
     pub(crate) stuck: Vec<Ticket>,
     pub(crate) gap: Duration,
+    /// Queries of which copies may be sent, in a hundred.
+    pub(crate) may_be_copied: u32,
 }
 
 impl Client {
@@ -91,6 +95,7 @@ impl Client {
             tickets: Vec::new(),
             stuck: Vec::new(),
             gap: 2 * MS,
+            may_be_copied: 0,
         };
         for _ in 0..replicas {
             client.join();
@@ -147,20 +152,35 @@ impl Client {
         shown.queries += 1;
         shown.sent[place] += 1;
         shown.trials += u32::from(pick.reason == PickReason::Trial);
-        let manner = self.manners[place];
-        if manner.is_stopped {
-            self.stuck.push(pick.ticket);
-            return;
+        shown.failed += u32::from(self.send(pick.ticket));
+        let may_be_copied =
+            self.may_be_copied > 0 && below(&mut self.luck, 100) < self.may_be_copied;
+        if may_be_copied && self.policy.wants_trial() {
+            let pick = self.policy.poll_trial(self.now, &mut self.draw);
+            let pick = pick.expect("as it said");
+            assert_eq!(pick.reason, PickReason::Trial);
+            shown.shadows += 1;
+            self.send(pick.ticket);
         }
-        let (after, outcome) = if below(&mut self.luck, 100) < manner.fails {
-            shown.failed += 1;
+    }
+
+    /// Whether it fails.
+    fn send(&mut self, ticket: Ticket) -> bool {
+        let manner = self.manners[self.place(ticket.replica())];
+        if manner.is_stopped {
+            self.stuck.push(ticket);
+            return false;
+        }
+        let fails = below(&mut self.luck, 100) < manner.fails;
+        let (after, outcome) = if fails {
             (manner.fails_after, manner.bad)
         } else {
             (manner.takes, Outcome::Success)
         };
         self.ends
             .push(Reverse((self.now + after, self.tickets.len())));
-        self.tickets.push(Some((pick.ticket, outcome)));
+        self.tickets.push(Some((ticket, outcome)));
+        fails
     }
 
     fn end_due(&mut self) {

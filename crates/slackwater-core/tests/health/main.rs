@@ -6,4 +6,5 @@ mod chance;
 mod errors;
 mod fleet;
 mod probation;
+mod shadows;
 mod warm_up;

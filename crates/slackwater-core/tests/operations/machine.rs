@@ -6,9 +6,10 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    C3Settings, Decision, ElsSettings, LinearSettings, Outcome, POLICIES, PeakEwmaSettings, Pick,
-    Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings, ProbeId, ProbeRound, Query,
-    RifThenLatencySettings, Settings, Ticket, WeightedRoundRobinSettings,
+    Attempt, C3Settings, Decision, ElsSettings, LinearSettings, Outcome, POLICIES,
+    PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings,
+    ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, Ticket,
+    WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -257,6 +258,8 @@ impl Machine {
                     self.fleet
                         .iter()
                         .all(|replica| query.avoid.contains(replica))
+                        // It goes to nobody who may not be chosen.
+                        || query.attempt == Attempt::Hedge && !query.avoid.is_empty()
                 );
             }
         }

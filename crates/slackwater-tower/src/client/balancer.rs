@@ -193,6 +193,24 @@ impl Balancer {
         picked
     }
 
+    /// Whether [`Balancer::pick_trial`] would give something now. Cheap while nobody is out.
+    pub fn wants_trial(&self) -> bool {
+        self.lock().policy.wants_trial()
+    }
+
+    /// Where a copy of a query is to go now, to see how a replica does that is out; nobody is to wait for its answer. With
+    /// [`shadow_trials`](slackwater_core::health::HealthSettings::shadow_trials) alone.
+    pub fn pick_trial(&self) -> Option<Lease> {
+        let now = self.now();
+        let mut guard = self.lock();
+        let driver = &mut *guard;
+        let pick = driver.policy.poll_trial(now, &mut driver.draw)?;
+        match self.lease(driver, pick) {
+            Picked::Ready(lease) => Some(lease),
+            Picked::Probing(_) | Picked::NoReplica => None,
+        }
+    }
+
     /// Decides; where the policy probes for each query, sends the probes, with `hint` in them, and waits for enough
     /// answers or the round's deadline. Other policies never look at `hint`, and the future is ready at its first poll.
     /// `None`: no replica is known, or the query has been at all of them.

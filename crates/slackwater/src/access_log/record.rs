@@ -99,6 +99,7 @@ impl Recorder {
             replica: None,
             attempts: 0,
             hedge: None,
+            shadow: None,
             reason: None,
             status: None,
             error: None,
@@ -144,6 +145,7 @@ impl Recorder {
             replica: None,
             attempts: 0,
             hedge: None,
+            shadow: None,
             reason: None,
             status: answer.status().as_u16(),
             bytes_in: 0,
@@ -234,6 +236,11 @@ impl Trace {
         self.head(status);
     }
 
+    /// A copy of it is sent to that replica, which is out, to see how it does.
+    pub(crate) fn tried_out(&self, replica: &str) {
+        self.note(|record| record.shadow = Some(replica.into()));
+    }
+
     /// A new connection was made for it, which took so long.
     pub(crate) fn connected(&self, took: Duration) {
         self.note(|record| record.connect = Some(took));
@@ -298,6 +305,8 @@ struct Record {
     attempts: u32,
     /// What became of its second copy.
     hedge: Option<&'static str>,
+    /// Who had a copy of it as a trial.
+    shadow: Option<Box<str>>,
     reason: Option<&'static str>,
     /// Once there is a head.
     status: Option<StatusCode>,
@@ -353,6 +362,7 @@ impl Drop for Record {
             replica: self.replica.as_deref(),
             attempts: self.attempts,
             hedge: self.hedge,
+            shadow: self.shadow.as_deref(),
             reason: self.reason,
             status: self.status.map_or(0, |status| status.as_u16()),
             bytes_in: self.upload.as_ref().map_or(0, |upload| upload.bytes()),
@@ -418,6 +428,7 @@ pub(super) struct Facts<'a> {
     pub(super) replica: Option<&'a str>,
     pub(super) attempts: u32,
     pub(super) hedge: Option<&'static str>,
+    pub(super) shadow: Option<&'a str>,
     pub(super) reason: Option<&'static str>,
     pub(super) status: u16,
     pub(super) bytes_in: u64,

@@ -219,6 +219,8 @@ pub(crate) struct AdmissionCounts {
     pub(crate) hedges_while_slow: u64,
     /// Requests of which nobody could say when they would be late: too few of their class had ended.
     pub(crate) hedges_unknown: u64,
+    /// Copies of requests, sent to replicas that are out to see how they do.
+    pub(crate) shadow_trials: u64,
     /// Copies of requests that other services have had.
     pub(crate) mirrored: u64,
     /// Copies that there are none of: the body was too large or never complete, or too many copies were on their way.
@@ -237,6 +239,7 @@ impl AddAssign for AdmissionCounts {
         self.hedges_over_budget += other.hedges_over_budget;
         self.hedges_while_slow += other.hedges_while_slow;
         self.hedges_unknown += other.hedges_unknown;
+        self.shadow_trials += other.shadow_trials;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;
     }

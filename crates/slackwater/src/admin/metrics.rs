@@ -473,6 +473,8 @@ impl Families<'_> {
         self.counters("hedges_withheld", help, withheld)?;
         let help = "Requests of which nobody could say when they would be late.";
         self.counters("hedges_unknown", help, each(|counts| counts.hedges_unknown))?;
+        let help = "Copies of requests, sent to replicas that are out to see how they do.";
+        self.counters("shadow_trials", help, each(|counts| counts.shadow_trials))?;
         let help = "Copies of other services' requests that went to this one.";
         self.counters("mirrored", help, each(|counts| counts.mirrored))?;
         let help = "Copies that this service should have had and did not get.";

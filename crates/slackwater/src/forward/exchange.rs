@@ -18,6 +18,7 @@ use super::repeat::{Attempt, Ending};
 use super::replica_http1::{Connection, Download, Sending};
 use super::replica_http2;
 use super::request_body::{Progress, RequestBody, Wait};
+use super::rest::{Unheard, read_rest};
 use super::spare::Spare;
 use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use crate::http1::HeadLimits;
@@ -298,9 +299,18 @@ impl Replica {
                 Unstarted::Shed(shed) => Cause::Shed(shed),
             };
             let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
+            let request = spare.filter(|_| is_wanted).and_then(Spare::into_request);
+            // A replica that turns many away is not to have to accept a connection for each.
+            let source = response.into_body();
+            read_rest(ResponseBody::forwarded(
+                source,
+                deadline,
+                self.stall_ticks,
+                Unheard,
+            ));
             return Err(Failure {
                 cause,
-                request: spare.filter(|_| is_wanted).and_then(Spare::into_request),
+                request,
                 is_unsent: true,
             });
         }

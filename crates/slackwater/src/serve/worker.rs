@@ -267,6 +267,9 @@ impl Worker {
             service.set_warm_up(settings.clock_warm_up());
         }
         let before = self.table.replace(Rc::clone(&table));
+        if !table.matches_like(&before) {
+            table.services().iter().for_each(|it| it.routes_changed());
+        }
         let is_gone = |service: &&Rc<Service>| {
             let mut staying = table.services().iter();
             !staying.any(|other| Rc::ptr_eq(service, other))

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A replica that answers everything at once with a status that can be changed.
-async fn says(status: u16) -> (Replica, Arc<AtomicU16>) {
+pub(crate) async fn says(status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);
     let replica = Replica::scripted(move |mut connection| {
@@ -51,10 +51,11 @@ impl Fleet {
 }
 
 /// Trials that are soon due and often sent.
-const EAGER: &str = "[ejection]\nback_off = \"10ms\"\nback_off_max = \"10ms\"\ntrials = 0.1\n";
+pub(crate) const EAGER: &str =
+    "[ejection]\nback_off = \"10ms\"\nback_off_max = \"10ms\"\ntrials = 0.1\n";
 
 /// How many of so many requests failed.
-async fn failures(client: &mut Client, method: &str, requests: usize) -> u64 {
+pub(crate) async fn failures(client: &mut Client, method: &str, requests: usize) -> u64 {
     let mut failures = 0;
     for _ in 0..requests {
         client
@@ -67,16 +68,21 @@ async fn failures(client: &mut Client, method: &str, requests: usize) -> u64 {
     failures
 }
 
-fn state(status: &Value, replica: usize) -> &Value {
+pub(crate) fn state(status: &Value, replica: usize) -> &Value {
     &status["replicas"][replica]["standing"]["state"]
 }
 
-fn count(status: &Value, name: &str) -> u64 {
+pub(crate) fn count(status: &Value, name: &str) -> u64 {
     status["counts"]["standing"][name].as_u64().unwrap()
 }
 
 /// Sends requests until the replica is in that state.
-async fn stands(proxy: &Proxy, client: &mut Client, replica: usize, expected: &str) -> Value {
+pub(crate) async fn stands(
+    proxy: &Proxy,
+    client: &mut Client,
+    replica: usize,
+    expected: &str,
+) -> Value {
     until(&format!("it is {expected}"), async || {
         failures(client, "GET", 4).await;
         let status = status(proxy).await;
@@ -285,7 +291,7 @@ async fn who_answers_nothing_is_on_probation_where_that_is_on() {
 }
 
 /// Round robin before these replicas, with warm-ups of an hour.
-fn joining(replicas: &[&Replica], more: &str) -> String {
+pub(crate) fn joining(replicas: &[&Replica], more: &str) -> String {
     let addresses = replicas.iter().map(|replica| replica.address.to_string());
     let list: Vec<_> = addresses.collect();
     format!(
@@ -323,8 +329,11 @@ async fn a_new_one_earns_its_share_and_the_clock_keeps_out_of_it() {
 
     written.become_text(&joining(&[one, two, three, new], ""));
     reload(&proxy);
-    let joined = status(&proxy).await;
-    assert_eq!(state(&joined, 3), "warming_up");
+    let joined = until("the worker has heard of it", async || {
+        let status = status(&proxy).await;
+        (state(&status, 3) == "warming_up").then_some(status)
+    })
+    .await;
     assert_eq!(
         joined["replicas"][3]["standing"]["share_millionths"],
         100_000

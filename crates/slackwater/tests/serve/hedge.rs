@@ -1,5 +1,6 @@
 //! Second copies of late requests: which are sent, where to, who wins, and what the loser sees.
 
+use crate::access_log::Log;
 use crate::clients::{self, Answer, Client, empty, get};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{Connection, Replica};
@@ -30,16 +31,34 @@ struct State {
     go_on: Notify,
     /// Its connection was closed before that.
     closed: Notify,
-    /// What the second does: it breaks off.
-    second_breaks: bool,
+    second: Second,
+    /// The first is answered with an error once there is a second.
+    first_fails: bool,
+    /// Then the second one is answered.
+    go_on_second: Notify,
 }
 
+/// What becomes of the second copy.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Second {
+    #[default]
+    Answered,
+    /// Its connection breaks off.
+    Broken,
+    /// It is answered so.
+    Failed(&'static str),
+}
+
+const FAILED: &str = "HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nfailed";
+const BUSY: &str = "HTTP/1.1 429 Later\r\ncontent-length: 0\r\n\r\n";
+
 impl Pair {
-    async fn new(second_breaks: bool) -> Self {
-        let state = Arc::new(State {
-            second_breaks,
-            ..State::default()
-        });
+    async fn new() -> Self {
+        Self::with(State::default()).await
+    }
+
+    async fn with(state: State) -> Self {
+        let state = Arc::new(state);
         let replica = async || {
             let state = Arc::clone(&state);
             Replica::scripted(move |connection| serve(connection, Arc::clone(&state))).await
@@ -86,12 +105,30 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
             *copies
         };
         if copies > 1 {
-            if state.second_breaks {
-                return;
+            match state.second {
+                Second::Answered if state.first_fails => {
+                    state.go_on.notify_one();
+                    state.go_on_second.notified().await;
+                }
+                Second::Answered => (),
+                Second::Broken => return,
+                Second::Failed(answer) => {
+                    connection.send(answer).await;
+                    continue;
+                }
             }
             let fields = head.lines().filter(|line| line.contains("priority"));
-            state.asked.lock().unwrap().extend(fields.map(str::to_owned));
+            state
+                .asked
+                .lock()
+                .unwrap()
+                .extend(fields.map(str::to_owned));
             connection.answer(&format!("second {body}")).await;
+            continue;
+        }
+        if state.first_fails {
+            state.go_on.notified().await;
+            connection.send(FAILED).await;
             continue;
         }
         let is_closed = tokio::select! {
@@ -130,7 +167,7 @@ async fn metric(proxy: &Proxy, line: &str) -> u64 {
 
 #[tokio::test]
 async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_cancelled() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let answer = get(proxy.address, "/late").await;
@@ -152,32 +189,38 @@ async fn a_late_request_is_answered_by_another_replica_and_the_first_copy_is_can
     assert_eq!(in_time.text(), "at once");
 }
 
+/// A replica over HTTP/2 that answers at once, with gRPC's status, but for the first late request at it and all others with
+/// this count: it says when that one's stream is reset.
+async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (late, reset) = (Arc::clone(late), Arc::clone(reset));
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let is_late = request.uri().path() == "/late" || request.headers().contains_key("late");
+            if is_late && late.fetch_add(1, Ordering::SeqCst) == 0 {
+                let reset = Arc::clone(&reset);
+                tokio::spawn(async move {
+                    let reason = core::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+                    assert_eq!(reason.unwrap(), h2::Reason::CANCEL);
+                    reset.notify_one();
+                });
+            } else {
+                let response = Response::builder().header("grpc-status", "0");
+                let response = response.body(()).unwrap();
+                drop(respond.send_response(response, true).unwrap());
+            }
+        }
+    });
+    address
+}
+
 #[tokio::test]
 async fn over_http2_the_loser_s_stream_is_reset() {
     let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let replica = async || {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (late, reset) = (Arc::clone(&late), Arc::clone(&reset));
-        tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            let mut connection = h2::server::handshake(stream).await.unwrap();
-            while let Some(Ok((request, mut respond))) = connection.accept().await {
-                let is_late = request.uri().path() == "/late";
-                if is_late && late.fetch_add(1, Ordering::SeqCst) == 0 {
-                    let reset = Arc::clone(&reset);
-                    tokio::spawn(async move {
-                        let reason = core::future::poll_fn(|cx| respond.poll_reset(cx)).await;
-                        assert_eq!(reason.unwrap(), h2::Reason::CANCEL);
-                        reset.notify_one();
-                    });
-                } else {
-                    drop(respond.send_response(Response::new(()), true).unwrap());
-                }
-            }
-        });
-        address
-    };
+    let replica = async || http2_replica(&late, &reset).await;
     let addresses = [replica().await, replica().await];
     let toml = format!("{EAGER}[replica]\nprotocol = \"h2c\"");
     let proxy = Proxy::start(&addresses, &toml);
@@ -197,8 +240,83 @@ async fn over_http2_the_loser_s_stream_is_reset() {
 }
 
 #[tokio::test]
+async fn a_late_grpc_call_that_is_marked_is_sent_twice_by_what_its_method_takes() {
+    let (late, reset) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let replica = async || http2_replica(&late, &reset).await;
+    let addresses = [replica().await, replica().await];
+    let toml = format!("{EAGER}[replica]\nprotocol = \"h2c\"");
+    let proxy = Proxy::start(&addresses, &toml);
+    let mut client = clients::http2(proxy.address).await;
+    let call = |method: &str, fields: &[(&'static str, &'static str)]| {
+        let mut call = Request::post(format!("http://x/shop.Cart/{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .header("idempotency-key", "1");
+        for (name, value) in fields {
+            call = call.header(*name, *value);
+        }
+        call.body(clients::full("\0\0\0\0\x02hi")).unwrap()
+    };
+    for _ in 0..2 {
+        let response = client.send_request(call("Get", &[])).await.unwrap();
+        assert!(!response.headers().contains_key("x-slackwater-attempt"));
+    }
+    // Nothing is known of another method.
+    let unknown = "slackwater_hedges_unknown_total{service=\"default\"}";
+    let before = metric(&proxy, unknown).await;
+    client.send_request(call("Put", &[])).await.unwrap();
+    assert_eq!(metric(&proxy, unknown).await, before + 1);
+
+    let late_one = call("Get", &[("late", "1")]);
+    let response = client.send_request(late_one).await.unwrap();
+    assert_eq!(response.headers()["x-slackwater-attempt"], "2");
+    assert_eq!(response.headers()["grpc-status"], "0");
+    reset.notified().await;
+    assert_eq!(late.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn the_access_log_says_which_copy_was_heard() {
+    for (second, hedge) in [(Second::Answered, "won"), (Second::Broken, "lost")] {
+        let log = Log::new(hedge);
+        let pair = Pair::with(State {
+            second,
+            ..State::default()
+        })
+        .await;
+        let proxy = Proxy::start(&pair.addresses(), &(log.toml("") + EAGER));
+        teach(&proxy).await;
+        let asking = get(proxy.address, "/late");
+        let waiting = async {
+            if second == Second::Broken {
+                until("the second has failed", async || {
+                    (proxy.sum("/requests/broken").await == 1).then_some(())
+                })
+                .await;
+                pair.state.go_on.notify_one();
+            }
+        };
+        tokio::join!(asking, waiting);
+        let lines = log.lines(3).await;
+        let late = lines.iter().find(|line| line["path"] == "/late").unwrap();
+        assert_eq!(late["hedge"], hedge);
+        assert_eq!(late["attempts"], 2);
+        let others = lines.iter().filter(|line| line["path"] == "/");
+        assert!(others.into_iter().all(|line| line["hedge"].is_null()));
+        if hedge == "won" {
+            let served = late["replica"].as_str().unwrap();
+            let hedges = proxy.admin_page("/metrics").await;
+            let second = format!(
+                "slackwater_replica_hedges_total{{service=\"default\",replica=\"{served}\"}}"
+            );
+            assert!(!hedges.contains(&format!("{second} 0\n")), "{hedges}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_may_not_be_done_twice_is_never_sent_twice() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let posting = ask(&proxy, "POST /late/post HTTP/1.1\r\n", "order");
@@ -220,7 +338,7 @@ async fn what_may_not_be_done_twice_is_never_sent_twice() {
 
 #[tokio::test]
 async fn a_marked_request_is_sent_twice_with_its_body() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let answer = ask(
@@ -242,7 +360,7 @@ async fn a_marked_request_is_sent_twice_with_its_body() {
 
 #[tokio::test]
 async fn the_second_copy_waits_behind_requests_that_have_none() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     for head in [
@@ -259,7 +377,7 @@ async fn the_second_copy_waits_behind_requests_that_have_none() {
 
 #[tokio::test]
 async fn without_a_budget_there_is_no_second_copy() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = EAGER.replace("budget = 1", "budget = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
@@ -282,7 +400,7 @@ async fn without_a_budget_there_is_no_second_copy() {
 
 #[tokio::test]
 async fn where_everybody_is_slow_there_is_no_second_copy() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
@@ -303,7 +421,11 @@ async fn where_everybody_is_slow_there_is_no_second_copy() {
 
 #[tokio::test]
 async fn the_failure_of_one_copy_waits_for_the_other() {
-    let pair = Pair::new(true).await;
+    let pair = Pair::with(State {
+        second: Second::Broken,
+        ..State::default()
+    })
+    .await;
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let asking = get(proxy.address, "/late");
@@ -323,8 +445,61 @@ async fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[tokio::test]
+async fn an_error_does_not_win_however_soon_it_comes() {
+    for (answer, class) in [
+        (FAILED, "/requests/responses_5xx"),
+        (BUSY, "/requests/responses_4xx"),
+    ] {
+        let pair = Pair::with(State {
+            second: Second::Failed(answer),
+            ..State::default()
+        })
+        .await;
+        let proxy = Proxy::start(&pair.addresses(), EAGER);
+        teach(&proxy).await;
+        let head = "POST /late HTTP/1.1\r\nidempotency-key: 1\r\n";
+        let asking = ask(&proxy, head, "order");
+        let waiting = async {
+            until("the second has failed", async || {
+                (proxy.sum(class).await == 1).then_some(())
+            })
+            .await;
+            pair.state.go_on.notify_one();
+        };
+        let (answer, ()) = tokio::join!(asking, waiting);
+        assert_eq!(answer.text(), "first order");
+        assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
+        let won = "slackwater_hedges_won_total{service=\"default\"}";
+        assert_eq!(metric(&proxy, won).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_first_waits_for_the_second() {
+    let pair = Pair::with(State {
+        first_fails: true,
+        ..State::default()
+    })
+    .await;
+    let proxy = Proxy::start(&pair.addresses(), EAGER);
+    teach(&proxy).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("the first has failed", async || {
+            (proxy.sum("/requests/responses_5xx").await == 1).then_some(())
+        })
+        .await;
+        pair.state.go_on_second.notify_one();
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!((answer.status, answer.text()), (200, "second "));
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/superseded").await, 0, "it had ended");
+}
+
+#[tokio::test]
 async fn a_request_that_belongs_to_a_replica_stays_there() {
-    let pair = Pair::new(false).await;
+    let pair = Pair::new().await;
     let toml = format!("{EAGER}[sticky]\nby = \"header\"\nheader = \"x-user\"\n");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;

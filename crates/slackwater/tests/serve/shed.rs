@@ -53,6 +53,8 @@ async fn what_was_turned_away_goes_to_another_replica_whatever_the_method() {
     assert!(shed > 0);
     assert_eq!(proxy.sum("/requests/retries").await, shed);
     assert_eq!(proxy.sum("/requests/broken").await, 0);
+    assert!(shed > 1);
+    assert_eq!(full.connections(), 1, "its connection is used again");
 }
 
 #[tokio::test]

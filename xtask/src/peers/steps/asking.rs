@@ -1,7 +1,7 @@
 //! curl through `serve`: methods and protocols, and what `/status` says afterwards.
 
 use super::{judge, replica_is_heard};
-use crate::peers::processes::wait_for;
+use crate::loopback::processes::wait_for;
 use crate::peers::site::{REPLICAS, Site};
 use crate::report::Report;
 use core::time::Duration;

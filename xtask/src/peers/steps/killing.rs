@@ -12,9 +12,9 @@
 
 use super::load::{Load, RATE};
 use super::{judge, replica_is_heard};
-use crate::peers::http::is_refused;
+use crate::loopback::http::is_refused;
+use crate::loopback::processes::wait_for;
 use crate::peers::options::Options;
-use crate::peers::processes::wait_for;
 use crate::peers::site::{Site, about, probe};
 use crate::report::Report;
 use core::time::Duration;

@@ -1,8 +1,8 @@
 //! `slackwater load` through `serve`: its figures, and a run in which nothing happens.
 
 use super::judge;
+use crate::loopback::processes::Process;
 use crate::peers::options::Options;
-use crate::peers::processes::Process;
 use crate::peers::site::{Site, about};
 use crate::report::Report;
 use core::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! At rest: nothing is counted as in flight any more, by whatever way one asks.
 
-use crate::peers::processes::wait_for;
+use crate::loopback::processes::wait_for;
 use crate::peers::site::{Site, probe, status};
 use crate::report::Report;
 use core::time::Duration;

@@ -1,8 +1,8 @@
 //! SIGTERM: to `serve` in the middle of a slow response, which it finishes; then to the agents.
 
 use super::judge;
-use crate::peers::http::is_refused;
-use crate::peers::processes::{Process, wait_for};
+use crate::loopback::http::is_refused;
+use crate::loopback::processes::{Process, wait_for};
 use crate::peers::site::{Site, about};
 use crate::report::Report;
 use core::time::Duration;

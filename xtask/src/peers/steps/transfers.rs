@@ -4,8 +4,8 @@
 
 use super::asking::PROTOCOLS;
 use super::judge;
+use crate::loopback::processes::Process;
 use crate::peers::options::Options;
-use crate::peers::processes::Process;
 use crate::peers::site::{Site, about};
 use crate::report::Report;
 use core::time::Duration;

@@ -38,7 +38,13 @@ impl SlowPrequal {
     }
 
     /// The silent that were not reached just now come last. `[A13]`
-    fn random(&self, now: Instant, avoid: &[ReplicaId], draw: &mut dyn Draw) -> Option<ReplicaId> {
+    fn random(
+        &self,
+        now: Instant,
+        attempt: Attempt,
+        avoid: &[ReplicaId],
+        draw: &mut dyn Draw,
+    ) -> Option<ReplicaId> {
         let of = |from: &[ReplicaId], draw: &mut dyn Draw| {
             let allowed: Vec<_> = from
                 .iter()
@@ -66,7 +72,11 @@ impl SlowPrequal {
         if within_reach.iter().any(|id| !avoid.contains(id)) {
             return of(&within_reach, draw);
         }
-        of(first, draw).or_else(|| of(&self.known, draw))
+        let chosen = of(first, draw);
+        if attempt == Attempt::Hedge {
+            return chosen;
+        }
+        chosen.or_else(|| of(&self.known, draw))
     }
 
     pub(crate) fn query(
@@ -103,7 +113,7 @@ impl SlowPrequal {
                     },
                 )
             }
-            None => match self.random(now, avoid, draw) {
+            None => match self.random(now, attempt, avoid, draw) {
                 Some(replica) if self.available.is_empty() => (replica, PickReason::Panic),
                 Some(replica) => (replica, PickReason::Fallback),
                 None => {

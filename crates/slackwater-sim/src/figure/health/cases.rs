@@ -10,8 +10,8 @@ use crate::presets::{
     els, failing_everywhere, failing_fast as one_failing, healing, joining_cold, lying, machines,
     pausing, rolling_kill, rolling_restart, rolling_takes, services, sinkhole, suspended, web,
 };
-use core::time::Duration;
 use crate::scenario::Hedge;
+use core::time::Duration;
 use slackwater_core::Quantile;
 use slackwater_core::health::{HealthConfig, HealthSettings};
 use slackwater_core::policy::Settings;

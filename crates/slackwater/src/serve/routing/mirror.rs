@@ -6,17 +6,14 @@
 use super::Table;
 use crate::access_log::Trace;
 use crate::config::Connect;
-use crate::forward::{BodyCopy, Origin, RequestBody, prepare_request};
+use crate::forward::{
+    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
+};
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::{Service, Tries};
-use bytes::Bytes;
 use core::cell::Cell;
-use core::future::poll_fn;
-use core::pin::Pin;
-use core::time::Duration;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
-use http_body::Body;
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
 use slackwater_core::overload::Priority;
@@ -25,9 +22,6 @@ use std::rc::Rc;
 
 /// Copies at once, in a worker.
 const COPIES_MAX: u32 = 256;
-/// Of an answer so much is read, and a copy takes so long altogether, then its connection is closed.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-const COPY_TIME_MAX: Duration = Duration::from_mins(5);
 /// Shares are in millionths.
 const WHOLE: u32 = 1_000_000;
 
@@ -136,15 +130,8 @@ async fn carry(
     }
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
-    let answer = service
+    let mut answer = service
         .handle(request, None, &Trace::default(), Tries::default())
         .await;
-    let mut body = answer.into_body();
-    let mut read = 0;
-    while read <= ANSWER_BYTES_MAX {
-        match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(_)) | None => return,
-        }
-    }
+    read_out(answer.body_mut(), COPY_BYTES_MAX).await;
 }

@@ -51,6 +51,11 @@ impl Table {
         &self.services
     }
 
+    /// Whether each request goes by the same route as it would by `other`.
+    pub(super) fn matches_like(&self, other: &Self) -> bool {
+        self.router.matches_like(&other.router)
+    }
+
     fn find(&self, request: &Request<RequestBody>, origin: &Origin) -> Found<'_> {
         self.router.find(&Head {
             listener: origin.listener,

@@ -125,10 +125,26 @@ impl Service {
             first = other;
         }
         // A second copy would leave the replica that the request belongs to.
-        if let (Some(hedging), Some(route)) = (&self.hedging, route)
-            && attempts.may_repeat
-            && pinned.is_none()
+        let route = route.filter(|_| attempts.may_repeat && pinned.is_none());
+        let copy = route.and_then(|_| self.copy_for_trial(&request));
+        let response = self.begin(attempts, first, request, route).await;
+        if let Some(copy) = copy
+            && !response.status().is_server_error()
         {
+            self.try_out(copy, trace);
+        }
+        response
+    }
+
+    /// The first try, and those that follow it. `route` of a request that may be sent twice.
+    async fn begin(
+        &self,
+        attempts: Attempts<'_>,
+        first: Box<Flight>,
+        request: Box<Request<RequestBody>>,
+        route: Option<usize>,
+    ) -> Reply {
+        if let (Some(hedging), Some(route)) = (&self.hedging, route) {
             let race = Box::pin(attempts.race((hedging, route), first, request)).await;
             return match race {
                 Ok(response) => response,
@@ -138,11 +154,11 @@ impl Service {
         let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
-            .send(request, attempts.patience(1), rules, trace)
+            .send(request, attempts.patience(1), rules, attempts.trace)
             .await
         {
             Ok(response) => {
-                served.set(replica);
+                attempts.served.set(replica);
                 response
             }
             Err(setback) => {
@@ -202,7 +218,7 @@ impl<'s> Attempts<'s> {
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
-            if setback.is_unsent() {
+            if setback.is_unreached() {
                 self.began += sent_at.elapsed();
             }
             // Without another replica there is nothing to wait for.
@@ -278,11 +294,6 @@ enum Wait<'r> {
 }
 
 impl Setback {
-    /// No replica has had anything of the request.
-    fn is_unsent(&self) -> bool {
-        matches!(self, Self::Failed(failure) if failure.is_unsent)
-    }
-
     fn into_response(self) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),

@@ -12,6 +12,7 @@ pub(in crate::serve) struct ServiceCounts {
     pub(super) hedges_over_budget: Count,
     pub(super) hedges_while_slow: Count,
     pub(super) hedges_unknown: Count,
+    pub(super) shadow_trials: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
     pub(super) shed_replicas_full: Count,
@@ -34,6 +35,7 @@ impl ServiceCounts {
             hedges_over_budget: self.hedges_over_budget.read(),
             hedges_while_slow: self.hedges_while_slow.read(),
             hedges_unknown: self.hedges_unknown.read(),
+            shadow_trials: self.shadow_trials.read(),
             mirrored: self.mirrored.read(),
             mirror_skipped: self.mirror_skipped.read(),
         }

@@ -8,16 +8,14 @@ use crate::access_log::{Ended, Trace};
 use crate::config::ReplicaConfig;
 use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
+    read_rest,
 };
 use crate::orca;
 use crate::routes::RetryRules;
-use bytes::Bytes;
 use core::cell::Cell;
-use core::pin::Pin;
-use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body::Body;
 use slackwater_core::ReplicaId;
+use slackwater_core::overload::Shed;
 use slackwater_core::policy::Outcome;
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
@@ -85,6 +83,23 @@ impl Setback {
         }
     }
 
+    /// No replica has had anything of the request.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
+    /// Nobody was there to take the request.
+    pub(super) fn is_unreached(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
+    }
+
+    /// A replica has had it all the same, as another copy.
+    pub(super) fn set_heard(&mut self) {
+        if let Self::Failed(failure) = self {
+            failure.is_unsent = false;
+        }
+    }
+
     /// The request, for another attempt.
     pub(super) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         match self {
@@ -101,10 +116,6 @@ pub(super) struct Unwanted {
     flight: Box<Flight>,
 }
 
-/// Of a response that nobody wants so much is read, and for so long, to keep its connection.
-const DISCARD_BYTES_MAX: usize = 64 << 10;
-const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
-
 impl Unwanted {
     /// When the replica would be tried again.
     pub(super) fn hint(&self) -> Hint {
@@ -115,29 +126,21 @@ impl Unwanted {
         self.reply.into_response(self.flight)
     }
 
-    /// Reads it to its end, if that is near, so that the connection can be used again.
-    pub(super) fn discard(mut self) {
-        self.flight.is_discarded = true;
-        self.flight.trace = Trace::default();
-        let mut body = self.into_response().into_body();
-        if body.is_end_stream() {
-            return;
-        }
-        tokio::task::spawn_local(async move {
-            let mut read_bytes = 0;
-            let reading = async {
-                while read_bytes <= DISCARD_BYTES_MAX {
-                    let frame = core::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-                    match frame.await {
-                        Some(Ok(frame)) => read_bytes += frame.data_ref().map_or(0, Bytes::len),
-                        Some(Err(_)) | None => return,
-                    }
-                }
-            };
-            // Whatever is left then is dropped, and its connection closed.
-            let _ = tokio::time::timeout(DISCARD_TIME_MAX, reading).await;
-        });
+    /// Gives it up.
+    pub(super) fn discard(self) {
+        discard(self.into_response());
     }
+}
+
+/// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
+pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
+    let mut body = response.into_body();
+    let Some(flight) = body.watch_mut() else {
+        return;
+    };
+    flight.is_discarded = true;
+    flight.trace = Trace::default();
+    read_rest(body);
 }
 
 impl Flight {
@@ -163,11 +166,6 @@ impl Flight {
     /// It has won.
     pub(super) fn leave_race(&mut self) {
         self.race = None;
-    }
-
-    /// What the head of the response says of the replica.
-    pub(super) const fn told(&self) -> Outcome {
-        self.told
     }
 
     /// Why the policy has chosen the replica.
@@ -296,10 +294,14 @@ impl Flight {
                 counts.broken.add_one();
                 Outcome::Unreachable
             }
-            Cause::Shed(_) => {
+            Cause::Shed(shed) => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 counts.shed.add_one();
-                Outcome::PushedBack
+                match shed {
+                    // Its client had left it too little time: that says nothing of the replica's load.
+                    Shed::Deadline => Outcome::Dropped,
+                    _ => Outcome::PushedBack,
+                }
             }
             Cause::Withdrawn => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
@@ -325,6 +327,11 @@ impl Flight {
             "a request failed"
         );
         self.end(outcome);
+    }
+
+    /// The rest of the response is not read, which tells nothing of the replica.
+    pub(super) fn settle(&mut self) {
+        self.end(self.told);
     }
 
     fn end(&mut self, outcome: Outcome) {

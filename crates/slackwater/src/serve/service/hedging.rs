@@ -1,13 +1,14 @@
 //! Which requests of a service are late, and whether a second copy of one is sent: the core's hedger, on a worker's clock.
 //!
-//! What is expected of a request depends on what it asks for. A gRPC call's class is its method, any other request's is its
-//! route. There is room for a bounded number of classes; those that come when it is full share the last one.
+//! What is expected of a request depends on what it asks for. A gRPC call's class is its method, once a replica has
+//! answered one, for anybody can call what there is not; any other request's is its route. There is room for a bounded
+//! number of classes; those that come when it is full share the last one.
 
 use super::counts::ServiceCounts;
 use crate::config::HedgingSettings;
 use crate::forward::{RequestBody, is_grpc_call};
 use core::cell::RefCell;
-use http::Request;
+use http::{HeaderMap, Request};
 use slackwater_core::tail::{Hedger, Watch, WatchEnd};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ const METHOD_BYTES_MAX: usize = 256;
 /// A worker's second copies of one service's requests.
 #[derive(Debug)]
 pub(super) struct Hedging {
+    settings: HedgingSettings,
     hedger: RefCell<Hedger>,
     classes: RefCell<Classes>,
     /// The hedger's time is counted from then.
@@ -35,12 +37,13 @@ impl Hedging {
             classes: RefCell::new(Classes::new(classes_max)),
             began: Instant::now(),
             counts: Arc::clone(counts),
+            settings: settings.clone(),
         })
     }
 
     /// A request of that route is sent for the first time.
     pub(super) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
-        let class = self.classes.borrow_mut().of(route, request);
+        let (class, new_method) = self.classes.borrow_mut().of(route, request);
         let watch = self.hedger.borrow_mut().begin(self.now(), class);
         if watch.due_at().is_none() {
             self.counts.hedges_unknown.add_one();
@@ -48,7 +51,16 @@ impl Hedging {
         Watching {
             hedging: self,
             watch: Some(watch),
+            new_method,
         }
+    }
+
+    /// The routes are others: what was learned by their places is of no use.
+    pub(super) fn begin_anew(&self) {
+        let classes_max = self.settings.classes_max as usize;
+        self.classes.replace(Classes::new(classes_max));
+        let hedger = Hedger::new(self.settings.rules.clone(), classes_max);
+        self.hedger.replace(hedger);
     }
 
     /// A second copy is on its way.
@@ -66,6 +78,8 @@ impl Hedging {
 pub(super) struct Watching<'h> {
     hedging: &'h Hedging,
     watch: Option<Watch>,
+    /// What it calls, if that is to be a class of its own once it is answered.
+    new_method: Option<Box<str>>,
 }
 
 impl Watching<'_> {
@@ -100,6 +114,14 @@ impl Watching<'_> {
         if let Some(watch) = &mut self.watch {
             self.hedging.hedger.borrow_mut().handle_unsent(watch);
         }
+    }
+
+    /// It was answered, with these fields.
+    pub(super) fn answered(mut self, headers: &HeaderMap) {
+        if let Some(method) = self.new_method.take().filter(|_| is_grpc_call(headers)) {
+            self.hedging.classes.borrow_mut().add_method(method);
+        }
+        self.end(WatchEnd::Answered);
     }
 
     pub(super) fn end(mut self, end: WatchEnd) {
@@ -140,26 +162,39 @@ impl Classes {
         }
     }
 
-    fn of<B>(&mut self, route: usize, request: &Request<B>) -> usize {
-        let next = self.methods.len() + self.routes.len();
-        let last = self.max.saturating_sub(1);
+    /// The class of a request, and the method that may become one of its own.
+    fn of<B>(&mut self, route: usize, request: &Request<B>) -> (usize, Option<Box<str>>) {
         let path = request.uri().path();
-        if is_grpc_call(request.headers()) && path.len() <= METHOD_BYTES_MAX {
+        if is_grpc_call(request.headers()) {
             if let Some(&class) = self.methods.get(path) {
-                return class;
+                return (class, None);
             }
-            if next < last {
-                self.methods.insert(path.into(), next);
-            }
-        } else {
-            if let Some(&class) = self.routes.get(&route) {
-                return class;
-            }
-            if next < last {
-                self.routes.insert(route, next);
-            }
+            let is_new = path.len() <= METHOD_BYTES_MAX && self.next() < self.last();
+            return (self.last(), is_new.then(|| path.into()));
         }
-        next.min(last)
+        if let Some(&class) = self.routes.get(&route) {
+            return (class, None);
+        }
+        let class = self.next().min(self.last());
+        if class < self.last() {
+            self.routes.insert(route, class);
+        }
+        (class, None)
+    }
+
+    fn add_method(&mut self, method: Box<str>) {
+        let class = self.next();
+        if class < self.last() {
+            self.methods.entry(method).or_insert(class);
+        }
+    }
+
+    fn next(&self) -> usize {
+        self.methods.len() + self.routes.len()
+    }
+
+    fn last(&self) -> usize {
+        self.max.saturating_sub(1)
     }
 }
 
@@ -178,16 +213,30 @@ mod tests {
         request
     }
 
+    fn class(classes: &mut Classes, route: usize, path: &str, is_grpc: bool) -> usize {
+        classes.of(route, &request(path, is_grpc)).0
+    }
+
+    /// A method that was answered.
+    fn answered(classes: &mut Classes, path: &str) -> usize {
+        let (class, method) = classes.of(0, &request(path, true));
+        if let Some(method) = method {
+            classes.add_method(method);
+            return self::class(classes, 0, path, true);
+        }
+        class
+    }
+
     #[test]
     fn a_route_is_a_class_whatever_the_path_and_a_grpc_method_is_one_wherever_it_goes() {
         let mut classes = Classes::new(10);
-        assert_eq!(classes.of(3, &request("/a", false)), 0);
-        assert_eq!(classes.of(3, &request("/b", false)), 0);
-        assert_eq!(classes.of(4, &request("/a", false)), 1);
-        assert_eq!(classes.of(3, &request("/shop.Cart/Get", true)), 2);
-        assert_eq!(classes.of(4, &request("/shop.Cart/Get", true)), 2);
-        assert_eq!(classes.of(3, &request("/shop.Cart/Put", true)), 3);
-        assert_eq!(classes.of(3, &request("/shop.Cart/Get", false)), 0);
+        assert_eq!(class(&mut classes, 3, "/a", false), 0);
+        assert_eq!(class(&mut classes, 3, "/b", false), 0);
+        assert_eq!(class(&mut classes, 4, "/a", false), 1);
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), 2);
+        assert_eq!(class(&mut classes, 4, "/shop.Cart/Get", true), 2);
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), 3);
+        assert_eq!(class(&mut classes, 3, "/shop.Cart/Get", false), 0);
     }
 
     #[test]
@@ -195,18 +244,30 @@ mod tests {
         let mut classes = Classes::new(3);
         for number in 0..1000 {
             let path = format!("/shop.Cart/Get{number}");
-            let class = classes.of(0, &request(&path, true));
-            assert_eq!(class, number.min(2), "{path}");
+            assert_eq!(answered(&mut classes, &path), number.min(2), "{path}");
         }
         assert_eq!(classes.methods.len(), 2);
-        assert_eq!(classes.of(7, &request("/", false)), 2);
-        assert_eq!(classes.of(0, &request("/shop.Cart/Get1", true)), 1);
+        assert_eq!(class(&mut classes, 7, "/", false), 2);
+        assert_eq!(class(&mut classes, 0, "/shop.Cart/Get1", true), 1);
         // Nor is a path of any length kept.
         let mut classes = Classes::new(10);
         let long = format!("/{}", "x".repeat(METHOD_BYTES_MAX));
-        classes.of(0, &request(&long, true));
+        assert_eq!(answered(&mut classes, &long), 9);
         assert!(classes.methods.is_empty());
-        assert_eq!(Classes::new(1).of(5, &request("/", false)), 0);
+        assert_eq!(class(&mut Classes::new(1), 5, "/", false), 0);
+    }
+
+    #[test]
+    fn what_nobody_answers_is_no_class() {
+        let mut classes = Classes::new(10);
+        for number in 0..1000 {
+            let path = format!("/made.Up/Method{number}");
+            assert_eq!(class(&mut classes, 0, &path, true), 9);
+        }
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), 0);
+        // Two calls of a method may be answered before it is known.
+        classes.add_method("/shop.Cart/Get".into());
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), 1);
     }
 
     #[test]

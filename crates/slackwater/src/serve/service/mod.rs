@@ -17,6 +17,8 @@ mod race;
 mod retries;
 mod room;
 mod seek;
+mod shadow_trials;
+mod standings;
 mod sticky;
 mod tiers;
 mod weights;
@@ -44,6 +46,7 @@ use room::Rooms;
 use slackwater_core::health::build;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
+use standings::Standings;
 use std::rc::Rc;
 use std::sync::Arc;
 use sticky::Sticky;
@@ -112,9 +115,13 @@ pub(super) struct Service {
     hedging: Option<Hedging>,
     /// The policy learns from what responses say of their replicas' load.
     reads_orca: bool,
+    /// Replicas that are out are tried with copies of requests.
+    sends_shadow_trials: bool,
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    /// Absent: nobody watches how requests go.
+    standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -183,6 +190,7 @@ impl Service {
         Ok(Self {
             name: config.name.as_str().into(),
             reads_orca: config.policy.name == READS_ORCA,
+            sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,
             rooms,
@@ -191,6 +199,7 @@ impl Service {
             hedging: Hedging::new(&config.hedge, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
+            standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
             _drive: balancer.spawn_drive(),
@@ -245,14 +254,22 @@ impl Service {
         self.members.set_warm_up(span);
     }
 
+    /// The routes by which requests come are others.
+    pub(super) fn routes_changed(&self) {
+        if let Some(hedging) = &self.hedging {
+            hedging.begin_anew();
+        }
+    }
+
     /// Another one has taken its place: what still runs ends, and keeps no connection.
     pub(super) fn retire(&self) {
         self.members.retire();
     }
 
-    /// Closes connections to replicas that have been idle for too long.
+    /// Closes connections to replicas that have been idle for too long, and logs who is out or back.
     pub(super) fn sweep(&self) {
         self.members.sweep();
+        self.log_standings();
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {

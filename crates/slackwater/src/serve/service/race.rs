@@ -5,18 +5,19 @@
 //! closes its connection, or resets its stream.
 
 use super::attempts::{Attempts, Reply};
-use super::flight::{Flight, Member, Setback};
+use super::flight::{Flight, Member, Setback, discard};
 use super::hedging::{Hedging, Watching};
 use crate::access_log::{Ended, Trace};
 use crate::forward::{RequestBody, Twin};
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
-use http::{HeaderName, HeaderValue, Request};
+use http::{HeaderName, HeaderValue, Request, StatusCode};
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
 use slackwater_core::policy::{Outcome, Query};
 use slackwater_core::tail::WatchEnd;
+use slackwater_tower::response::head_outcome;
 use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
@@ -78,48 +79,55 @@ impl Attempts<'_> {
             };
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
-        let mut second = pin!(self.second(copy, &avoid, &is_decided, hedging));
+        let is_copied = Cell::new(false);
+        let mut second = pin!(self.second(copy, &avoid, (&is_decided, &is_copied), hedging));
         let mut is_second_out = true;
         loop {
             tokio::select! {
                 biased;
-                sent = first.as_mut(), if lost.first.is_none() => match sent {
-                    Ok(reply) => {
-                        is_decided.set(true);
-                        let mut reply = self.first_won(reply, part, watching);
-                        if lost.attempts > 1 || is_second_out {
-                            mark(&mut reply, "1");
-                        }
-                        return Ok(reply);
+                sent = first.as_mut(), if lost.first.is_none() => {
+                    let is_answer = matches!(&sent, Ok(reply) if is_answer(reply));
+                    lost.first = Some(sent);
+                    if !is_answer && is_second_out {
+                        continue;
                     }
-                    Err(setback) if !is_second_out => return Err(lost.with(setback)),
-                    Err(setback) => lost.first = Some(setback),
-                },
+                }
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
                     match second {
                         None => watching.unsent(),
-                        Some(Second { member, part, reason, sent: Ok(reply) }) => {
+                        Some(Second { member, part, reason, sent: Ok(reply) })
+                            if is_answer(&reply) =>
+                        {
                             is_decided.set(true);
-                            if let Some(Setback::Refused(unwanted)) = lost.first.take() {
-                                unwanted.discard();
+                            if let Some(unwanted) = lost.first.take() {
+                                discard_sent(unwanted);
                             }
                             watching.end(WatchEnd::Superseded);
                             self.served.set(part);
                             return Ok(self.second_won(reply, &member, reason));
                         }
-                        Some(Second { member, sent: Err(setback), .. }) => {
+                        Some(Second { member, sent, .. }) => {
                             lost.tried.extend(&member.parts);
                             lost.attempts += 1;
-                            if let Setback::Refused(unwanted) = setback {
-                                unwanted.discard();
-                            }
+                            lost.is_second_heard =
+                                !matches!(&sent, Err(setback) if setback.is_unsent());
+                            discard_sent(sent);
                         }
                     }
-                    if let Some(setback) = lost.first.take() {
-                        return Err(lost.with(setback));
-                    }
                 }
+            }
+            match lost.first.take() {
+                None => (),
+                Some(Ok(reply)) => {
+                    is_decided.set(true);
+                    let mut reply = self.first_won(reply, part, watching);
+                    if is_copied.get() {
+                        mark(&mut reply, "1");
+                    }
+                    return Ok(reply);
+                }
+                Some(Err(setback)) => return Err(lost.with(setback)),
             }
         }
     }
@@ -129,7 +137,7 @@ impl Attempts<'_> {
         &self,
         mut request: Box<Request<RequestBody>>,
         avoid: &[ReplicaId],
-        is_decided: &Rc<Cell<bool>>,
+        (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
         hedging: &Hedging,
     ) -> Option<Second> {
         let mut next = self.service.pick(Query::hedge(avoid)).await?;
@@ -141,11 +149,12 @@ impl Attempts<'_> {
         let reason = next.reason().unwrap_or_default();
         member.counts().hedges.add_one();
         hedging.sent();
+        is_copied.set(true);
         self.trace.copied();
         next.enter_race(is_decided);
         // Where requests queue, it waits behind those that have no other copy.
         set_priority(request.headers_mut(), Priority::Shadow);
-        let patience = self.patience(u32::MAX);
+        let patience = self.patience(2);
         // Nothing is noted of it unless it wins.
         let trace = Trace::default();
         let sent = next.send(request, patience, self.rules(1), &trace).await;
@@ -164,18 +173,16 @@ impl Attempts<'_> {
         watching: Watching<'_>,
     ) -> Reply {
         self.served.set(part);
-        let mut told = Outcome::Success;
+        // An error may come sooner than an answer would.
+        let is_answer = is_answer(&reply);
         if let Some(flight) = reply.body_mut().watch_mut() {
             flight.leave_race();
-            told = flight.told();
         }
-        // An error may come sooner than an answer would, and so may what ends with its head.
-        let is_answer = told == Outcome::Success && !reply.status().is_server_error();
-        watching.end(if is_answer {
-            WatchEnd::Answered
+        if is_answer {
+            watching.answered(reply.headers());
         } else {
-            WatchEnd::Failed
-        });
+            watching.end(WatchEnd::Failed);
+        }
         reply
     }
 
@@ -195,8 +202,10 @@ impl Attempts<'_> {
 struct Losing {
     /// Whoever is still out has lost.
     is_decided: Rc<Cell<bool>>,
-    /// Why the first copy was not answered.
-    first: Option<Setback>,
+    /// What has come of the first copy, if that is no answer.
+    first: Option<Result<Reply, Setback>>,
+    /// A replica has had the second copy.
+    is_second_heard: bool,
     tried: Vec<ReplicaId>,
     attempts: usize,
 }
@@ -206,12 +215,16 @@ impl Losing {
         Self {
             is_decided: Rc::default(),
             first: None,
+            is_second_heard: false,
             tried: first.member().parts.clone(),
             attempts: 1,
         }
     }
 
-    fn with(self, setback: Setback) -> Lost {
+    fn with(self, mut setback: Setback) -> Lost {
+        if self.is_second_heard {
+            setback.set_heard();
+        }
         Lost {
             setback,
             tried: self.tried,
@@ -224,6 +237,22 @@ async fn until(due_at: Option<Instant>) {
     match due_at {
         Some(due_at) => sleep_until(due_at).await,
         None => pending().await,
+    }
+}
+
+/// Whether a response ends a race: one that blames its replica does not, nor one that asks to come later. The other copy may do
+/// better.
+fn is_answer(reply: &Reply) -> bool {
+    reply.status() != StatusCode::TOO_MANY_REQUESTS
+        && head_outcome(reply.status(), reply.headers()) == Outcome::Success
+}
+
+/// A copy of which nothing is wanted any more.
+fn discard_sent(sent: Result<Reply, Setback>) {
+    match sent {
+        Ok(reply) => discard(reply),
+        Err(Setback::Refused(unwanted)) => unwanted.discard(),
+        Err(Setback::Failed(_)) => (),
     }
 }
 

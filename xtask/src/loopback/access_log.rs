@@ -7,17 +7,17 @@ use std::path::Path;
 
 /// One request, as `serve` saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// When it came, from 1970 on.
-    pub(super) began: Duration,
+    pub(crate) began: Duration,
     /// When its last byte left.
-    pub(super) ended: Duration,
-    pub(super) replica: Option<String>,
-    pub(super) status: u64,
-    pub(super) end: String,
-    pub(super) attempts: u64,
+    pub(crate) ended: Duration,
+    pub(crate) replica: Option<String>,
+    pub(crate) status: u64,
+    pub(crate) end: String,
+    pub(crate) attempts: u64,
     /// As it stands in the log.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 impl Line {
@@ -36,13 +36,13 @@ impl Line {
     }
 
     /// Whether the client did not get what a replica meant to answer.
-    pub(super) fn is_failure(&self) -> bool {
+    pub(crate) fn is_failure(&self) -> bool {
         self.status >= 500 || self.end != "complete"
     }
 }
 
 /// Every line; one that cannot be read is an error.
-pub(super) fn read(file: &Path) -> Result<Vec<Line>, String> {
+pub(crate) fn read(file: &Path) -> Result<Vec<Line>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let parse =
         |line: &str| Line::parse(line).ok_or_else(|| format!("{}: {line:?}", file.display()));

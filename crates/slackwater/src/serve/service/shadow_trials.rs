@@ -1,0 +1,59 @@
+//! Trials that no client waits for: copies of requests, sent to replicas that are out to see how they do.
+//!
+//! A copy is made of a request that may be repeated, and is sent when that one has been answered, and well: what has brought
+//! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
+
+use super::Service;
+use super::flight::Flight;
+use crate::access_log::Trace;
+use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
+use http::Request;
+use slackwater_core::overload::Priority;
+use slackwater_tower::wire::asks::set_priority;
+
+impl Service {
+    /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can be copied.
+    pub(super) fn copy_for_trial(&self, request: &Request<RequestBody>) -> Option<Box<Twin>> {
+        let is_wanted = self.sends_shadow_trials && self.balancer.wants_trial();
+        is_wanted.then(|| Twin::of(request).map(Box::new)).flatten()
+    }
+
+    /// Sends a copy to whoever waits for a trial still. It takes no place in the service: there are no more at a time than
+    /// replicas that are out.
+    pub(super) fn try_out(&self, copy: Box<Twin>, trace: &Trace) {
+        let Some(mut request) = copy.into_request() else {
+            return;
+        };
+        let Some(lease) = self.balancer.pick_trial() else {
+            return;
+        };
+        let Some(member) = self.members.find(lease.replica()) else {
+            return;
+        };
+        trace.tried_out(&member.config.name);
+        let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
+        if !flight.enter() {
+            return flight.cancel();
+        }
+        self.admission.shadow_trials.add_one();
+        set_priority(request.headers_mut(), Priority::Shadow);
+        tokio::task::spawn_local(async move {
+            let carried = carry(flight, request);
+            let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
+        });
+    }
+}
+
+async fn carry(flight: Box<Flight>, request: Box<Request<RequestBody>>) {
+    // Nothing is noted of it.
+    let trace = Trace::default();
+    let sent = flight.send(request, Patience::default(), None, &trace);
+    if let Ok(mut reply) = sent.await {
+        let body = reply.body_mut();
+        if !read_out(body, COPY_BYTES_MAX).await
+            && let Some(flight) = body.watch_mut()
+        {
+            flight.settle();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Trials that no client waits for: what is copied, who gets it, and what comes of it.
+
+use crate::access_log::Log;
+use crate::aversion::{EAGER, count, failures, says, stands};
+use crate::clients::Client;
+use crate::proxy::{Proxy, until};
+use crate::reload::status;
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+const SHADOWS: &str = "shadow_trials = true\n";
+
+/// A replica that fails until it heals, and remembers the heads and bodies that it was sent.
+struct Sick {
+    replica: Replica,
+    is_well: Arc<AtomicBool>,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Sick {
+    /// Well again, it answers with so many bytes.
+    async fn new(bytes: usize) -> Self {
+        let (is_well, heard) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<Mutex<Vec<_>>>::default(),
+        );
+        let (well, told) = (Arc::clone(&is_well), Arc::clone(&heard));
+        let replica = Replica::scripted(move |mut connection| {
+            let (well, told) = (Arc::clone(&well), Arc::clone(&told));
+            async move {
+                while let Some(head) = connection.head().await {
+                    let length = head
+                        .lines()
+                        .find_map(|it| it.strip_prefix("content-length: "));
+                    let length = length.map_or(0, |length| length.parse().unwrap());
+                    let body = connection.body(length).await.unwrap();
+                    told.lock()
+                        .unwrap()
+                        .push(head + core::str::from_utf8(&body).unwrap());
+                    if well.load(Ordering::SeqCst) {
+                        connection.answer(&"x".repeat(bytes)).await;
+                    } else {
+                        connection
+                            .send("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n")
+                            .await;
+                    }
+                }
+            }
+        })
+        .await;
+        Self {
+            replica,
+            is_well,
+            heard,
+        }
+    }
+
+    fn heal(&self) {
+        self.is_well.store(true, Ordering::SeqCst);
+    }
+
+    /// What it was sent since somebody asked last.
+    fn heard(&self) -> Vec<String> {
+        core::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+/// One that is sick and three that are well.
+async fn fleet(bytes: usize) -> (Sick, [Replica; 3], Vec<SocketAddr>) {
+    let sick = Sick::new(bytes).await;
+    let well = [says(200).await.0, says(200).await.0, says(200).await.0];
+    let all = core::iter::once(&sick.replica).chain(&well);
+    let addresses = all.map(|replica| replica.address).collect();
+    (sick, well, addresses)
+}
+
+async fn shadow_trials(proxy: &Proxy) -> u64 {
+    let shadows = &status(proxy).await["services"][0]["admission"]["shadow_trials"];
+    shadows.as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn no_client_hears_of_a_replica_that_is_out_until_it_is_well() {
+    let log = Log::new("shadow");
+    let (sick, _well, addresses) = fleet(2).await;
+    let proxy = Proxy::start(&addresses, &(log.toml("") + EAGER + SHADOWS));
+    let mut client = Client::connect(proxy.address).await;
+    let before = stands(&proxy, &mut client, 0, "ejected").await;
+    sick.heard();
+    assert_eq!(failures(&mut client, "GET", 300).await, 0);
+    until("there were copies", async || {
+        assert_eq!(failures(&mut client, "GET", 4).await, 0);
+        (shadow_trials(&proxy).await >= 3).then_some(())
+    })
+    .await;
+    proxy.settled().await;
+    let (after, shadows) = (status(&proxy).await, shadow_trials(&proxy).await);
+    let trials = count(&after, "trials") - count(&before, "trials");
+    let heard = sick.heard();
+    assert_eq!((trials, heard.len() as u64), (shadows, shadows));
+    for head in &heard {
+        assert!(head.contains("x-slackwater-priority: shadow\r\n"), "{head}");
+    }
+    let metric = format!("slackwater_shadow_trials_total{{service=\"default\"}} {shadows}\n");
+    assert!(proxy.admin_page("/metrics").await.contains(&metric));
+    let line = until("the log tells of a copy", async || {
+        let lines = log.lines(1).await.into_iter();
+        lines
+            .rev()
+            .find(|line| line["shadow"] != serde_json::Value::Null)
+    })
+    .await;
+    assert_eq!(line["shadow"], sick.replica.address.to_string());
+    assert_ne!(line["replica"], line["shadow"]);
+
+    sick.heal();
+    let healed = stands(&proxy, &mut client, 0, "sound").await;
+    assert!(count(&healed, "trials_passed") >= 3);
+    assert_eq!(failures(&mut client, "GET", 100).await, 0);
+}
+
+#[tokio::test]
+async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied() {
+    let (sick, _well, addresses) = fleet(2).await;
+    let proxy = Proxy::start(&addresses, &(EAGER.to_owned() + SHADOWS));
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    sick.heard();
+    let marked =
+        "POST /marked HTTP/1.1\r\nhost: x\r\nidempotency-key: 7\r\ncontent-length: 5\r\n\r\norder";
+    until("there is a copy", async || {
+        client.send(marked).await;
+        assert_eq!(client.answer().await.status, 200);
+        (shadow_trials(&proxy).await >= 1).then_some(())
+    })
+    .await;
+    proxy.settled().await;
+    let heard = sick.heard();
+    for copy in &heard {
+        assert!(copy.starts_with("POST /marked "), "{copy}");
+        assert!(copy.ends_with("\r\n\r\norder"), "{copy}");
+    }
+
+    // What may not be repeated is a trial itself, once there has been nothing to copy for a while.
+    let before = shadow_trials(&proxy).await;
+    until("a request is a trial", async || {
+        (failures(&mut client, "POST", 20).await > 0).then_some(())
+    })
+    .await;
+    assert_eq!(shadow_trials(&proxy).await, before);
+    for request in sick.heard() {
+        assert!(!request.contains("priority"), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn what_failed_elsewhere_is_not_tried_out() {
+    let sick = Sick::new(2).await;
+    let well = async || {
+        Replica::scripted(|mut connection| async move {
+            while let Some(head) = connection.head().await {
+                let status = if head.starts_with("GET /deadly") {
+                    500
+                } else {
+                    200
+                };
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+                connection.send(&head).await;
+            }
+        })
+        .await
+    };
+    let others = [well().await, well().await, well().await];
+    let all = core::iter::once(&sick.replica).chain(&others);
+    let addresses: Vec<_> = all.map(|replica| replica.address).collect();
+    let proxy = Proxy::start(&addresses, &(EAGER.to_owned() + SHADOWS));
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    sick.heard();
+    until("there were copies", async || {
+        assert_eq!(client.get("/deadly").await.status, 500);
+        assert_eq!(failures(&mut client, "GET", 3).await, 0);
+        (shadow_trials(&proxy).await >= 20).then_some(())
+    })
+    .await;
+    // A request may be a trial itself.
+    let heard = sick.heard().into_iter();
+    let copies: Vec<_> = heard.filter(|it| it.contains("priority: shadow")).collect();
+    assert!(copies.len() >= 19, "{}", copies.len());
+    assert!(!copies.iter().any(|copy| copy.contains("/deadly")));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_to_be_read_counts_all_the_same() {
+    let (sick, _well, addresses) = fleet(3 << 20).await;
+    let toml = EAGER.replace("trials = 0.1", "trials = 0.02") + SHADOWS;
+    let proxy = Proxy::start(&addresses, &toml);
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    sick.heal();
+    let back = until("it is back", async || {
+        assert_eq!(failures(&mut client, "GET", 4).await, 0);
+        let status = status(&proxy).await;
+        (count(&status, "readmissions") > 0).then_some(status)
+    })
+    .await;
+    assert_eq!(
+        count(&back, "trials_passed"),
+        shadow_trials(&proxy).await.min(3)
+    );
+    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
+}

@@ -1,0 +1,184 @@
+//! What an operator sees of replicas that are out or new, in the log; who restarts, and what a reload leaves of it.
+
+use crate::aversion::{EAGER, count, failures, joining, says, stands, state};
+use crate::clients::Client;
+use crate::proxy::{Proxy, until};
+use crate::reload::{Written, reload, status};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+async fn four() -> (
+    Vec<Replica>,
+    Arc<core::sync::atomic::AtomicU16>,
+    Vec<SocketAddr>,
+) {
+    let (first, status) = says(500).await;
+    let mut replicas = vec![first];
+    for _ in 0..3 {
+        replicas.push(says(200).await.0);
+    }
+    let addresses = replicas.iter().map(|replica| replica.address).collect();
+    (replicas, status, addresses)
+}
+
+#[tokio::test]
+async fn the_log_says_who_is_out_and_by_which_figures_and_who_is_back() {
+    let (_replicas, bad, addresses) = four().await;
+    let proxy = Proxy::start(&addresses, EAGER);
+    let mut client = Client::connect(proxy.address).await;
+    stands(&proxy, &mut client, 0, "ejected").await;
+    let out = proxy.log_line("is out, for its failures");
+    for part in [
+        " WARN ".to_owned(),
+        "service=\"default\"".to_owned(),
+        format!("replica=\"{}\"", addresses[0]),
+        "worker=0 state=\"ejected\" share=0.0 success=0.".to_owned(),
+        "middle_success=1.0".to_owned(),
+        "middle_latency=".to_owned(),
+    ] {
+        assert!(out.contains(&part), "{part}: {out}");
+    }
+    bad.store(200, Ordering::SeqCst);
+    stands(&proxy, &mut client, 0, "sound").await;
+    // It may have been back with a part of its share in between.
+    let back = proxy.log_line("has its whole share");
+    assert!(
+        back.contains(" INFO ") && back.contains("state=\"sound\" share=1.0"),
+        "{back}"
+    );
+    assert!(
+        back.contains(&format!("replica=\"{}\"", addresses[0])),
+        "{back}"
+    );
+}
+
+#[tokio::test]
+async fn many_changes_at_once_have_few_lines() {
+    let mut fleet = Vec::new();
+    for _ in 0..24 {
+        fleet.push(says(200).await.0);
+    }
+    let all: Vec<_> = fleet.iter().collect();
+    let written = Written::new("standings", &joining(&all[..12], ""));
+    let proxy = written.serve(&[]);
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(failures(&mut client, "GET", 40).await, 0);
+    written.become_text(&joining(&all, ""));
+    proxy.signal("HUP");
+    let mut news = 0;
+    let more = loop {
+        let line = proxy.log_line("worker=0");
+        if line.contains("more replicas") {
+            break line;
+        }
+        news += u32::from(line.contains("is new") && line.contains("warming_up"));
+    };
+    assert_eq!(news, 10);
+    assert!(more.contains("more=2"), "{more}");
+}
+
+/// A replica that answers probes, too, under an incarnation that can be changed.
+async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
+    let incarnation = Arc::clone(incarnation);
+    Replica::scripted(move |mut connection| {
+        let incarnation = Arc::clone(&incarnation);
+        async move {
+            while connection.head().await.is_some() {
+                let now = incarnation.load(Ordering::SeqCst);
+                let report = "x-prequal-rif: 1\r\nx-prequal-latency-us: 100\r\n";
+                connection
+                    .send(&format!(
+                        "HTTP/1.1 200 OK\r\n{report}x-slackwater-incarnation: {now}\r\ncontent-length: 0\r\n\r\n"
+                    ))
+                    .await;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn who_has_restarted_by_its_reports_warms_up() {
+    let incarnations: [Arc<AtomicUsize>; 3] = core::array::from_fn(|_| Arc::default());
+    let mut fleet = Vec::new();
+    for incarnation in &incarnations {
+        fleet.push(probed(incarnation).await);
+    }
+    let addresses: Vec<_> = fleet.iter().map(|replica| replica.address).collect();
+    let toml = "policy = \"prequal\"\ndiscovery.warm_up = \"1h\"\n[probe]\ntransport = \"http\"\n";
+    let proxy = Proxy::start(&addresses, toml);
+    let mut client = Client::connect(proxy.address).await;
+    until("all have reported", async || {
+        assert_eq!(failures(&mut client, "GET", 10).await, 0);
+        let status = status(&proxy).await;
+        let reports = status["counts"]["probes"]["answered"].as_u64().unwrap();
+        (reports > 60).then_some(())
+    })
+    .await;
+    assert_eq!(count(&status(&proxy).await, "warm_ups"), 0);
+    incarnations[1].store(7, Ordering::SeqCst);
+    // Nothing is sent, so it cannot show that it is warm.
+    let restarted = until("its report has come", async || {
+        let status = status(&proxy).await;
+        (state(&status, 1) == "warming_up").then_some(status)
+    })
+    .await;
+    let shares =
+        |place: usize| restarted["replicas"][place]["standing"]["share_millionths"].clone();
+    assert_eq!((shares(0), shares(1)), (1_000_000.into(), 100_000.into()));
+    assert_eq!(count(&restarted, "warm_ups"), 1);
+    let new = proxy.log_line("is new, and has to show what it can");
+    assert!(
+        new.contains(&format!("replica=\"{}\"", addresses[1])),
+        "{new}"
+    );
+    stands(&proxy, &mut client, 1, "sound").await;
+}
+
+#[tokio::test]
+async fn a_reload_keeps_what_was_learned_of_a_service_that_stays_and_takes_new_settings() {
+    let (_replicas, _bad, addresses) = four().await;
+    let list: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+    let toml = |aversion: &str, other: u32| {
+        format!(
+            "listen = \"127.0.0.1:0\"\nworkers = 1\n[services.web]\npolicy = \"round_robin\"\nreplicas = {list:?}\n\
+             probe.transport = \"none\"\nejection.back_off = \"1h\"\nejection.back_off_max = \"1h\"\n{aversion}\n\
+             [services.other]\nreplicas = [\"127.0.0.1:1\"]\nretries.attempts_max = {other}\n\
+             [[routes]]\nservice = \"web\"\n"
+        )
+    };
+    let written = Written::new("learned", &toml("", 2));
+    let proxy = written.serve(&[]);
+    let mut client = Client::connect(proxy.address).await;
+    let standing = async |client: &mut Client| {
+        let failed = failures(client, "GET", 80).await;
+        let status = status(&proxy).await;
+        let named = |list: &str, key: &str, name: &str| {
+            let mut entries = status[list].as_array().unwrap().iter();
+            entries.find(|it| it[key] == name).unwrap().clone()
+        };
+        let state = &named("replicas", "address", &list[0])["standing"]["state"];
+        let counts = &named("services", "name", "web")["counts"]["standing"];
+        (failed, state.clone(), counts["ejections"].clone())
+    };
+    until("it is out", async || {
+        let (failed, state, _) = standing(&mut client).await;
+        (failed == 0 && state == "ejected").then_some(())
+    })
+    .await;
+    written.become_text(&toml("", 3));
+    reload(&proxy);
+    assert_eq!(standing(&mut client).await, (0, "ejected".into(), 1.into()));
+
+    written.become_text(&toml("error_aversion.enabled = false", 3));
+    reload(&proxy);
+    assert_eq!(standing(&mut client).await, (20, "sound".into(), 0.into()));
+    written.become_text(&toml("error_aversion.failures_in_a_row = 3", 3));
+    reload(&proxy);
+    until("it is out again", async || {
+        (standing(&mut client).await.1 == "ejected").then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,47 @@
+//! `slackwater load`, and what it saw.
+
+use super::pair::Programs;
+use super::processes::Process;
+use core::time::Duration;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A stream of load.
+#[derive(Debug)]
+pub(crate) struct Load {
+    process: Process,
+    file: PathBuf,
+}
+
+impl Load {
+    /// Starts one, with arguments that say how much for how long; `file` is for what it sees.
+    pub(crate) fn start(
+        programs: &Programs<'_>,
+        name: &str,
+        url: &str,
+        file: PathBuf,
+        arguments: &[String],
+    ) -> Result<Self, String> {
+        let mut command = Command::new(programs.slackwater);
+        command.args(["load", url, "--quiet"]);
+        command.args(arguments).arg("--json").arg(&file);
+        let process = programs.processes.start(name, &mut command)?;
+        Ok(Self { process, file })
+    }
+
+    /// Waits for its end; what it saw, as it wrote it.
+    pub(crate) fn finish(self, limit: Duration) -> Result<Value, String> {
+        let ended = self.process.wait(limit)?;
+        if !ended.status.success() {
+            return Err(format!(
+                "slackwater load: {}: {}",
+                ended.status,
+                ended.err.trim()
+            ));
+        }
+        let wrong = |error: &dyn core::fmt::Display| format!("{}: {error}", self.file.display());
+        let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
+        serde_json::from_str(&text).map_err(|error| wrong(&error))
+    }
+}

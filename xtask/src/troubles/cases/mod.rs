@@ -1,0 +1,158 @@
+//! The cases, one file each, and what they have in common.
+
+mod fail_fast;
+mod hedged;
+mod restart;
+mod stopped;
+
+use super::columns::Column;
+use super::options::Options;
+use super::plan::{Case, Claim, Span, Stream, Variant};
+use super::results::{Results, Row};
+use crate::loopback::behaviour::Behaviour;
+use core::time::Duration;
+
+/// What to play, as the options say.
+pub(super) type MakeCase = fn(&Options) -> Case;
+
+/// By their names on the command line; first those that have a short form.
+pub(super) const ALL: [(&str, MakeCase); 4] = [
+    (fail_fast::NAME, fail_fast::case),
+    (stopped::NAME, stopped::case),
+    (restart::NAME, restart::case),
+    (hedged::NAME, hedged::case),
+];
+
+/// So many have one: what is certain of the others is less than what they take.
+const SHORT: usize = 2;
+
+/// The cases that there are, in the short form or in the whole one.
+pub(super) fn known(short: bool) -> &'static [(&'static str, MakeCase)] {
+    if short { &ALL[..SHORT] } else { &ALL }
+}
+
+/// Of every case.
+const REPLICAS: usize = 4;
+
+/// Nothing happens in the beginning, so that policies have learned what there is to learn.
+const CALM: Duration = Duration::from_secs(2);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What variants without anything are called.
+const NOTHING: &str = "nothing";
+
+/// Of what replicas can do that behave as by default.
+fn busy_percent(options: &Options) -> u64 {
+    let behaviour = Behaviour::default();
+    let replicas = u64::try_from(REPLICAS).unwrap_or(1);
+    // Of a second in milliseconds, in per cent.
+    options.rate() * behaviour.service_ms / (replicas * behaviour.room * 10)
+}
+
+/// Nothing on, but for what is on by default.
+fn plain(policy: &'static str, means: &'static str, serve: &str) -> Variant {
+    Variant {
+        policy,
+        means,
+        serve: serve.to_owned(),
+        agent: String::new(),
+    }
+}
+
+/// The stream whose figures count: from the start, measured in a span of the round.
+fn main_stream(rate: u64, measured: Span) -> Stream {
+    Stream {
+        name: "main",
+        at: Duration::ZERO,
+        path: "/",
+        rate,
+        warmup: measured.from,
+        measured: measured.to.saturating_sub(measured.from),
+        arguments: &[],
+    }
+}
+
+/// Holds something against each of some rows; says what each has.
+fn of_each<'r>(
+    says: &str,
+    rows: impl Iterator<Item = &'r Row>,
+    column: Column,
+    holds: impl Fn(&Row, f64) -> bool,
+) -> Claim {
+    let mut all = true;
+    let mut found = column.title().to_owned();
+    let mut round = None;
+    for row in rows {
+        let value = row.median(column);
+        all &= holds(row, value);
+        if round.replace(&row.round) != Some(&row.round) {
+            found = found + "; " + &row.round + ":";
+        }
+        found = found + " " + row.variant.policy + " " + &column.written(value);
+    }
+    Claim {
+        says: says.to_owned(),
+        holds: all && round.is_some(),
+        found,
+    }
+}
+
+/// How many times as much a column is as in the row with other means; no number if there is none.
+fn times(results: &Results, row: &Row, means: &str, column: Column) -> f64 {
+    let other = results.beside(row, means);
+    other.map_or(f64::NAN, |other| row.median(column) / other.median(column))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::troubles::plan::Step;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_is_played_fits_its_time_and_variants_differ() {
+        for arguments in [
+            &["all"][..],
+            &["all", "--short"],
+            &["all", "--seconds", "600"],
+        ] {
+            let options = Options::parse(arguments).unwrap();
+            for case in &options.cases {
+                let case = case(&options);
+                for round in &case.rounds {
+                    let what = format!("{arguments:?}, {}, {}", case.name, round.name);
+                    let lasts = round.lasts();
+                    assert!(round.steps.iter().all(|(at, _)| *at <= lasts), "{what}");
+                    assert!(round.during.from < round.during.to, "{what}");
+                    assert!(round.during.to <= lasts, "{what}");
+                    // The generator takes whole seconds.
+                    let whole = |time: Duration| time.subsec_nanos() == 0 && !time.is_zero();
+                    for stream in &round.streams {
+                        assert!(whole(stream.warmup) && whole(stream.measured), "{what}");
+                    }
+                    let names =
+                        (round.variants.iter()).map(|variant| (variant.policy, variant.means));
+                    let different: BTreeSet<_> = names.collect();
+                    assert_eq!(different.len(), round.variants.len(), "{what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_is_stopped_goes_on_and_whoever_is_killed_is_started() {
+        let options = Options::parse(&["all"]).unwrap();
+        for case in &options.cases {
+            for round in case(&options).rounds {
+                let steps: Vec<_> = round.steps.iter().map(|(_, step)| step).collect();
+                let count = |is: fn(&Step) -> bool| steps.iter().filter(|step| is(step)).count();
+                let begin = |step: &Step| {
+                    let name = format!("{step:?}");
+                    name == "Kill" || name.contains("USR1") || name.contains("STOP")
+                };
+                assert_eq!(count(begin) * 2, steps.len(), "{}: {steps:?}", round.name);
+            }
+        }
+    }
+}

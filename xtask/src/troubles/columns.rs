@@ -1,0 +1,84 @@
+//! What is measured of a lane, and how it is shown.
+
+/// A number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Column {
+    /// Requests that failed, of those that were measured.
+    Errors,
+    /// Of these, requests that got no answer at all.
+    Unanswered,
+    /// Requests that failed within the first second of the trouble.
+    FirstSecond,
+    /// Of all that were measured, failed ones and those whose client gave up included.
+    P50,
+    P99,
+    P999,
+    Max,
+    /// The first replica's part of the requests in the time of trouble.
+    Share,
+    /// The same some time later.
+    ShareAfter,
+    /// Requests that failed some time later.
+    ErrorsAfter,
+    /// Second copies of late requests, for each request.
+    Copies,
+    /// Requests that replicas began, above those that clients sent.
+    Begun,
+    /// Time that replicas spent on a request, copies included.
+    Work,
+    /// How late the generator was itself, at its 99th percentile.
+    Late,
+}
+
+impl Column {
+    /// Over its column.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Errors => "errors %",
+            Self::Unanswered => "unanswered",
+            Self::FirstSecond => "errors in the 1st s",
+            Self::P50 => "p50 ms",
+            Self::P99 => "p99 ms",
+            Self::P999 => "p99.9 ms",
+            Self::Max => "max ms",
+            Self::Share => "its share %",
+            Self::ShareAfter => "share afterwards %",
+            Self::ErrorsAfter => "errors afterwards %",
+            Self::Copies => "copies %",
+            Self::Begun => "begun twice %",
+            Self::Work => "work ms",
+            Self::Late => "late ms",
+        }
+    }
+
+    /// In JSON.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Errors => "errors_percent",
+            Self::Unanswered => "unanswered",
+            Self::FirstSecond => "errors_first_second",
+            Self::P50 => "p50_ms",
+            Self::P99 => "p99_ms",
+            Self::P999 => "p999_ms",
+            Self::Max => "max_ms",
+            Self::Share => "share_percent",
+            Self::ShareAfter => "share_after_percent",
+            Self::ErrorsAfter => "errors_after_percent",
+            Self::Copies => "copies_percent",
+            Self::Begun => "begun_twice_percent",
+            Self::Work => "work_ms",
+            Self::Late => "generator_late_p99_ms",
+        }
+    }
+
+    /// As it stands in a cell.
+    pub(super) fn written(self, value: f64) -> String {
+        match self {
+            Self::Unanswered | Self::FirstSecond => format!("{value:.0}"),
+            Self::P50 | Self::P99 | Self::P999 | Self::Max | Self::Share | Self::ShareAfter => {
+                format!("{value:.1}")
+            }
+            _ => format!("{value:.2}"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Numbers of all runs of a case.
+
+use super::columns::Column;
+use super::measure::Found;
+use super::plan::{Round, Variant};
+
+/// Of one round and variant, all runs.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) round: String,
+    pub(super) variant: Variant,
+    /// By run.
+    pub(super) found: Vec<(u64, Found)>,
+}
+
+/// Everything that a case found.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) rows: Vec<Row>,
+}
+
+/// The middle, the least and the most of some runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl Results {
+    /// What a round found in one run, a variant each.
+    pub(super) fn add(&mut self, round: &Round, run: u64, found: Vec<Found>) {
+        for (variant, found) in round.variants.iter().zip(found) {
+            let is_same = |row: &&mut Row| {
+                (&row.round, row.variant.policy, row.variant.means)
+                    == (&round.name, variant.policy, variant.means)
+            };
+            match self.rows.iter_mut().find(is_same) {
+                Some(row) => row.found.push((run, found)),
+                None => self.rows.push(Row {
+                    round: round.name.clone(),
+                    variant: variant.clone(),
+                    found: vec![(run, found)],
+                }),
+            }
+        }
+    }
+
+    /// The rows of variants with these means.
+    pub(super) fn with(&self, means: &str) -> impl Iterator<Item = &Row> {
+        self.rows
+            .iter()
+            .filter(move |row| row.variant.means == means)
+    }
+
+    /// The row like this one, of the same round and policy, with other means.
+    pub(super) fn beside(&self, row: &Row, means: &str) -> Option<&Row> {
+        self.with(means)
+            .find(|other| (&other.round, other.variant.policy) == (&row.round, row.variant.policy))
+    }
+}
+
+impl Row {
+    /// A column over all runs; `None` where no run has it.
+    pub(super) fn spread(&self, column: Column) -> Option<Spread> {
+        let values = self.found.iter().filter_map(|(_, found)| found.of(column));
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Some(Spread {
+            median: *values.get(values.len() / 2)?,
+            least: *values.first()?,
+            most: *values.last()?,
+        })
+    }
+
+    /// The middle of all runs; what no run has is no number, of which nothing holds.
+    pub(super) fn median(&self, column: Column) -> f64 {
+        self.spread(column).map_or(f64::NAN, |spread| spread.median)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(means: &'static str) -> Variant {
+        Variant {
+            policy: "prequal",
+            means,
+            serve: String::new(),
+            agent: String::new(),
+        }
+    }
+
+    fn row(means: &'static str, values: &[f64]) -> Row {
+        let found = values.iter().map(|value| Found::with(Column::P99, *value));
+        Row {
+            round: "a round".to_owned(),
+            variant: variant(means),
+            found: (1..).zip(found).collect(),
+        }
+    }
+
+    #[test]
+    fn runs_are_told_by_their_middle_and_their_ends() {
+        let row = row("nothing", &[3.0, 9.0, 1.0]);
+        let expected = Spread {
+            median: 3.0,
+            least: 1.0,
+            most: 9.0,
+        };
+        assert_eq!(row.spread(Column::P99), Some(expected));
+        assert_eq!(row.spread(Column::P50), None);
+        assert!(row.median(Column::P50).is_nan());
+    }
+
+    #[test]
+    fn a_row_is_beside_the_one_of_its_own_round_and_policy() {
+        let mut results = Results {
+            rows: vec![row("nothing", &[1.0]), row("something", &[2.0])],
+        };
+        let mut other = row("nothing", &[3.0]);
+        other.round = "another round".to_owned();
+        results.rows.insert(0, other);
+        let with = results.with("something").next().unwrap();
+        let beside = results.beside(with, "nothing").unwrap();
+        assert_eq!(
+            beside.spread(Column::P99),
+            row("nothing", &[1.0]).spread(Column::P99)
+        );
+        assert!(results.beside(with, "all").is_none());
+    }
+}
