@@ -1,6 +1,8 @@
 //! What is claimed of it, and how it is shown.
 
-use super::cases::{COLD, EVERYWHERE, HEALS, LIES, Means, SINKHOLE, STOPPED, TROUBLES, fast_step};
+use super::cases::{
+    COLD, EVERYWHERE, HEALS, LIES, Means, SINKHOLE, STOPPED, TROUBLES, fast_step, in_words,
+};
 use super::{CLAIMED, CLIENTS, IN_TROUBLE, LOADS, POLICIES, ROUND_ROBIN, SOME_CLIENTS};
 use crate::Measured;
 use crate::figure::cells::{Plays, latency_ms};
@@ -372,9 +374,9 @@ fn trouble_chart(plays: &Plays<'_>, name: &str) -> Chart {
         marks: vec![None; IN_TROUBLE.len()],
     });
     Chart {
-        title: format!("p99.9 of latency, {name}"),
+        title: format!("p99.9 of latency: {}", in_words(name)),
         x: axis("policy"),
-        y: axis("latency, ms"),
+        y: log_axis("latency, ms"),
         plot: Plot::Bars {
             groups: IN_TROUBLE.map(str::to_owned).to_vec(),
             series: series.to_vec(),
