@@ -388,6 +388,62 @@ async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     }
 }
 
+/// A leaf of which no copy answers but the third is asked at 10, 20 and 40 ms, each to the end of a bucket and a millisecond.
+#[tokio::test(start_paused = true)]
+async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
+    let third = |fails: bool| {
+        move |shard, nth| match (shard, nth) {
+            (3, 1) if fails => (3, Err("second")),
+            (3, 0 | 1) => (HANGS, Ok(())),
+            _ => (10, Ok(())),
+        }
+    };
+    for fails in [false, true] {
+        let all = hedged(|it| {
+            it.budget = share(500_000);
+            it.copies_max = 3;
+        })
+        .await;
+        let before = all.hedge_counters().expect("it hedges");
+        let shards = Shards::new(10, third(fails));
+        let gathered = shards.run(&all).await.expect("no canaries");
+        assert!(gathered.is_complete());
+        assert!((30..=34).contains(&shards.ms()), "{}", shards.ms());
+        assert_eq!((shards.asked().len(), shards.in_flight()), (12, 0));
+        let counters = all.hedge_counters().expect("it hedges");
+        let ends = [counters.won - before.won, counters.wasted - before.wasted];
+        assert_eq!(ends, [1, 1]);
+    }
+}
+
+/// With nothing saved for the first look, the second one pays.
+#[tokio::test(start_paused = true)]
+async fn a_leaf_that_had_no_copy_is_looked_at_again() {
+    let all = hedged(|it| {
+        it.budget = share(10_000);
+        it.burst = 1;
+    })
+    .await;
+    let hangs = |stuck: &'static [usize]| {
+        move |shard, nth| match nth {
+            0 if stuck.contains(&shard) => (HANGS, Ok(())),
+            _ => (10, Ok(())),
+        }
+    };
+    // There is one copy for two that hang; what pays for the other begins while it waits.
+    let shards = Shards::new(10, hangs(&[3, 4]));
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(12)).await;
+        let shards = Shards::new(100, |_, _| (1, Ok(())));
+        shards.run(&all).await.expect("no canaries");
+    };
+    let (gathered, ()) = tokio::join!(shards.run(&all), others);
+    assert!(gathered.expect("no canaries").is_complete());
+    let counters = all.hedge_counters().expect("it hedges");
+    assert_eq!((counters.issued, counters.withheld_budget), (2, 1));
+    assert!((30..=34).contains(&shards.ms()), "{}", shards.ms());
+}
+
 #[tokio::test(start_paused = true)]
 async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
     let late = |shard, nth| match (shard, nth) {
@@ -402,7 +458,8 @@ async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
         assert_eq!((shards.asked().len(), shards.ms()), (10, 40));
     }
     let counters = broke.hedge_counters().expect("it hedges");
-    assert_eq!((counters.issued, counters.withheld_budget), (0, 1));
+    let withheld = (counters.issued, counters.withheld_budget);
+    assert_eq!(withheld, (0, 2), "looked at after 10 and after 20 ms");
     let counters = ignorant.hedge_counters().expect("it hedges");
     assert_eq!((counters.issued, counters.unknown), (0, counters.queries));
 

@@ -1,10 +1,13 @@
-//! Leaves that are late are asked a second time. `[H1]`
+//! Leaves that are late are asked again. `[H1]`
 
 use crate::clock::Clock;
+use core::future::pending;
 use core::pin::pin;
 use core::time::Duration;
+use futures_util::future::select_all;
 use slackwater_core::tail::{HedgeConfig, HedgeCounters, Hedger, Watch, WatchEnd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::time::sleep;
 
 /// A hedger among tasks. All leaves are one class.
 #[derive(Debug)]
@@ -29,37 +32,50 @@ impl Hedging {
         self.hedger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks once, and a second time if that is late and the hedger lets it be. The first good answer is taken, and the other
-    /// copy dropped. Who fails is not the end while the other one is awaited; if both do, it is the first copy's error.
+    /// Asks once, and again whenever that is late and the hedger lets it be. The first good answer is taken, and the other
+    /// copies dropped. Who fails is not the end while another one is awaited; if all do, it is the first copy's error.
     pub(super) async fn ask<T, E, F>(&self, ask: impl Fn() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
     {
         let mut watched = Watched::begin(self);
         let mut first = pin!(ask());
-        if let Some(delay) = watched.delay() {
-            tokio::select! {
+        let mut failure = None;
+        let mut copies = Vec::new();
+        loop {
+            let (answer, end) = tokio::select! {
                 biased;
-                answer = &mut first => return watched.end(answer, WatchEnd::Answered),
-                () = tokio::time::sleep(delay) => (),
+                answer = &mut first, if failure.is_none() => (answer, WatchEnd::Answered),
+                (answer, place, _) = async { select_all(copies.iter_mut()).await }, if !copies.is_empty() => {
+                    drop(copies.swap_remove(place));
+                    (answer, WatchEnd::Superseded)
+                }
+                () = late(watched.delay()) => {
+                    if watched.handle_due() {
+                        copies.push(Box::pin(ask()));
+                    }
+                    continue;
+                }
+            };
+            match answer {
+                Ok(_) => return watched.end(answer, end),
+                Err(error) if end == WatchEnd::Answered => failure = Some(error),
+                Err(_) => (),
+            }
+            if copies.is_empty()
+                && let Some(error) = failure.take()
+            {
+                return watched.end(Err(error), WatchEnd::Failed);
             }
         }
-        if !watched.handle_due() {
-            return watched.end(first.await, WatchEnd::Answered);
-        }
-        let mut second = pin!(ask());
-        let (answer, end) = tokio::select! {
-            biased;
-            answer = &mut first => match answer {
-                Ok(_) => (answer, WatchEnd::Answered),
-                Err(error) => (second.await.map_err(|_| error), WatchEnd::Superseded),
-            },
-            answer = &mut second => match answer {
-                Ok(_) => (answer, WatchEnd::Superseded),
-                Err(_) => (first.await, WatchEnd::Answered),
-            },
-        };
-        watched.end(answer, end)
+    }
+}
+
+/// Until the next copy is due, which may be never.
+async fn late(delay: Option<Duration>) {
+    match delay {
+        Some(delay) => sleep(delay).await,
+        None => pending().await,
     }
 }
 
@@ -79,7 +95,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// How long until a second copy is due.
+    /// How long until the next copy is due; `None`: never.
     fn delay(&self) -> Option<Duration> {
         let due_at = self.watch.as_ref()?.due_at()?;
         let now = self.hedging.clock.now();

@@ -7,8 +7,8 @@
 //!   the rest is not asked at all, and the error says so ([`CanaryError`]). The price is the time of one more answer.
 //! - **Good enough.** The result is there when a share of the leaves has answered, or when the time is over, whichever comes
 //!   first. It tells what came of each leaf ([`Gathered`]): answered, failed, not waited for, not even asked.
-//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked a second time, for a budget. The shard's own
-//!   service decides where the second copy goes; a `Balance` sends it to another replica ([`FanOut::call_http`]).
+//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked again, for a budget. The shard's own
+//!   service decides where the further copy goes; a `Balance` sends it to another replica ([`FanOut::call_http`]).
 //! - **Cancellation of the rest.** Everything runs within the one future, and nothing is spawned: what is no longer waited
 //!   for is dropped with it, and whoever drops the future takes all of it back.
 //!
@@ -35,7 +35,7 @@
 //! settings.enough = Quantile::from_millionths(950_000).expect("at most 1");
 //! settings.enough_after = Duration::from_millis(50);
 //! settings.deadline = Some(Duration::from_millis(200));
-//! let hedging = HedgeSettings::default().validate().expect("they are valid");
+//! let hedging = HedgeSettings::for_fan_out().validate().expect("they are valid");
 //! let fan_out = FanOut::new(settings.validate().expect("they are valid")).with_hedging(hedging);
 //!
 //! let gathered = fan_out.call(&shards, |_shard| "results".to_owned()).await.expect("the canaries live");
@@ -78,7 +78,7 @@ pub struct FanOut {
 }
 
 impl FanOut {
-    /// A fan-out without second copies.
+    /// A fan-out without further copies.
     pub const fn new(config: FanOutConfig) -> Self {
         Self {
             config,
@@ -87,20 +87,22 @@ impl FanOut {
         }
     }
 
-    /// Leaves other than canaries are asked a second time when they are late, which is told by how long leaves took lately,
-    /// all shards together. A fan-out's own leaves count as queries of the budget. `[H1]`
+    /// Leaves other than canaries are asked again when they are late, which is told by how long leaves took lately, all
+    /// shards together. A fan-out's own leaves count as queries of the budget.
+    /// [`HedgeSettings::for_fan_out`](slackwater_core::tail::HedgeSettings::for_fan_out) are settings for it: who waits for
+    /// a hundred leaves meets both copies of one stuck where a single query hardly ever does. `[H1]`
     #[must_use]
     pub fn with_hedging(mut self, config: HedgeConfig) -> Self {
         self.hedging = Some(Hedging::new(config));
         self
     }
 
-    /// What has come of second copies so far; `None` without hedging.
+    /// What has come of further copies so far; `None` without hedging.
     pub fn hedge_counters(&self) -> Option<HedgeCounters> {
         self.hedging.as_ref().map(Hedging::counters)
     }
 
-    /// Asks each of these shards what `request` makes for its number; a second time for a second copy. A service is
+    /// Asks each of these shards what `request` makes for its number; again for each further copy. A service is
     /// cloned for each call, and it is the clone that gets ready.
     pub async fn call<S, R>(
         &self,
@@ -121,8 +123,8 @@ impl FanOut {
         self.run(shards.len(), ask).await
     }
 
-    /// As [`FanOut::call`], and a second copy goes to another replica than the first where a shard is a
-    /// [`Balance`](super::Balance), by way of the [`Copies`] that are put among the extensions of both.
+    /// As [`FanOut::call`], and each copy goes to another replica than those before it where a shard is a
+    /// [`Balance`](super::Balance), by way of the [`Copies`] that are put among the extensions of all.
     pub async fn call_http<S, B>(
         &self,
         shards: &[S],
@@ -140,8 +142,8 @@ impl FanOut {
         self.call(shards, request).await
     }
 
-    /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; a second time for a second
-    /// copy. Each fan-out begins one shard further on than the one before: all take turns as canaries, and in having to wait
+    /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; again for each further copy.
+    /// Each fan-out begins one shard further on than the one before: all take turns as canaries, and in having to wait
     /// where there are more than may be asked at a time.
     pub async fn run<T, E, F>(
         &self,

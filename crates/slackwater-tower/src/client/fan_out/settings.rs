@@ -27,7 +27,7 @@ pub struct FanOutSettings {
     /// have.
     pub deadline: Option<Duration>,
     /// Leaves that are waited for at a time, at most: 1 to 100,000, default 1000. The others are asked as these end.
-    /// Second copies do not count.
+    /// Further copies do not count.
     pub concurrency_max: usize,
 }
 
