@@ -4,6 +4,7 @@
 //! each reason. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`), or 4 (`DEADLINE_EXCEEDED`) where their deadline
 //! passed, with `grpc-retry-pushback-ms: 1000`.
 
+use crate::response::is_grpc;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use slackwater_core::overload::Shed;
@@ -41,12 +42,10 @@ pub const fn grpc_status(shed: Shed) -> &'static str {
 /// Such an answer, without a body, to a request with these fields.
 pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
     let mut response = Response::new(());
-    let kind = request.get(header::CONTENT_TYPE);
-    let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
     let headers = response.headers_mut();
     headers.insert(ERROR, HeaderValue::from_static(mark(shed)));
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    if is_grpc {
+    if is_grpc(request) {
         headers.insert(header::CONTENT_TYPE, GRPC);
         headers.insert("grpc-status", HeaderValue::from_static(grpc_status(shed)));
         headers.insert("grpc-retry-pushback-ms", HeaderValue::from_static("1000"));

@@ -20,7 +20,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_tower::response::grpc_failed;
 use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};
-use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
+use slackwater_tower::server::{
+    End, Load, QueryInFlight, end_by_head, end_by_trailers, respond_http,
+};
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::{set_time_left, time_left};
 use slackwater_tower::wire::tie::Tie;
@@ -233,7 +235,7 @@ impl Watch for Passing {
     fn trailers(&mut self, trailers: &mut HeaderMap) {
         if grpc_failed(trailers) {
             self.counts.grpc_failures.add_one();
-            self.has_failed = true;
+            self.has_failed = end_by_trailers(trailers) == End::Failed;
         }
         if let Some(load) = &self.tells {
             write_trailers(trailers, &load.report(None));

@@ -10,6 +10,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 pub(super) use slackwater_tower::response::GRPC_STATUS;
+pub(crate) use slackwater_tower::response::is_grpc as is_grpc_call;
 use slackwater_tower::wire::shed;
 
 pub(super) const GRPC: &str = "application/grpc";
@@ -18,16 +19,6 @@ pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry
 
 /// The status that tells that a call did not come through.
 pub(super) const UNAVAILABLE: &str = "14";
-
-/// Whether a request is a gRPC call. gRPC-Web is another protocol.
-pub(crate) fn is_grpc_call(headers: &HeaderMap) -> bool {
-    let said = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let Some((start, rest)) = said.and_then(|said| said.split_at_checked(GRPC.len())) else {
-        return false;
-    };
-    start.eq_ignore_ascii_case(GRPC.as_bytes())
-        && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
-}
 
 /// Says an answer of our own as gRPC has it; leaves any other response alone.
 pub(crate) fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {

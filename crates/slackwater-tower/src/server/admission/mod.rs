@@ -285,6 +285,8 @@ impl Permit {
                 .lock()
                 .admission
                 .head_ready(now, started, end);
+            // A learned limit may have risen.
+            self.admission.tell_all();
         }
     }
 }
