@@ -10,6 +10,7 @@ mod latency;
 mod rig;
 #[cfg(test)]
 mod ties;
+#[cfg(test)]
 mod udp;
 
 use core::time::Duration;

@@ -6,7 +6,7 @@
 
 use super::answer::X_SLACKWATER_ERROR;
 use super::body::{ResponseBody, Watch};
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 pub(super) use slackwater_tower::response::GRPC_STATUS;
@@ -95,7 +95,7 @@ mod tests {
             ("application/grp", false),
             ("text/plain", false),
         ] {
-            let mut headers = HeaderMap::new();
+            let mut headers = http::HeaderMap::new();
             assert!(!is_grpc_call(&headers));
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(said));
             assert_eq!(is_grpc_call(&headers), is_one, "{said}");
