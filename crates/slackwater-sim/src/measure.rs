@@ -163,6 +163,11 @@ impl Measured {
         ratio(self.trials as f64, self.queries as f64)
     }
 
+    /// Second copies for each query; 0 of none.
+    pub fn hedge_share(&self) -> f64 {
+        ratio(self.hedges as f64, self.queries as f64)
+    }
+
     /// Steps of the event loop for each second of CPU time. Not determined by the seed.
     pub fn events_per_second(&self) -> f64 {
         ratio(self.events as f64, self.cpu.as_secs_f64())

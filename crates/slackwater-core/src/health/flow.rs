@@ -77,6 +77,7 @@ impl Policy for Guarded {
             return;
         }
         self.stays = self.stays.wrapping_add(1);
+        self.offered += 1;
         let mut record = Record::new(self.latest, self.stays);
         record.success = self.fleet_success;
         self.records.insert(replica, record);
@@ -96,8 +97,10 @@ impl Policy for Guarded {
         self.latest = self.latest.max(now);
         self.policy.remove_replica(now, replica);
         if self.members.remove(replica) {
-            self.records.remove(replica);
-            self.out.retain(|&other| other != replica);
+            let record = self.records.remove(replica);
+            let is_offered = record.is_some_and(|record| record.is_offered);
+            self.offered -= usize::from(is_offered);
+            self.forget_out(replica, is_offered);
             self.has_changed = true;
             self.enforce_limit();
         }
@@ -108,8 +111,16 @@ impl Policy for Guarded {
         let Some(record) = self.records.find_mut(replica) else {
             return self.policy.set_available(now, replica, available);
         };
-        record.is_offered = available;
-        let may_be_chosen = available && !record.course.is_out();
+        let was_offered = core::mem::replace(&mut record.is_offered, available);
+        let is_out = record.course.is_out();
+        let may_be_chosen = available && !is_out;
+        if was_offered != available {
+            let count = |all: usize| if available { all + 1 } else { all - 1 };
+            self.offered = count(self.offered);
+            if is_out {
+                self.offered_out = count(self.offered_out);
+            }
+        }
         self.policy.set_available(now, replica, may_be_chosen);
         self.has_changed = true;
         self.enforce_limit();

@@ -1,5 +1,6 @@
 //! A policy around a policy: what it sees, and what it makes of it.
 
+use super::evidence::Sample;
 use super::judge::{self, Verdict};
 use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
@@ -59,18 +60,26 @@ pub struct Guarded {
     pub(super) members: ReplicaSet,
     /// Those that are out.
     pub(super) out: Vec<ReplicaId>,
+    /// Of the members and of those that are out, how many the driver offers.
+    pub(super) offered: usize,
+    pub(super) offered_out: usize,
     pub(super) shares: Shares,
     /// Somebody's share has changed since `shares` was made.
     pub(super) has_changed: bool,
     pub(super) trials: Tokens,
+    /// Somebody may be out who has had a trial that went well, and is to have the next.
+    pub(super) has_passing: bool,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
+    /// What those that are compared with show together.
+    pub(super) shown: Sample,
     pub(super) latencies: Others<u64>,
     pub(super) paces: Others<u64>,
     pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
-    /// The part of queries that succeeds with the middle one of the fleet.
+    /// The part of queries that succeeds with the middle one of those in the choice, the better one of two: what is taken of
+    /// who has shown nothing yet. The worse one of two could be that one itself.
     pub(super) fleet_success: u32,
     pub(super) latest: Instant,
     pub(super) tick_at: Instant,
@@ -94,11 +103,15 @@ impl Guarded {
             records: ReplicaMap::default(),
             members: ReplicaSet::default(),
             out: Vec::new(),
+            offered: 0,
+            offered_out: 0,
             shares: Shares::default(),
             has_changed: false,
             trials: Tokens::new(config.trials, SAVED_MAX),
+            has_passing: false,
             rates: Others::default(),
             rates_just_now: Others::default(),
+            shown: Sample::default(),
             latencies: Others::default(),
             paces: Others::default(),
             peaks: Others::default(),
@@ -132,24 +145,36 @@ impl Guarded {
         let now = self.latest;
         self.tick_at = now.plus_ns(TICK_NS);
         self.bucket = now.as_nanos() / self.bucket_ns;
-        let (records, bucket, fleet) = (&mut self.records, self.bucket, self.fleet_success);
-        let members = self.members.as_slice();
-        self.rates.set(members.iter().filter_map(|&replica| {
-            let record = records.find_mut(replica)?;
+        self.rates.clear();
+        self.rates_just_now.clear();
+        self.latencies.clear();
+        self.paces.clear();
+        self.peaks.clear();
+        self.shown = Sample::default();
+        self.has_passing = false;
+        let (bucket, fleet) = (self.bucket, self.fleet_success);
+        for &replica in self.members.as_slice() {
+            let Some(record) = self.records.find_mut(replica) else {
+                continue;
+            };
             record.tick(now);
             record.estimate(now, bucket, fleet);
-            record.known_success()
-        }));
-        (self.rates_just_now).set(members.iter().filter_map(|&replica| {
-            let record = records.find(replica)?;
-            record.success_just_now(bucket, fleet)
-        }));
-        let in_choice = || members.iter().filter_map(|&replica| records.find(replica));
-        (self.latencies).set(in_choice().filter_map(Record::compared_latency_ns));
-        (self.paces).set(in_choice().filter_map(|record| record.compared_pace_ns(now)));
-        self.peaks
-            .set(in_choice().filter_map(Record::compared_peak_ns));
-        self.fleet_success = self.rates.median().unwrap_or(WHOLE);
+            record.compare(bucket, fleet);
+            self.has_passing |= record.course.is_out() && record.course.is_passing();
+            let compared = &record.compared;
+            self.shown.add(compared.shown);
+            self.rates.add(compared.success);
+            self.rates_just_now.add(compared.success_just_now);
+            self.latencies.add(record.compared_latency_ns());
+            self.paces.add(record.compared_pace_ns(now));
+            self.peaks.add(record.compared_peak_ns());
+        }
+        self.rates.settle();
+        self.rates_just_now.settle();
+        self.latencies.settle();
+        self.paces.settle();
+        self.peaks.settle();
+        self.fleet_success = self.rates.upper_median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
             if let Some(&replica) = self.members.as_slice().get(place) {
@@ -162,12 +187,13 @@ impl Guarded {
 
     pub(super) fn others(&self, record: &Record) -> Reference {
         let now = self.latest;
-        let just_now = record.success_just_now(self.bucket, self.fleet_success);
-        let just_now = self.rates_just_now.median_without(just_now);
-        let success = self.rates.median_without(record.known_success());
+        let compared = &record.compared;
+        let just_now = (self.rates_just_now).median_without(compared.success_just_now);
+        let success = self.rates.median_without(compared.success);
         Reference {
             // Where all begin to fail at once, nobody does so at quite the same time.
             success: success.map(|success| success.min(just_now.unwrap_or(success))),
+            shown: self.shown.without(compared.shown),
             latency_ns: (self.latencies).median_without(record.compared_latency_ns()),
             pace_ns: self.paces.median_without(record.compared_pace_ns(now)),
             peak_ns: self.peaks.median_without(record.compared_peak_ns()),
@@ -179,12 +205,11 @@ impl Guarded {
         let Some(record) = self.records.find(replica) else {
             return;
         };
-        let others = self.others(record);
-        let (now, bucket) = (self.latest, self.bucket);
+        let (now, others) = (self.latest, self.others(record));
         let Some(record) = self.records.find_mut(replica) else {
             return;
         };
-        let verdict = judge::judge(now, bucket, record, &others, &self.config);
+        let verdict = judge::judge(now, record, &others, &self.config);
         self.carry_out(replica, verdict);
     }
 

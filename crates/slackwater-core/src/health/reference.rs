@@ -1,5 +1,6 @@
 //! What a replica is compared with: the others. Medians with one left out, and how fast the fleet is when it is not busy.
 
+use super::evidence::Sample;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -8,6 +9,8 @@ use alloc::vec::Vec;
 pub(super) struct Reference {
     /// The part of their queries that succeeds, in millionths.
     pub(super) success: Option<u32>,
+    /// How many queries they have had, and how many of these failed.
+    pub(super) shown: Sample,
     /// What their good answers take of late.
     pub(super) latency_ns: Option<u64>,
     /// The same, or for how long they have kept queries waiting without an answer, if that is longer.
@@ -18,40 +21,79 @@ pub(super) struct Reference {
     pub(super) unhurried_ns: u64,
 }
 
-/// Values of all replicas, from which each is left out in turn.
-#[derive(Clone, Debug, Default)]
+/// Values of all replicas, from which each is left out in turn. All that is asked for lies in the middle, so nothing is sorted.
+#[derive(Clone, Debug)]
 pub(super) struct Others<T> {
-    sorted: Vec<T>,
+    values: Vec<T>,
+    median: Option<T>,
+    /// The median of all without a small one, and without a large one.
+    without: Option<[T; 2]>,
+}
+
+impl<T> Default for Others<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            median: None,
+            without: None,
+        }
+    }
 }
 
 impl<T: Copy + Ord> Others<T> {
     pub(super) fn reserve(&mut self, replicas: usize) {
-        let missing = replicas.saturating_sub(self.sorted.len());
-        self.sorted.reserve(missing);
+        let missing = replicas.saturating_sub(self.values.len());
+        self.values.reserve(missing);
     }
 
-    pub(super) fn set(&mut self, values: impl Iterator<Item = T>) {
-        self.sorted.clear();
-        self.sorted.extend(values);
-        self.sorted.sort_unstable();
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
+        (self.median, self.without) = (None, None);
+    }
+
+    /// One more value. It counts from the next [`Others::settle`] on.
+    pub(super) fn add(&mut self, value: Option<T>) {
+        self.values.extend(value);
+    }
+
+    /// Finds the middle.
+    pub(super) fn settle(&mut self) {
+        (self.median, self.without) = (None, None);
+        let Some(others) = self.values.len().checked_sub(1) else {
+            return;
+        };
+        let Some(last) = others.checked_sub(1) else {
+            self.median = self.values.first().copied();
+            return;
+        };
+        let (_, &mut low, above) = self.values.select_nth_unstable(last / 2);
+        let high = above.iter().copied().min().unwrap_or(low);
+        self.median = Some(if others.is_multiple_of(2) { high } else { low });
+        self.without = Some([high, low]);
     }
 
     /// The median of all, the lower one of two; `None` of none.
-    pub(super) fn median(&self) -> Option<T> {
-        let last = self.sorted.len().checked_sub(1)?;
-        self.sorted.get(last / 2).copied()
+    pub(super) const fn median(&self) -> Option<T> {
+        self.median
+    }
+
+    /// The median of all, the upper one of two; `None` of none.
+    pub(super) fn upper_median(&self) -> Option<T> {
+        self.without.map_or(self.median, |[high, _]| Some(high))
     }
 
     /// The median of all without one that has this value, or of all if that is `None`; the lower one of two.
     pub(super) fn median_without(&self, own: Option<T>) -> Option<T> {
         let Some(own) = own else {
-            return self.median();
+            return self.median;
         };
-        let left_out = self.sorted.partition_point(|&value| value < own);
-        let others = self.sorted.len().checked_sub(1)?;
-        let middle = others.checked_sub(1)? / 2;
-        let index = middle + usize::from(middle >= left_out);
-        self.sorted.get(index).copied()
+        let [without_small, without_large] = self.without?;
+        // Whoever is not above the lower one of the middle leaves the middle to the higher one.
+        Some(if own <= without_large {
+            without_small
+        } else {
+            without_large
+        })
     }
 }
 
@@ -119,7 +161,10 @@ mod tests {
 
     fn others(values: &[u32]) -> Others<u32> {
         let mut others = Others::default();
-        others.set(values.iter().copied());
+        for &value in values {
+            others.add(Some(value));
+        }
+        others.settle();
         others
     }
 
@@ -139,13 +184,27 @@ mod tests {
                 assert_eq!(all.median_without(Some(own)), others(&rest).median());
             }
         }
-        assert_eq!(others(&[1, 2, 3, 4]).median(), Some(2), "the lower one");
+        assert_eq!(others(&[4, 1, 3, 2]).median(), Some(2), "the lower one");
+        assert_eq!(others(&[7, 1, 3]).median(), Some(3));
+        assert_eq!(others(&[9]).median(), Some(9));
+        assert_eq!(others(&[4, 1, 3, 2]).upper_median(), Some(3));
+        assert_eq!(others(&[7, 1, 3]).upper_median(), Some(3));
+        assert_eq!(others(&[9]).upper_median(), Some(9));
         assert_eq!(others(&[]).median(), None);
+        assert_eq!(others(&[]).upper_median(), None);
         assert_eq!(others(&[]).median_without(Some(1)), None);
         assert_eq!(
             others(&[6, 7]).median_without(None),
             Some(6),
             "not one of them"
+        );
+        let mut again = others(&[1, 2, 3]);
+        again.clear();
+        again.add(None);
+        again.settle();
+        assert_eq!(
+            (again.median(), again.median_without(Some(1))),
+            (None, None)
         );
     }
 

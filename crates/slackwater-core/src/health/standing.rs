@@ -10,7 +10,7 @@ use crate::replica::ReplicaId;
 impl Guarded {
     /// Takes a replica out of the choice, or spares it if too many are out.
     pub(super) fn leave(&mut self, replica: ReplicaId, why: Why, is_sudden: bool) {
-        let has_room = self.out_count() < self.out_max();
+        let has_room = self.offered_out < self.out_max();
         let Some(record) = self.records.find_mut(replica) else {
             return;
         };
@@ -27,6 +27,7 @@ impl Guarded {
             Why::Slowness | Why::Silence => self.counters.probations += 1,
         }
         self.out.push(replica);
+        self.offered_out += 1;
         self.policy.set_available(self.latest, replica, false);
     }
 
@@ -56,24 +57,26 @@ impl Guarded {
     /// Lets the policy choose a replica again that is not out any more.
     pub(super) fn admit(&mut self, replica: ReplicaId) {
         self.has_changed = true;
-        self.out.retain(|&other| other != replica);
         let is_offered = |record: &Record| record.is_offered;
-        if self.records.find(replica).is_some_and(is_offered) {
+        let is_offered = self.records.find(replica).is_some_and(is_offered);
+        self.forget_out(replica, is_offered);
+        if is_offered {
             self.policy.set_available(self.latest, replica, true);
         }
     }
 
-    /// How many are out that could be chosen otherwise.
-    pub(super) fn out_count(&self) -> usize {
-        let out = self.out.iter();
-        let records = out.filter_map(|&replica| self.records.find(replica));
-        records.filter(|record| record.is_offered).count()
+    /// It is not among those that are out.
+    pub(super) fn forget_out(&mut self, replica: ReplicaId, is_offered: bool) {
+        let place = self.out.iter().position(|&other| other == replica);
+        if let Some(place) = place {
+            self.out.remove(place);
+            self.offered_out -= usize::from(is_offered);
+        }
     }
 
+    /// How many of those that the driver offers may be out.
     pub(super) fn out_max(&self) -> usize {
-        let members = self.members.as_slice().iter();
-        let records = members.filter_map(|&replica| self.records.find(replica));
-        let offered = records.filter(|record| record.is_offered).count() as u64;
+        let offered = self.offered as u64;
         let max = offered * u64::from(self.config.out_max.millionths()) / u64::from(WHOLE);
         usize::try_from(max).unwrap_or(usize::MAX)
     }
@@ -84,7 +87,7 @@ impl Guarded {
             return;
         }
         let out_max = self.out_max();
-        while self.out_count() > out_max || self.policy.available_count() == 0 {
+        while self.offered_out > out_max || self.policy.available_count() == 0 {
             let out = self.out.iter().copied();
             let offered = out.filter_map(|replica| {
                 let record = self.records.find(replica)?;
@@ -116,13 +119,15 @@ impl Guarded {
         let in_choice = || {
             let members = self.members.as_slice().iter();
             let records = members.filter_map(|&id| Some((id, self.records.find(id)?)));
-            records.filter(|(_, record)| record.is_offered && !record.course.is_out())
+            records.filter(|(_, record)| record.is_in_choice())
         };
-        let count = in_choice().count();
-        let warming_up = in_choice().filter(|(_, record)| record.is_warming_up());
-        let spares_new = 2 * warming_up.count() <= count;
-        let pushing_back = in_choice().filter(|(_, record)| record.is_pushing_back());
-        let spares_full = 2 * pushing_back.count() <= count;
+        let (mut count, mut warming_up, mut pushing_back) = (0, 0, 0);
+        for (_, record) in in_choice() {
+            count += 1;
+            warming_up += usize::from(record.is_warming_up());
+            pushing_back += usize::from(record.is_pushing_back());
+        }
+        let (spares_new, spares_full) = (2 * warming_up <= count, 2 * pushing_back <= count);
         for (replica, record) in in_choice() {
             self.shares
                 .add(replica, record.share(spares_new, spares_full));
@@ -144,9 +149,13 @@ impl Guarded {
             self.leave(replica, Why::Errors, true);
             return;
         }
+        if !record.course.is_returning() {
+            return;
+        }
+        let others = self.others(record);
         let (now, bucket, fleet) = (self.latest, self.bucket, self.fleet_success);
         if let Some(record) = self.records.find_mut(replica) {
-            let verdict = judge::judge_returning(now, bucket, record, fleet);
+            let verdict = judge::judge_returning(now, bucket, record, &others, fleet);
             self.carry_out(replica, verdict);
         }
     }
@@ -162,7 +171,7 @@ impl Guarded {
         for &other in self.members.as_slice() {
             if other != replica
                 && let Some(record) = self.records.find(other)
-                && record.is_in_choice()
+                && record.is_compared()
             {
                 replicas_of[record.last_eight() as usize] += 1;
                 others += 1;

@@ -25,14 +25,22 @@ impl Guarded {
     }
 
     fn due(&self, avoid: &[ReplicaId], is_copy: bool) -> Option<ReplicaId> {
+        // Most queries look at no replica, however many are out.
+        if !(self.trials.has_one() || self.has_passing) {
+            return None;
+        }
         let now = self.latest;
         let back_off_max_ns = span_ns(self.config.back_off_max);
         let out = self.out.iter().copied();
         let due = out.filter_map(|replica| {
             let record = self.records.find(replica)?;
-            let others = self.others(record);
+            // Once one has gone well, the two that are left are not waited for.
+            let may_send = self.trials.has_one() || record.course.is_passing();
+            if !may_send || !record.is_offered || avoid.contains(&replica) {
+                return None;
+            }
             let is_slow = record.course.why() != Why::Errors;
-            let in_a_hurry = !is_slow && judge::is_hurried(&others);
+            let in_a_hurry = !is_slow && judge::is_hurried(&self.others(record));
             let waited_ns = record.course.since_trial_was_due(now);
             // Probes cost no query: while they speak against it there is none, unless they have done so for very long.
             let is_told_off = is_slow
@@ -41,14 +49,8 @@ impl Guarded {
             // Whoever has copies to send spends what there is before a second trial could be paid for.
             let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
             let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
-            // Once one has gone well, the two that are left are not waited for.
-            let may_send = self.trials.has_one() || record.course.is_passing();
-            let wants = record.is_offered
-                && may_send
-                && !avoid.contains(&replica)
-                && record.course.wants_trial(now, in_a_hurry)
-                && !waits_for_copy
-                && !is_told_off;
+            let wants = record.course.wants_trial(now, in_a_hurry);
+            let wants = wants && !waits_for_copy && !is_told_off;
             wants.then_some((waited_ns, replica))
         });
         due.max_by_key(|&(waited_ns, _)| waited_ns)
@@ -96,6 +98,7 @@ impl Guarded {
         if trial != Trial::Void {
             record.remember_trial(outcome == Outcome::Success);
         }
+        self.has_passing |= trial == Trial::Passed;
         self.counters.trials_passed += u64::from(trial == Trial::Passed);
         if record.course.trial_ended(self.latest, trial, &self.config) {
             self.come_back(replica);

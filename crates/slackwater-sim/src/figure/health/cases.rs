@@ -10,28 +10,38 @@ use crate::presets::{
     els, failing_everywhere, failing_fast as one_failing, healing, joining_cold, lying, machines,
     pausing, rolling_kill, rolling_restart, rolling_takes, services, sinkhole, suspended, web,
 };
+use crate::scenario::Hedge;
 use core::time::Duration;
+use slackwater_core::Quantile;
 use slackwater_core::health::{HealthConfig, HealthSettings};
 use slackwater_core::policy::Settings;
+use slackwater_core::tail::HedgeSettings;
 use std::sync::Arc;
 
-/// What is done for health.
+/// What is done about trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Means {
     Off,
     Errors,
     Probation,
     WarmUp,
+    /// A second copy of late queries, and nothing for health.
+    Hedging,
+    /// All that health has.
     All,
+    /// And a second copy of late queries.
+    AllAndHedging,
 }
 
 impl Means {
-    pub(super) const EACH: [Self; 5] = [
+    pub(super) const EACH: [Self; 7] = [
         Self::Off,
         Self::Errors,
         Self::Probation,
         Self::WarmUp,
+        Self::Hedging,
         Self::All,
+        Self::AllAndHedging,
     ];
 
     pub(super) const fn param(self) -> &'static str {
@@ -40,24 +50,59 @@ impl Means {
             Self::Errors => "health=errors",
             Self::Probation => "health=probation",
             Self::WarmUp => "health=warm_up",
+            Self::Hedging => "health=off+hedging",
             Self::All => "health=all",
+            Self::AllAndHedging => "health=all+hedging",
         }
+    }
+
+    /// In words, for who reads a chart.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Off => "nothing",
+            Self::Errors => "error aversion",
+            Self::Probation => "latency probation",
+            Self::WarmUp => "warm-up by evidence",
+            Self::Hedging => "hedging",
+            Self::All => "health: these but hedging",
+            Self::AllAndHedging => "all",
+        }
+    }
+
+    const fn is_all(self) -> bool {
+        matches!(self, Self::All | Self::AllAndHedging)
+    }
+
+    /// The scenario as its clients play it.
+    pub(super) fn applied(self, scenario: &Arc<Scenario>) -> Arc<Scenario> {
+        if !matches!(self, Self::Hedging | Self::AllAndHedging) {
+            return Arc::clone(scenario);
+        }
+        let of_one = |part: Quantile| f64::from(part.millionths()) / 1e6;
+        let settings = HedgeSettings::default();
+        let mut scenario = Scenario::clone(scenario);
+        scenario.load.hedge = Some(Hedge {
+            after_quantile: of_one(settings.quantile),
+            budget: of_one(settings.budget),
+            delay_min: settings.delay_min,
+        });
+        Arc::new(scenario)
     }
 
     /// The defaults of what is on; `None` if nothing is.
     pub(super) fn config(self) -> Option<HealthConfig> {
         let all = HealthSettings::default();
         let mut settings = HealthSettings::off();
-        if matches!(self, Self::Errors | Self::All) {
+        if self == Self::Errors || self.is_all() {
             settings.errors = all.errors;
         }
-        if matches!(self, Self::Probation | Self::All) {
+        if self == Self::Probation || self.is_all() {
             settings.probation = all.probation;
         }
-        if matches!(self, Self::WarmUp | Self::All) {
+        if self == Self::WarmUp || self.is_all() {
             settings.warm_up = all.warm_up;
         }
-        (self != Self::Off).then(|| settings.validate().ok())?
+        (!settings.is_off()).then(|| settings.validate().ok())?
     }
 }
 

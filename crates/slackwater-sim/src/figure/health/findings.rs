@@ -352,7 +352,7 @@ fn trouble_chart(plays: &Plays<'_>, name: &str) -> Chart {
         run.map_or(0.0, |run| latency_ms(run, 0.999))
     };
     let series = Means::EACH.map(|means| Bars {
-        name: means.param().to_owned(),
+        name: means.words().to_owned(),
         values: IN_TROUBLE.map(|policy| p999(policy, means)).to_vec(),
         marks: vec![None; IN_TROUBLE.len()],
     });
@@ -379,6 +379,7 @@ fn table(title: &str, plays: &Plays<'_>, kept: impl Fn(&str) -> bool) -> Table {
         "p99.9, ms",
         "to the first replica, %",
         "trials, %",
+        "second copies, %",
         "ejected",
         "on probation",
         "back",
@@ -403,6 +404,7 @@ fn row(played: &Played) -> Vec<String> {
     row.extend([0.5, 0.99, 0.999].map(|q| number(latency_ms(run, q))));
     row.push(number(first_percent(run)));
     row.push(number(100.0 * run.trial_share()));
+    row.push(number(100.0 * run.hedge_share()));
     let health = run.health;
     row.extend(
         [health.ejections, health.probations, health.readmissions].map(|count| count.to_string()),

@@ -74,8 +74,9 @@ impl Figure for Health {
          replicas of four cores; one of twenty machines fails every query in a millisecond; all fail a quarter; one heals, and one says that it has. \
          Trouble: ten replicas of four cores and queries of 20 ms at 70 % load, of which one pauses for 2 s of every 20, stands still for 30 s, or joins \
          ten times as slow and warms within 20 s; or all are restarted in turn, drained or killed, every 6 s, coming up five times as slow. \
-         Means: errors (error aversion), probation (of slow replicas), warm_up (by evidence), all, off. Each client learns alone, by its own queries; \
-         nothing is tried again. The least error share possible where one of four fails half is (1 - 0.75/load)/2 past 75 % load, as the others are full then, \
+         Means: errors (error aversion), probation (of slow replicas), warm_up (by evidence), all of these, off; and hedging, a second copy of queries that take \
+         longer than 19 of 20, of 2 % of all at most. Each client learns alone, by its own queries; \
+         nothing that fails is tried again. The least error share possible where one of four fails half is (1 - 0.75/load)/2 past 75 % load, as the others are full then, \
          and nothing below. Trials are queries sent to a replica that is out of the choice."
     }
 
@@ -116,7 +117,8 @@ fn cells_of(
                 Some(config) => policy.guarded(config),
                 None => policy,
             };
-            Some(Cell::of(step, load, policy, scenario).with_param(means.param()))
+            let scenario = means.applied(scenario);
+            Some(Cell::of(step, load, policy, &scenario).with_param(means.param()))
         })
         .collect()
 }
