@@ -7,7 +7,7 @@
 //! A body need not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
-use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
@@ -15,6 +15,17 @@ use slackwater_core::policy::Outcome;
 /// Where gRPC says how a call ended: in the trailers, or in a head without a body.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`. gRPC-Web is another protocol.
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let Some((start, rest)) = said.and_then(|said| said.split_at_checked(GRPC.len())) else {
+        return false;
+    };
+    start.eq_ignore_ascii_case(GRPC)
+        && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
+}
 
 /// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
 /// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
@@ -83,14 +94,15 @@ pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8) or
-/// `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8),
+/// `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
 pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
     if !grpc_failed(trailers) {
         return by_head;
     }
     let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
-    if matches!(status, Some(b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+    if matches!(status, Some(b"4" | b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS)
+    {
         Outcome::PushedBack
     } else {
         Outcome::Failed

@@ -14,6 +14,6 @@ mod window;
 
 pub use backoff::{Backoff, BackoffConfig, BackoffSettings};
 pub(crate) use budget::Tokens;
-pub use budget::{RetryBudget, RetryBudgetConfig, RetryBudgetSettings};
+pub use budget::{RetryBudget, RetryBudgetConfig, RetryBudgetSettings, TieBudget};
 pub use hedge::{COPIES_MAX, HedgeConfig, HedgeCounters, HedgeSettings, Hedger, Watch, WatchEnd};
-pub use tied::{TieName, Ties, TiesConfig, TiesCounters, TiesSettings};
+pub use tied::{Comes, TieName, Ties, TiesConfig, TiesCounters, TiesSettings};

@@ -21,4 +21,4 @@ pub use layer::{
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
 pub use slackwater_core::tracker::{End, TrackerConfig};
-pub use udp::respond_udp;
+pub use udp::{respond_udp, respond_udp_tied};

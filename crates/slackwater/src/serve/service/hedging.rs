@@ -89,7 +89,11 @@ pub(super) struct Watching<'h> {
     new_method: Option<Box<str>>,
 }
 
-impl Watching<'_> {
+impl<'h> Watching<'h> {
+    pub(super) const fn hedging(&self) -> &'h Hedging {
+        self.hedging
+    }
+
     /// When to ask [`Self::is_to_be_copied`]; `None`: never.
     pub(super) fn due_at(&self) -> Option<Instant> {
         let due_at = self.watch.as_ref()?.due_at()?;
