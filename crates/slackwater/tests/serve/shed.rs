@@ -1,8 +1,10 @@
 //! Replicas that turn requests away unstarted: who gets those then, how that is counted, and what a replica is told of the
 //! time that a request has.
 
+use crate::aversion::{count, failures, state};
 use crate::clients::Client;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, until};
+use crate::reload::status;
 use crate::replicas::Replica;
 use crate::routes::{ask, services};
 
@@ -72,6 +74,35 @@ async fn where_all_turn_it_away_the_client_hears_when_to_come_back() {
     assert_eq!(answer.field("retry-after"), Some("1"));
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/shed").await, 2);
+}
+
+#[tokio::test]
+async fn who_turns_everything_away_has_less_and_is_not_out() {
+    for (mark, line) in [
+        ("shed_full", "too many queries wait already"),
+        // Of a server of its own.
+        ("busy", "come again"),
+    ] {
+        let full = sheds(mark, line).await;
+        let well = [
+            Replica::echo("one").await,
+            Replica::echo("two").await,
+            Replica::echo("three").await,
+        ];
+        let all = core::iter::once(&full).chain(&well);
+        let addresses: Vec<_> = all.map(|replica| replica.address).collect();
+        let proxy = Proxy::start(&addresses, "policy = \"round_robin\"");
+        let mut client = Client::connect(proxy.address).await;
+        let status = until("it has a sixteenth", async || {
+            assert_eq!(failures(&mut client, "GET", 8).await, 0, "{mark}");
+            let status = status(&proxy).await;
+            (status["replicas"][0]["standing"]["share_millionths"] == 62_500).then_some(status)
+        })
+        .await;
+        assert_eq!(state(&status, 0), "pushing_back", "{mark}");
+        assert_eq!(count(&status, "ejections"), 0, "{mark}");
+        assert_eq!(status["replicas"][0]["available"], true, "{mark}");
+    }
 }
 
 #[tokio::test]
