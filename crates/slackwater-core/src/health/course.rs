@@ -20,6 +20,8 @@ const RETURN_NS_MAX: u64 = 60_000_000_000;
 const RISE: u32 = WHOLE / 50;
 /// Trials in a row that have to go well.
 const TRIALS: u8 = 3;
+/// A trial has passed whose response has gone on for so long since its good head.
+const STANDS_NS: u64 = 1_000_000_000;
 /// Who has had its whole share for so many of the longest back-offs begins with the shortest again.
 const FORGIVEN_AFTER: u64 = 8;
 
@@ -69,6 +71,11 @@ pub(super) struct Course {
     returned_at: Instant,
     passed: u8,
     is_tried: bool,
+    /// The number of the last trial, and since when its good head has been here, which took so long.
+    trial: u32,
+    stands: Option<(Instant, u64)>,
+    /// The last trial told nothing: the next one is paid for, also after others that went well.
+    is_void: bool,
     next_trial_at: Instant,
     back_off_ns: u64,
     /// When it last had its whole share.
@@ -87,6 +94,9 @@ impl Course {
             returned_at: now,
             passed: 0,
             is_tried: false,
+            trial: 0,
+            stands: None,
+            is_void: false,
             next_trial_at: now,
             back_off_ns: 0,
             whole_at: now,
@@ -138,6 +148,7 @@ impl Course {
             place: Place::Out,
             passed: 0,
             is_tried: false,
+            is_void: false,
             next_trial_at: now.plus_ns(self.back_off_ns),
             ..*self
         };
@@ -229,11 +240,33 @@ impl Course {
 
     /// A trial went well, and others are to follow.
     pub(super) const fn is_passing(&self) -> bool {
-        self.passed > 0
+        self.passed > 0 && !self.is_void
     }
 
-    pub(super) const fn trial_sent(&mut self) {
+    /// A trial is out: its number.
+    pub(super) const fn trial_sent(&mut self) -> u32 {
         self.is_tried = true;
+        self.stands = None;
+        self.trial = self.trial.wrapping_add(1);
+        self.trial
+    }
+
+    /// Whether this trial is out and not judged yet.
+    pub(super) const fn awaits(&self, trial: u32) -> bool {
+        self.is_tried && self.trial == trial
+    }
+
+    /// That trial has a good head.
+    pub(super) const fn trial_began(&mut self, now: Instant, trial: u32, latency_ns: u64) {
+        if self.awaits(trial) {
+            self.stands = Some((now, latency_ns));
+        }
+    }
+
+    /// What the head of a trial took whose response goes on and on: it has passed. What is to come may take hours.
+    pub(super) fn standing(&self, now: Instant) -> Option<u64> {
+        let (since, latency_ns) = self.stands.filter(|_| self.is_tried)?;
+        (now.ns_since(since) >= STANDS_NS).then_some(latency_ns)
     }
 
     /// There is a sign of life.
@@ -252,21 +285,30 @@ impl Course {
             return false;
         }
         self.is_tried = false;
+        self.is_void = trial == Trial::Void;
         match trial {
             Trial::Passed => {
                 self.passed = self.passed.saturating_add(1);
                 self.next_trial_at = now;
                 return self.passed >= TRIALS;
             }
-            Trial::Failed => {
-                self.passed = 0;
-                let longest_ns = longest_ns(settings);
-                self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
-                self.next_trial_at = now.plus_ns(self.back_off_ns);
-            }
-            Trial::Void => {}
+            Trial::Failed => self.trial_failed(now, settings),
+            Trial::Void => self.put_off(now),
         }
         false
+    }
+
+    /// A trial failed, or broke off after it had passed.
+    pub(super) fn trial_failed(&mut self, now: Instant, settings: &HealthSettings) {
+        self.passed = 0;
+        let longest_ns = longest_ns(settings);
+        self.back_off_ns = self.back_off_ns.saturating_mul(2).min(longest_ns);
+        self.put_off(now);
+    }
+
+    /// The next trial is not before another back-off.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        self.next_trial_at = now.plus_ns(self.back_off_ns);
     }
 }
 
@@ -318,6 +360,9 @@ mod tests {
         }
         for trial in [Trial::Passed, Trial::Void, Trial::Passed] {
             assert!(!ended(&mut course, trial), "the failed one counts anew");
+            assert_eq!(course.is_passing(), trial == Trial::Passed);
+            let is_due = course.wants_trial(at(5_000), false);
+            assert_eq!(is_due, trial == Trial::Passed, "one that is void waits");
         }
         assert!(ended(&mut course, Trial::Passed));
         course.come_back(at(5_000));

@@ -183,8 +183,17 @@ impl Policy for Guarded {
         {
             let wakes = record.wake(now);
             record.answered(now, latency_ns, outcome);
+            let run = record.booked(self.bucket, latency_ns, outcome);
+            ticket.health.set_run(run);
+            let trial = ticket.health.trial();
+            if let Some(trial) = trial.filter(|_| outcome == Outcome::Success) {
+                record.course.trial_began(now, trial, latency_ns);
+            }
             if wakes {
                 self.woken(ticket.replica());
+            }
+            if outcome.is_failure() && trial.is_none() {
+                self.failed(ticket.replica());
             }
         }
         self.policy.handle_head(now, ticket, outcome);
@@ -202,27 +211,36 @@ impl Policy for Guarded {
         if !record.has_sent(mark) {
             return;
         }
-        let outcome = mark.outcome(outcome);
-        let latency_ns = mark.latency_ns().unwrap_or(took_ns);
+        record.ended();
+        let (head, outcome) = (mark.latency_ns(), mark.outcome(outcome));
+        let latency_ns = head.unwrap_or(took_ns);
+        // Only now is it known that it is a bad one.
+        let mut turns_bad = outcome.is_failure();
         let mut wakes = false;
-        if mark.latency_ns().is_none() {
-            match outcome {
-                Outcome::TimedOut | Outcome::Unreachable | Outcome::Dropped => record.given_up(),
-                _ => {
-                    wakes = record.wake(now);
-                    record.answered(now, latency_ns, outcome);
-                }
+        if head.is_some() {
+            turns_bad &= mark.began_well();
+            if turns_bad {
+                let since_head_ns = took_ns.saturating_sub(latency_ns);
+                let began = now.as_nanos().saturating_sub(since_head_ns) / self.bucket_ns;
+                record.broke(self.bucket, began, mark.run(), took_ns, outcome);
             }
+        } else {
+            let is_answer = matches!(
+                outcome,
+                Outcome::Success | Outcome::Failed | Outcome::PushedBack
+            );
+            if is_answer {
+                wakes = record.wake(now);
+                record.answered(now, took_ns, outcome);
+            } else {
+                record.unanswered(now, took_ns, outcome);
+            }
+            record.booked(self.bucket, took_ns, outcome);
         }
-        record.ended(self.bucket, latency_ns, outcome);
         if wakes {
             self.woken(replica);
         }
-        if mark.is_trial() {
-            self.tried(replica, latency_ns, outcome);
-        } else if outcome.is_failure() {
-            self.failed(replica);
-        }
+        self.judged(replica, mark.trial(), latency_ns, outcome, turns_bad);
     }
 
     fn finish_round(

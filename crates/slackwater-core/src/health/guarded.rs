@@ -179,6 +179,7 @@ impl Guarded {
         for place in 0..self.members.len() {
             if let Some(&replica) = self.members.as_slice().get(place) {
                 self.judge(replica);
+                self.judge_trial(replica);
             }
         }
         self.enforce_limit();

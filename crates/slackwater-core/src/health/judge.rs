@@ -46,6 +46,10 @@ pub(super) fn judge(
     if record.course.is_out() {
         return judge_out(record, others, settings);
     }
+    // Whom the driver has withdrawn is out already, and what still ends there tells of that.
+    if !record.is_offered {
+        return Verdict::Stay;
+    }
     if let Some(probation) = &settings.probation
         && is_silent(now, record, others, probation)
     {

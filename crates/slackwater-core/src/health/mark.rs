@@ -9,17 +9,21 @@ pub(crate) struct Mark {
     stay: u32,
     /// The first head, and what it took.
     head: Option<(u64, Outcome)>,
-    is_trial: bool,
+    /// The failures in a row before that.
+    run: u32,
+    /// Which trial of its replica it is.
+    trial: Option<u32>,
 }
 
 impl Mark {
-    pub(crate) const NONE: Self = Self::new(0, false);
+    pub(crate) const NONE: Self = Self::new(0, None);
 
-    pub(super) const fn new(stay: u32, is_trial: bool) -> Self {
+    pub(super) const fn new(stay: u32, trial: Option<u32>) -> Self {
         Self {
             stay,
             head: None,
-            is_trial,
+            run: 0,
+            trial,
         }
     }
 
@@ -40,8 +44,21 @@ impl Mark {
         self.head.map(|(latency_ns, _)| latency_ns)
     }
 
-    pub(super) const fn is_trial(self) -> bool {
-        self.is_trial
+    pub(super) const fn set_run(&mut self, run: u32) {
+        self.run = run;
+    }
+
+    pub(super) const fn run(self) -> u32 {
+        self.run
+    }
+
+    pub(super) const fn trial(self) -> Option<u32> {
+        self.trial
+    }
+
+    /// Its head said that it is a good one.
+    pub(super) fn began_well(self) -> bool {
+        matches!(self.head, Some((_, Outcome::Success)))
     }
 
     /// How the query ended: what its head said, unless it broke off after a good one. One given up after a good head is a

@@ -31,6 +31,7 @@ mod judge;
 mod mark;
 mod record;
 mod reference;
+mod restart;
 mod settings;
 mod shares;
 mod standing;

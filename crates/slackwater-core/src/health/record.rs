@@ -1,11 +1,15 @@
 //! What a client knows of one replica's health: how its queries ended, what they took, what it says of itself.
 
+mod compared;
+
+use self::compared::Compared;
 use super::WHOLE;
 use super::course::Course;
 use super::evidence::Sample;
 use super::mark::Mark;
+use super::restart::Incarnations;
 use super::warm_up::WarmUp;
-use super::window::{Tally, Window};
+use super::window::{Peaks, Tally, Window};
 use crate::policy::Outcome;
 use crate::report::LoadReport;
 use crate::time::{Instant, MaybeInstant};
@@ -15,28 +19,14 @@ use core::time::Duration;
 pub(super) const ENOUGH: u32 = 200;
 /// So many queries count as if they had gone as the fleet's do, so that two failures of two are not all.
 const PSEUDO_QUERIES: u64 = 5;
-/// A replica's failures count in what all show together as those of the middle one and so many more at most: one that fails
-/// all is no measure for the others.
-const FAILURES_BESIDES: u64 = 2;
 /// Answers that weigh as much as all that was known before.
 const LATENCY_SMOOTHING: u64 = 8;
 /// While it fails on and on, the others are looked at with every so many failures.
 const LOOK_EVERY: u32 = 4;
-/// The longest latencies are those of such spans.
-const PEAKS_NS: u64 = 10_000_000_000;
 /// A report's error rate holds for so long.
 const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
 /// The share of a replica that pushes back is not below this.
 const PUSH_SHARE_MIN: u32 = WHOLE / 16;
-
-/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
-/// choice, or should not be.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Compared {
-    pub(super) success: Option<u32>,
-    pub(super) success_just_now: Option<u32>,
-    pub(super) shown: Sample,
-}
 
 /// What is known of one replica.
 #[derive(Clone, Debug)]
@@ -66,9 +56,8 @@ pub(super) struct Record {
     tick_pushed: u32,
     tick_ended: u32,
     latency_ns: Option<u64>,
-    /// The longest that a good answer took in this span of time and in the one before.
-    peaks_ns: [u64; 2],
-    peaks_of: u64,
+    /// Of what good answers took.
+    peaks: Peaks,
     /// What was sent before that tells of a silence that is over.
     woken_at: Instant,
     /// The others are so slow that a timeout tells of load.
@@ -83,7 +72,7 @@ pub(super) struct Record {
     reported_failures: u32,
     reported_latency_ns: Option<u64>,
     reported_at: MaybeInstant,
-    incarnation: Option<u64>,
+    incarnations: Incarnations,
     /// The part of queries that succeed, as it was found last.
     pub(super) success: u32,
     /// There is anything to tell that by.
@@ -118,8 +107,7 @@ impl Record {
             tick_pushed: 0,
             tick_ended: 0,
             latency_ns: None,
-            peaks_ns: [0; 2],
-            peaks_of: 0,
+            peaks: Peaks::default(),
             woken_at: Instant::EPOCH,
             is_fleet_hurried: false,
             slow: 0,
@@ -130,7 +118,7 @@ impl Record {
             reported_failures: 0,
             reported_latency_ns: None,
             reported_at: MaybeInstant::NONE,
-            incarnation: None,
+            incarnations: Incarnations::NONE,
             success: WHOLE,
             is_known: false,
             shown: Sample::default(),
@@ -146,7 +134,7 @@ impl Record {
         self.stay == mark.stay()
     }
 
-    pub(super) const fn sent(&mut self, now: Instant, is_trial: bool) -> Mark {
+    pub(super) fn sent(&mut self, now: Instant, is_trial: bool) -> Mark {
         if self.waiting == 0 {
             self.progress_at = now;
         }
@@ -155,10 +143,8 @@ impl Record {
         }
         self.waiting = self.waiting.saturating_add(1);
         self.in_flight = self.in_flight.saturating_add(1);
-        if is_trial {
-            self.course.trial_sent();
-        }
-        Mark::new(self.stay, is_trial)
+        let trial = is_trial.then(|| self.course.trial_sent());
+        Mark::new(self.stay, trial)
     }
 
     /// The head of a response is here, the first for its query.
@@ -174,7 +160,7 @@ impl Record {
         if outcome == Outcome::Success {
             self.note_latency(latency_ns);
             self.slow = self.slow << 1 | u16::from(latency_ns > self.near_ns);
-            self.peaks_ns[0] = self.peaks_ns[0].max(latency_ns);
+            self.peaks.note(latency_ns);
         }
         if !self.course.is_out() && !self.course.is_whole() {
             let is_good = outcome == Outcome::Success;
@@ -206,17 +192,47 @@ impl Record {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// A query is over, and how it ended is known.
-    pub(super) fn ended(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    /// A query broke off or timed out before it had a head.
+    pub(super) fn unanswered(&mut self, now: Instant, took_ns: u64, outcome: Outcome) {
+        self.given_up();
         if outcome == Outcome::TimedOut {
             // It would have taken longer.
             self.note_latency(took_ns);
             self.slow = self.slow << 1 | u16::from(took_ns > self.near_ns);
+        } else if outcome == Outcome::Broken && !self.course.is_out() && !self.course.is_whole() {
+            self.course.answered(now, false, false);
         }
-        // Neither a timeout of a hurried fleet nor a query that was given up tells of the replica.
-        if outcome == Outcome::TimedOut && self.is_fleet_hurried || outcome == Outcome::Dropped {
+    }
+
+    /// A query is over.
+    pub(super) const fn ended(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A response that had begun well in the bucket `began` ended badly: it was no good one after all. `run` is how many
+    /// failures in a row there were before it.
+    pub(super) fn broke(&mut self, bucket: u64, began: u64, run: u32, took_ns: u64, how: Outcome) {
+        if !self.tells(how) {
             return;
+        }
+        self.window.take_back(began);
+        if bucket.saturating_sub(began) <= 1 {
+            self.history = self.history >> 1 | 1 << 63;
+            self.failures_in_a_row = self.failures_in_a_row.saturating_add(run);
+        }
+        self.booked(bucket, took_ns, how);
+    }
+
+    /// Neither a timeout of a hurried fleet nor a query that was given up tells of the replica.
+    fn tells(&self, outcome: Outcome) -> bool {
+        outcome != Outcome::Dropped && !(outcome == Outcome::TimedOut && self.is_fleet_hurried)
+    }
+
+    /// How a query went is known: by its head, or by its end if it had none. How many failures in a row there were before.
+    pub(super) fn booked(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) -> u32 {
+        let run = self.failures_in_a_row;
+        if !self.tells(outcome) {
+            return run;
         }
         self.tick_ended = self.tick_ended.saturating_add(1);
         if outcome == Outcome::Success {
@@ -232,6 +248,7 @@ impl Record {
         } else if outcome == Outcome::PushedBack {
             self.tick_pushed = self.tick_pushed.saturating_add(1);
         }
+        run
     }
 
     /// If it has failed so often in a row that by the last tick it is no chance: how often. Not for each failure: whoever asks
@@ -260,19 +277,25 @@ impl Record {
         success(&before, WHOLE)
     }
 
-    /// What it says of itself. `true` if it has restarted: what was known of it is forgotten.
+    /// What it says of itself. `true` if it has restarted: how fast it was is forgotten. How often it failed is not, as one
+    /// that fails could clear itself by that.
     pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
         self.reported_at = now.into();
         self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
         self.reported_latency_ns = report.latency.map(crate::time::span_ns);
-        let before = self.incarnation;
-        self.incarnation = report.incarnation.or(before);
-        let is_new = before.is_some() && before != self.incarnation;
-        if is_new {
-            self.forget();
+        let incarnation = report.incarnation;
+        let has_restarted = incarnation.is_some_and(|named| self.incarnations.named(now, named));
+        if has_restarted {
+            self.forget_latency();
             self.course.revive(now);
         }
-        is_new
+        has_restarted
+    }
+
+    fn forget_latency(&mut self) {
+        self.latency_ns = None;
+        self.slow = 0;
+        (self.tick_answers, self.tick_latency_ns) = (0, 0);
     }
 
     /// Nothing of how queries went holds any more.
@@ -280,9 +303,7 @@ impl Record {
         self.window = Window::default();
         self.history = u64::MAX;
         self.failures_in_a_row = 0;
-        self.latency_ns = None;
-        self.slow = 0;
-        (self.tick_answers, self.tick_latency_ns) = (0, 0);
+        self.forget_latency();
         self.remembered = None;
         self.reported_failures = 0;
     }
@@ -324,13 +345,7 @@ impl Record {
             (self.push_share + WHOLE / 20).min(WHOLE)
         };
         (self.tick_answers, self.tick_latency_ns) = (0, 0);
-        let span = now.as_nanos() / PEAKS_NS;
-        if span > self.peaks_of {
-            let before_ns = self.peaks_ns[0];
-            let is_next = span == self.peaks_of + 1;
-            self.peaks_ns = [0, if is_next { before_ns } else { 0 }];
-            self.peaks_of = span;
-        }
+        self.peaks.tick(now);
         (self.tick_pushed, self.tick_ended) = (0, 0);
         self.warm_up.take_if(|warm_up| warm_up.tick(now));
     }
@@ -370,24 +385,6 @@ impl Record {
         };
     }
 
-    /// Notes what the others are compared with. `fleet` is what counts before there was anything.
-    pub(super) fn compare(&mut self, bucket: u64, fleet: u32) {
-        self.compared = Compared::default();
-        if !self.is_compared() {
-            return;
-        }
-        let just_now = self.window.since(bucket.saturating_sub(1));
-        let usual = self.shown.queries * u64::from(WHOLE - fleet.min(WHOLE)) / u64::from(WHOLE);
-        self.compared = Compared {
-            success: self.is_known.then_some(self.success),
-            success_just_now: (just_now.count() > 0).then(|| success(&just_now, fleet)),
-            shown: Sample {
-                queries: self.shown.queries,
-                failures: self.shown.failures.min(usual + FAILURES_BESIDES),
-            },
-        };
-    }
-
     /// How many of its queries are known by how they ended, and how many of these failed.
     pub(super) const fn shown(&self) -> Sample {
         self.shown
@@ -396,30 +393,6 @@ impl Record {
     /// It was out for its failures, and no trial has cleared it: that it fails need not be shown again.
     pub(super) const fn is_convicted(&self) -> bool {
         self.remembered.is_some()
-    }
-
-    /// What its good answers take, if it is one that others are compared with.
-    pub(super) fn compared_latency_ns(&self) -> Option<u64> {
-        self.latency_ns.filter(|_| self.is_in_choice())
-    }
-
-    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that others are compared with.
-    pub(super) fn compared_pace_ns(&self, now: Instant) -> Option<u64> {
-        let without_progress_ns = self.without_progress_ns(now);
-        let shown = self.latency_ns.or((without_progress_ns > 0).then_some(0));
-        let pace_ns = shown.map(|latency_ns| latency_ns.max(without_progress_ns));
-        pace_ns.filter(|_| self.is_in_choice())
-    }
-
-    /// The longest that a good answer took of late, if it is one that others are compared with.
-    pub(super) fn compared_peak_ns(&self) -> Option<u64> {
-        let peak_ns = self.peaks_ns[0].max(self.peaks_ns[1]);
-        (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
-    }
-
-    /// It is in the choice, and rightly so.
-    pub(super) fn is_compared(&self) -> bool {
-        self.is_in_choice() && !self.course.is_spared()
     }
 
     pub(super) fn is_in_choice(&self) -> bool {

@@ -20,7 +20,8 @@ pub struct HealthSettings {
     /// The largest part of the replicas that may be out at a time, of those that the driver has not taken out itself: 0 to 1,
     /// default 0.5, rounded down: of three replicas one. At 0 nobody is ever out, and the bad have a sixteenth of their share.
     pub out_max: Quantile,
-    /// Queries sent as trials to replicas that are out, as a part of all first tries: 0 to 1, default 0.003. At 0 nobody
+    /// Queries sent as trials to replicas that are out, as a part of all first tries, besides the two that follow one that went
+    /// well: 0 to 1, default 0.003. At 0 nobody
     /// comes back but when the others get as bad, or too few are left.
     pub trials: Quantile,
     /// Trials are copies of queries, which the driver [asks for](crate::policy::Policy::poll_trial), so that no client waits

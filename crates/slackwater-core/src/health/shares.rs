@@ -6,16 +6,33 @@ use crate::policy::{Policy, Query};
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
 
-/// With more than so many that have less than their share, the others of them are not spared: each query compares with all.
+/// With more than so many that have less than their share, those with the smallest are spared, and of them those that are held
+/// back before those that are new: each query compares with all.
 const SPARED_MAX: usize = 64;
 
 /// A query avoids no more than so many.
 const AVOIDED_MAX: usize = SPARED_MAX + 16;
 
+#[derive(Clone, Copy, Debug)]
+struct Spared {
+    replica: ReplicaId,
+    share: u32,
+    is_held_back: bool,
+}
+
+impl Spared {
+    /// Who has the smaller one is spared rather.
+    const fn rank(&self) -> (bool, u32) {
+        (!self.is_held_back, self.share)
+    }
+}
+
 /// The replicas in the choice that have less than their whole share.
 #[derive(Debug)]
 pub(super) struct Shares {
-    less: Vec<(ReplicaId, u32)>,
+    less: Vec<Spared>,
+    /// Of these the one to make room first, once there are too many.
+    last: Option<usize>,
     /// Room for whom one query avoids.
     avoid: Vec<ReplicaId>,
 }
@@ -24,6 +41,7 @@ impl Default for Shares {
     fn default() -> Self {
         Self {
             less: Vec::with_capacity(SPARED_MAX),
+            last: None,
             avoid: Vec::with_capacity(AVOIDED_MAX),
         }
     }
@@ -32,11 +50,34 @@ impl Default for Shares {
 impl Shares {
     pub(super) fn clear(&mut self) {
         self.less.clear();
+        self.last = None;
     }
 
-    pub(super) fn add(&mut self, replica: ReplicaId, share: u32) {
-        if share < WHOLE && self.less.len() < SPARED_MAX {
-            self.less.push((replica, share));
+    /// `is_held_back`: it has no more for what it did, not for being new.
+    pub(super) fn add(&mut self, replica: ReplicaId, share: u32, is_held_back: bool) {
+        if share == WHOLE {
+            return;
+        }
+        let spared = Spared {
+            replica,
+            share,
+            is_held_back,
+        };
+        if self.less.len() < SPARED_MAX {
+            self.less.push(spared);
+            return;
+        }
+        let less = &self.less;
+        let rank = |place: usize| less.get(place).map(Spared::rank);
+        let last = self
+            .last
+            .or_else(|| (0..less.len()).max_by_key(|&place| rank(place)));
+        self.last = last;
+        if let Some(place) = last
+            && rank(place) > Some(spared.rank())
+        {
+            self.less[place] = spared;
+            self.last = None;
         }
     }
 
@@ -55,7 +96,7 @@ impl Shares {
         draw: &mut dyn Draw,
     ) -> Option<&[ReplicaId]> {
         self.avoid.clear();
-        for &(replica, share) in &self.less {
+        for &Spared { replica, share, .. } in &self.less {
             let drawn = (u128::from(draw.draw()) * u128::from(WHOLE)) >> 64;
             let is_avoided = drawn >= u128::from(share) && query.pinned != Some(replica);
             if is_avoided && policy.is_available(replica) {
@@ -77,5 +118,38 @@ impl Shares {
         let avoided = self.avoid.iter();
         let avoided = avoided.filter(|&&replica| policy.is_available(replica));
         (avoided.count() < policy.available_count()).then_some(&*self.avoid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::ReplicaIds;
+
+    #[test]
+    fn of_too_many_those_with_the_smallest_shares_are_spared_and_who_is_held_back_first() {
+        let mut ids = ReplicaIds::new();
+        let mut shares = Shares::default();
+        let mut kept = |those: &mut dyn Iterator<Item = (u32, bool)>| {
+            shares.clear();
+            for (share, is_held_back) in those {
+                let replica = ids.allocate().expect("room");
+                shares.add(replica, share, is_held_back);
+            }
+            let mut kept: Vec<_> = shares.less.iter().map(Spared::rank).collect();
+            kept.sort_unstable();
+            kept
+        };
+        let falling = kept(&mut (0..200).rev().map(|share| (share, false)));
+        assert_eq!(
+            falling,
+            (0..64).map(|share| (true, share)).collect::<Vec<_>>()
+        );
+        let new = (0..100).map(|_| (WHOLE / 10, false));
+        let held_back = (0..10).map(|_| (WHOLE / 2, true));
+        let both = kept(&mut new.chain(held_back));
+        assert_eq!(both[..10], [(false, WHOLE / 2); 10]);
+        assert_eq!(both[10..], [(true, WHOLE / 10); 54]);
+        assert_eq!(kept(&mut [(WHOLE, true)].into_iter()), [], "it has all");
     }
 }

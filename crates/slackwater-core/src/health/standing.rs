@@ -15,7 +15,7 @@ impl Guarded {
             return;
         };
         self.has_changed = true;
-        if !has_room || !record.is_offered {
+        if !has_room {
             self.counters.spared += u64::from(record.course.is_whole());
             record.course.spare(why);
             return;
@@ -37,13 +37,15 @@ impl Guarded {
             record.course.come_back(self.latest);
             record.forget();
             self.counters.readmissions += 1;
-            if record.is_idle() {
+            self.policy.set_available(self.latest, replica, true);
+            // Who is lost or drains stays so.
+            if record.is_idle() && self.policy.is_available(replica) {
                 // What the policy has learned of it was learned when it was bad: some take minutes to unlearn it.
                 self.policy.remove_replica(self.latest, replica);
                 self.policy.add_replica(self.latest, replica);
-                let is_offered = record.is_offered;
-                (self.policy).set_available(self.latest, replica, is_offered);
             }
+            let is_offered = record.is_offered;
+            (self.policy).set_available(self.latest, replica, is_offered);
             self.admit(replica);
         }
     }
@@ -129,8 +131,8 @@ impl Guarded {
         }
         let (spares_new, spares_full) = (2 * warming_up <= count, 2 * pushing_back <= count);
         for (replica, record) in in_choice() {
-            self.shares
-                .add(replica, record.share(spares_new, spares_full));
+            let share = record.share(spares_new, spares_full);
+            (self.shares).add(replica, share, !record.course.is_whole());
         }
     }
 
@@ -139,7 +141,7 @@ impl Guarded {
         let Some(record) = self.records.find(replica) else {
             return;
         };
-        if self.config.errors.is_none() || record.course.is_out() {
+        if self.config.errors.is_none() || !record.is_in_choice() {
             return;
         }
         if record

@@ -71,6 +71,12 @@ impl Guarded {
             (self.policy).handle_query(now, Query { pinned, ..query }, draw)
         });
         self.policy.set_available(now, replica, false);
+        if decision.is_none()
+            && let Some(record) = self.records.find_mut(replica)
+        {
+            // The policy knows it as lost or draining: not with each query is that asked again.
+            record.course.put_off(now);
+        }
         let mut decision = decision?;
         if let Decision::Pick(pick) = &mut decision {
             let is_trial = pick.reason == PickReason::Pinned;
@@ -84,8 +90,40 @@ impl Guarded {
         Some(decision)
     }
 
+    /// A trial whose response began well and goes on has passed.
+    pub(super) fn judge_trial(&mut self, replica: ReplicaId) {
+        let record = self.records.find(replica);
+        let latency_ns = record.and_then(|record| record.course.standing(self.latest));
+        if let Some(latency_ns) = latency_ns {
+            self.tried(replica, latency_ns, Outcome::Success);
+        }
+    }
+
+    /// What comes of a query's end: for the trial that it is, or was, and for a replica that fails.
+    pub(super) fn judged(
+        &mut self,
+        replica: ReplicaId,
+        trial: Option<u32>,
+        latency_ns: u64,
+        outcome: Outcome,
+        turns_bad: bool,
+    ) {
+        let Some(record) = self.records.find_mut(replica) else {
+            return;
+        };
+        if trial.is_some_and(|trial| record.course.awaits(trial)) {
+            self.tried(replica, latency_ns, outcome);
+        } else if turns_bad && !record.course.is_out() {
+            self.failed(replica);
+        } else if turns_bad && trial.is_some() {
+            // It had passed, and broke off.
+            record.remember_trial(false);
+            record.course.trial_failed(self.latest, &self.config);
+        }
+    }
+
     /// A trial is over.
-    pub(super) fn tried(&mut self, replica: ReplicaId, latency_ns: u64, outcome: Outcome) {
+    fn tried(&mut self, replica: ReplicaId, latency_ns: u64, outcome: Outcome) {
         let Some(record) = self.records.find_mut(replica) else {
             return;
         };
@@ -93,12 +131,13 @@ impl Guarded {
         let is_late = latency_ns > record.warm_ns;
         let trial = match outcome {
             Outcome::Success if is_fast => Trial::Passed,
-            // A second copy was faster, by far: it is no sooner time for the next trial than after one that failed.
-            Outcome::Dropped if is_late => Trial::Failed,
-            Outcome::Dropped | Outcome::PushedBack => Trial::Void,
+            // If it is late, a second copy was faster, by far.
+            Outcome::Dropped if !is_late => Trial::Void,
             _ => Trial::Failed,
         };
-        if trial != Trial::Void && outcome != Outcome::Dropped {
+        // What it pushes back it has no room for: that tells nothing of how it would do.
+        let is_shown = !matches!(outcome, Outcome::Dropped | Outcome::PushedBack);
+        if is_shown {
             record.remember_trial(outcome == Outcome::Success);
         }
         self.has_passing |= trial == Trial::Passed;

@@ -3,6 +3,8 @@
 //! It heals with time: what is older than the window is gone, whether anything came after it or not. Where much is known,
 //! the newest decide alone, so that who has changed is found out sooner. `[E1]`
 
+use crate::time::Instant;
+
 /// The buckets of a window.
 pub(super) const BUCKETS: u64 = PLACES as u64;
 const PLACES: usize = 16;
@@ -28,6 +30,37 @@ impl Tally {
     }
 }
 
+/// The longest latencies are those of such spans.
+const PEAKS_NS: u64 = 10_000_000_000;
+
+/// The longest of this span of time and of the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Peaks {
+    longest_ns: [u64; 2],
+    span: u64,
+}
+
+impl Peaks {
+    pub(super) fn note(&mut self, latency_ns: u64) {
+        self.longest_ns[0] = self.longest_ns[0].max(latency_ns);
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) {
+        let span = now.as_nanos() / PEAKS_NS;
+        if span > self.span {
+            let is_next = span == self.span + 1;
+            let before_ns = if is_next { self.longest_ns[0] } else { 0 };
+            self.longest_ns = [0, before_ns];
+            self.span = span;
+        }
+    }
+
+    /// 0 if there was none.
+    pub(super) fn longest_ns(&self) -> u64 {
+        self.longest_ns[0].max(self.longest_ns[1])
+    }
+}
+
 /// The newest buckets of a replica.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
@@ -45,6 +78,14 @@ impl Window {
         }
         self.newest = self.newest.max(bucket);
         &mut self.buckets[place(self.newest)]
+    }
+
+    /// One that was counted as good in the bucket with the number `bucket` was not.
+    pub(super) fn take_back(&mut self, bucket: u64) {
+        if bucket <= self.newest && self.newest - bucket < BUCKETS {
+            let tally = &mut self.buckets[place(bucket)];
+            tally.good = tally.good.saturating_sub(1);
+        }
     }
 
     /// The buckets from the one with the number `bucket` on.
@@ -102,6 +143,20 @@ mod tests {
         assert_eq!(bad_since(&window, 1_000), 1, "a long pause empties all");
         window.at(990).bad += 1;
         assert_eq!(bad_since(&window, 1_000), 2, "a step back is none");
+    }
+
+    #[test]
+    fn what_is_taken_back_is_gone_from_its_bucket() {
+        let mut window = Window::default();
+        window.at(3).good = 2;
+        window.at(5).good = 1;
+        window.take_back(3);
+        window.take_back(4);
+        window.take_back(9);
+        assert_eq!(window.recent(5, u32::MAX).good, 2);
+        window.at(3 + BUCKETS).good = 1;
+        window.take_back(3);
+        assert_eq!(window.recent(3 + BUCKETS, u32::MAX).good, 2, "another's");
     }
 
     #[test]

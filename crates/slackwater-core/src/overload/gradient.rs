@@ -41,8 +41,9 @@ pub struct GradientSettings {
     pub limit_min: u32,
     /// The greatest limit: `limit_min` to 65,536, default 1,024.
     pub limit_max: u32,
-    /// How much longer than the least a latency may be and leave the limit alone, as a share of the least: 0 to 10, default
-    /// 0.5. 0: any wait at all is too much.
+    /// How much longer than the least a latency may be and leave the limit alone, as a share of the least: 0 to 1, default
+    /// 0.5. 0: any wait at all is too much. No more than 1, as the least is measured at half of the limit: what a queue twice
+    /// as long adds must not be tolerated, or the limit rises with each measurement.
     pub tolerance: Rate,
     /// The shortest window: 1 ms to 1 hour, default 100 ms.
     pub window: Duration,
@@ -89,11 +90,7 @@ impl Settings for GradientSettings {
             "limit_start",
             "from limit_min to limit_max",
         )?;
-        require(
-            self.tolerance.millionths() <= 10 * ONE,
-            "tolerance",
-            "at most 10",
-        )?;
+        require(self.tolerance.millionths() <= ONE, "tolerance", "at most 1")?;
         let is_window = Duration::from_millis(1) <= self.window && self.window <= HOUR;
         require(is_window, "window", "from 1 ms to 1 hour")?;
         require(
@@ -289,7 +286,7 @@ mod tests {
             ("limit_start", |s| s.limit_start = 3),
             ("limit_start", |s| s.limit_start = 1_025),
             ("tolerance", |s| {
-                s.tolerance = Rate::from_millionths(10 * ONE + 1).expect("a rate");
+                s.tolerance = Rate::from_millionths(ONE + 1).expect("a rate");
             }),
             ("window", |s| s.window = Duration::from_micros(999)),
             ("samples_min", |s| s.samples_min = 0),

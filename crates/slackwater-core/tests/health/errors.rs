@@ -266,3 +266,27 @@ fn timeouts_are_failures_unless_the_others_are_many_times_slower_than_at_best() 
         assert_eq!(found, ejections, "{takes} ms");
     }
 }
+
+#[test]
+fn who_is_withdrawn_is_not_judged_by_what_still_ends_there() {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1] = Manner {
+        fails_after: 200 * MS,
+        ..failing(100)
+    };
+    client.run(200 * MS);
+    client
+        .policy
+        .set_available(client.now, client.replicas[1], false);
+    client.run(5 * SECOND);
+    let counters = client.counters();
+    assert_eq!((counters.ejections, counters.spared), (0, 0));
+    assert_eq!(client.view(1).share_millionths, 1_000_000);
+    client.manners[1] = failing(0);
+    client
+        .policy
+        .set_available(client.now, client.replicas[1], true);
+    client.run(20 * SECOND);
+    assert_eq!(client.view(1).state, HealthState::Sound);
+}

@@ -23,6 +23,8 @@ pub(crate) struct Manner {
     pub(crate) bad: Outcome,
     pub(crate) takes: Duration,
     pub(crate) fails_after: Duration,
+    /// Heads come before that, and are good ones.
+    pub(crate) head_after: Option<Duration>,
     /// It answers nothing.
     pub(crate) is_stopped: bool,
 }
@@ -35,6 +37,7 @@ impl Default for Manner {
             bad: Outcome::Failed,
             takes: 10 * MS,
             fails_after: MS,
+            head_after: None,
             is_stopped: false,
         }
     }
@@ -74,6 +77,7 @@ pub(crate) struct Client {
     luck: SplitMix64,
     /// Ends to come: when, in which order, the ticket's place, how.
     ends: BinaryHeap<Reverse<(Instant, usize)>>,
+    heads: BinaryHeap<Reverse<(Instant, usize)>>,
     tickets: Vec<Option<(Ticket, Outcome)>>,
     /// Tickets at replicas that have stopped.
     pub(crate) stuck: Vec<Ticket>,
@@ -95,6 +99,7 @@ impl Client {
             draw: SplitMix64::new(5),
             luck: SplitMix64::new(6),
             ends: BinaryHeap::new(),
+            heads: BinaryHeap::new(),
             tickets: Vec::new(),
             stuck: Vec::new(),
             gap: 2 * MS,
@@ -182,6 +187,10 @@ impl Client {
         } else {
             (manner.takes, Outcome::Success)
         };
+        let head_after = manner.head_after.filter(|&head_after| head_after < after);
+        if let Some(head_after) = head_after {
+            (self.heads).push(Reverse((self.now + head_after, self.tickets.len())));
+        }
         self.ends
             .push(Reverse((self.now + after, self.tickets.len())));
         self.tickets.push(Some((ticket, outcome)));
@@ -189,6 +198,14 @@ impl Client {
     }
 
     fn end_due(&mut self) {
+        while let Some(&Reverse((at, place))) = self.heads.peek()
+            && at <= self.now
+        {
+            self.heads.pop();
+            if let Some(Some((ticket, _))) = self.tickets.get_mut(place) {
+                self.policy.handle_head(at, ticket, Outcome::Success);
+            }
+        }
         while let Some(&Reverse((at, place))) = self.ends.peek()
             && at <= self.now
         {

@@ -8,5 +8,7 @@ mod errors;
 mod fleet;
 mod majority;
 mod probation;
+mod restarts;
 mod shadows;
+mod streams;
 mod warm_up;

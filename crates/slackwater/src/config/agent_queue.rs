@@ -169,11 +169,11 @@ fn read_limit(reader: &mut Reader<'_>) -> GradientSettings {
     settings.limit_start = count(reader, "limit.start", settings.limit_start, limits.clone());
     settings.limit_min = count(reader, "limit.min", settings.limit_min, limits.clone());
     settings.limit_max = count(reader, "limit.max", settings.limit_max, limits);
-    let most = Rate::per_query(10).unwrap_or(Rate::MAX);
+    let most = Rate::per_query(1).unwrap_or(Rate::MAX);
     let tolerance = reader.setting(
         "limit.tolerance",
         settings.tolerance,
-        "a number from 0 to 10",
+        "a number from 0 to 1",
         |value| rate(value).and_then(|rate| within(rate, &(Rate::ZERO..=most))),
     );
     settings.tolerance = tolerance.value;

@@ -1,0 +1,63 @@
+//! What the others are compared with of a replica.
+
+use super::super::WHOLE;
+use super::super::evidence::Sample;
+use super::{Record, success};
+use crate::time::Instant;
+
+/// A replica's failures count in what all show together as those of the middle one and so many more at most: one that fails
+/// all is no measure for the others.
+const FAILURES_BESIDES: u64 = 2;
+
+/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
+/// choice, or should not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::health) struct Compared {
+    pub(in crate::health) success: Option<u32>,
+    pub(in crate::health) success_just_now: Option<u32>,
+    pub(in crate::health) shown: Sample,
+}
+
+impl Record {
+    /// Notes what the others are compared with. `fleet` is what counts before there was anything.
+    pub(in crate::health) fn compare(&mut self, bucket: u64, fleet: u32) {
+        self.compared = Compared::default();
+        if !self.is_compared() {
+            return;
+        }
+        let just_now = self.window.since(bucket.saturating_sub(1));
+        let usual = self.shown.queries * u64::from(WHOLE - fleet.min(WHOLE)) / u64::from(WHOLE);
+        self.compared = Compared {
+            success: self.is_known.then_some(self.success),
+            success_just_now: (just_now.count() > 0).then(|| success(&just_now, fleet)),
+            shown: Sample {
+                queries: self.shown.queries,
+                failures: self.shown.failures.min(usual + FAILURES_BESIDES),
+            },
+        };
+    }
+
+    /// What its good answers take, if it is one that others are compared with.
+    pub(in crate::health) fn compared_latency_ns(&self) -> Option<u64> {
+        self.latency_ns.filter(|_| self.is_in_choice())
+    }
+
+    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that others are compared with.
+    pub(in crate::health) fn compared_pace_ns(&self, now: Instant) -> Option<u64> {
+        let without_progress_ns = self.without_progress_ns(now);
+        let shown = self.latency_ns.or((without_progress_ns > 0).then_some(0));
+        let pace_ns = shown.map(|latency_ns| latency_ns.max(without_progress_ns));
+        pace_ns.filter(|_| self.is_in_choice())
+    }
+
+    /// The longest that a good answer took of late, if it is one that others are compared with.
+    pub(in crate::health) fn compared_peak_ns(&self) -> Option<u64> {
+        let peak_ns = self.peaks.longest_ns();
+        (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
+    }
+
+    /// It is in the choice, and rightly so.
+    pub(in crate::health) fn is_compared(&self) -> bool {
+        self.is_in_choice() && !self.course.is_spared()
+    }
+}

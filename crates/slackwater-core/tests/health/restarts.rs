@@ -1,0 +1,36 @@
+//! What a report's incarnation may and may not do.
+
+use crate::fleet::{Client, MS, SECOND};
+use slackwater_core::health::{HealthSettings, HealthState};
+use slackwater_core::{LoadReport, Rif};
+
+/// The second of four fails half and says this of itself in its n-th report. How it stands after half a minute.
+fn failing_as(incarnation: impl Fn(u64) -> u64) -> (Client, u32) {
+    let mut client = Client::new("random", 4, HealthSettings::default());
+    client.run(5 * SECOND);
+    client.manners[1].fails = 50;
+    let mut failed = 0;
+    for report in 0..300 {
+        let mut said = LoadReport::new(Rif::ZERO, None);
+        said.incarnation = Some(incarnation(report));
+        client.hear(1, &said);
+        failed += client.run(100 * MS).failed;
+    }
+    (client, failed)
+}
+
+#[test]
+fn two_processes_at_one_address_do_not_restart_by_turns() {
+    let (client, failed) = failing_as(|report| report % 2);
+    assert_eq!(client.counters().warm_ups, 1);
+    assert_eq!(client.view(1).state, HealthState::Ejected);
+    assert!(failed < 60, "{failed}");
+}
+
+#[test]
+fn who_says_all_the_time_that_it_is_new_does_not_clear_itself() {
+    let (client, failed) = failing_as(|report| report);
+    assert!(client.counters().warm_ups <= 7);
+    assert_eq!(client.view(1).state, HealthState::Ejected);
+    assert!(failed < 90, "{failed}");
+}
