@@ -31,8 +31,8 @@ cargo xtask CHORE
   troubles
           replicas that fail at once, hang, restart cold or stall, before and after what is done against it is switched on;
           real processes, numbers and no verdict of passed or failed (fifteen minutes)
-          fail-fast | stopped | restart | hedged | all ... [--short] [--keep] [--seconds N] [--runs N] [--slackwater FILE]
-          [--report FILE]
+          fail-fast | stopped | restart | hedged | tied | all ... [--short] [--keep] [--seconds N] [--runs N] [--rate N]
+          [--slackwater FILE] [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]

@@ -251,11 +251,16 @@ fn who_waits_takes_no_memory() {
             let asks = Asks {
                 priority: Priority::ALL[below(&mut draw, 3) as usize],
                 deadline: (step % 3 == 0).then_some(now + Duration::from_millis(300)),
-                key: Some(step),
             };
             match admission.arrive(now, asks, step) {
                 Admit::Start(started, _) => in_flight.push(started),
-                Admit::Wait(_) => waited += 1,
+                Admit::Wait(waits) => {
+                    waited += 1;
+                    // Every other one's twin begins sooner.
+                    if waited % 2 == 0 {
+                        admission.twin_started(waits.place);
+                    }
+                }
                 Admit::Shed(_) => {}
             }
             if step % 2 == 0
@@ -263,7 +268,6 @@ fn who_waits_takes_no_memory() {
             {
                 admission.finish(now, started, End::Success);
             }
-            admission.twin_started(step / 2);
             while let Some(left) = admission.poll(now) {
                 if let Left::Start(started, _) = left {
                     in_flight.push(started);

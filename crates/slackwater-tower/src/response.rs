@@ -7,7 +7,7 @@
 //! A body need not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
-use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
@@ -16,9 +16,15 @@ use slackwater_core::policy::Outcome;
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Whether a response's head says that the query failed.
-pub fn head_failed(status: StatusCode, headers: &HeaderMap) -> bool {
-    status.is_server_error() || grpc_failed(headers)
+/// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`. gRPC-Web is another protocol.
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let Some((start, rest)) = said.and_then(|said| said.split_at_checked(GRPC.len())) else {
+        return false;
+    };
+    start.eq_ignore_ascii_case(GRPC)
+        && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
 }
 
 /// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
@@ -88,14 +94,15 @@ pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8) or
-/// `UNAVAILABLE` (14) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8),
+/// `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
 pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
     if !grpc_failed(trailers) {
         return by_head;
     }
     let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
-    if matches!(status, Some(b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+    if matches!(status, Some(b"4" | b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS)
+    {
         Outcome::PushedBack
     } else {
         Outcome::Failed
@@ -156,8 +163,12 @@ mod tests {
 
     #[test]
     fn a_head_fails_by_either_status() {
-        assert!(head_failed(StatusCode::BAD_GATEWAY, &headers("0")));
-        assert!(head_failed(StatusCode::OK, &headers("14")));
-        assert!(!head_failed(StatusCode::NOT_FOUND, &headers("5")));
+        for (status, grpc, outcome) in [
+            (StatusCode::BAD_GATEWAY, "0", Outcome::Failed),
+            (StatusCode::OK, "14", Outcome::Failed),
+            (StatusCode::NOT_FOUND, "5", Outcome::Success),
+        ] {
+            assert_eq!(head_outcome(status, &headers(grpc)), outcome, "{status}");
+        }
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Column {
     ErrorsAfter,
     /// Second copies of late requests, for each request.
     Copies,
+    /// Second copies of tied requests that were sent, for each request.
+    Tied,
     /// Requests that replicas began, above those that clients sent.
     Begun,
     /// Time that replicas spent on a request, copies included.
@@ -45,6 +47,7 @@ impl Column {
             Self::ShareAfter => "share afterwards %",
             Self::ErrorsAfter => "errors afterwards %",
             Self::Copies => "copies %",
+            Self::Tied => "second copies %",
             Self::Begun => "begun twice %",
             Self::Work => "work ms",
             Self::Late => "late ms",
@@ -65,6 +68,7 @@ impl Column {
             Self::ShareAfter => "share_after_percent",
             Self::ErrorsAfter => "errors_after_percent",
             Self::Copies => "copies_percent",
+            Self::Tied => "tied_percent",
             Self::Begun => "begun_twice_percent",
             Self::Work => "work_ms",
             Self::Late => "generator_late_p99_ms",

@@ -106,6 +106,7 @@ impl Found {
             Column::Copies,
             Some(copies(&left.status) / requests * 100.0),
         );
+        note(Column::Tied, Some(tied(&left.status) / requests * 100.0));
         let streams = round.streams.iter().zip(&left.seen);
         let streams = streams.map(|(stream, seen)| json!({"name": stream.name, "load": seen}));
         let named: BTreeMap<_, _> =
@@ -138,6 +139,13 @@ fn copies(status: &Value) -> f64 {
     let replicas = status["replicas"].as_array().into_iter().flatten();
     let copies = replicas.filter_map(|replica| replica["requests"]["hedges"].as_u64());
     copies.sum::<u64>() as f64
+}
+
+/// Second copies of tied requests that `serve` sent.
+fn tied(status: &Value) -> f64 {
+    let services = status["services"].as_array().into_iter().flatten();
+    let tied = services.filter_map(|service| service["admission"]["ties_sent"].as_u64());
+    tied.sum::<u64>() as f64
 }
 
 /// Requests that came in a time.
@@ -226,7 +234,10 @@ mod tests {
                 json!({"begun": 6, "busy_us": 6_000}),
                 json!({"begun": 4, "busy_us": 2_000}),
             ],
-            status: json!({"replicas": [{"requests": {"hedges": 1}}, {"requests": {"hedges": 3}}]}),
+            status: json!({
+                "replicas": [{"requests": {"hedges": 1}}, {"requests": {"hedges": 3}}],
+                "services": [{"admission": {"ties_sent": 2}}],
+            }),
         }
     }
 
@@ -245,6 +256,7 @@ mod tests {
             (Column::ShareAfter, 0.0),
             (Column::ErrorsAfter, 50.0),
             (Column::Copies, 50.0),
+            (Column::Tied, 25.0),
             (Column::Begun, 25.0),
             (Column::Work, 1.0),
             (Column::Late, 0.25),

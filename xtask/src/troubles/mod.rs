@@ -66,9 +66,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             }
         }
         report.add(&case, &results);
-        if let Some(file) = &options.report {
-            report.write(file)?;
-        }
+    }
+    if let Some(file) = &options.report {
+        report.write(file)?;
     }
     report.finish(options.short)
 }

@@ -19,6 +19,9 @@ pub(super) struct Options {
     pub(super) runs: u64,
     /// The command to measure; built if there is none.
     pub(super) slackwater: Option<PathBuf>,
+    /// Requests per second, of each variant: 4 to 10,000, default 200; 100 in the short form, which a build without
+    /// optimization carries on a busy machine.
+    pub(super) rate: u64,
     /// A file for the page, as Markdown; beside it comes one with every number, as JSON.
     pub(super) report: Option<PathBuf>,
 }
@@ -33,6 +36,7 @@ impl Options {
             keep: false,
             seconds: if short { 4 } else { 10 },
             runs: if short { 1 } else { 3 },
+            rate: if short { 100 } else { 200 },
             slackwater: None,
             report: None,
         };
@@ -47,12 +51,13 @@ impl Options {
                 "--keep" => options.keep = true,
                 "--seconds" => options.seconds = number(argument, rest.next(), 4..=600)?,
                 "--runs" => options.runs = number(argument, rest.next(), 1..=100)?,
+                "--rate" => options.rate = number(argument, rest.next(), 4..=10_000)?,
                 "--slackwater" => options.slackwater = file()?,
                 "--report" => options.report = file()?,
                 "all" => options.cases.extend(known.iter().map(|(_, case)| *case)),
                 _ if argument.starts_with('-') => {
                     return Err(format!(
-                        "{argument:?} is not an option of troubles; expected --short, --keep, --seconds N, --runs N, \
+                        "{argument:?} is not an option of troubles; expected --short, --keep, --seconds N, --runs N, --rate N, \
                          --slackwater FILE or --report FILE"
                     ));
                 }
@@ -83,11 +88,6 @@ impl Options {
     /// How long a trouble lasts.
     pub(super) const fn trouble(&self) -> Duration {
         Duration::from_secs(self.seconds)
-    }
-
-    /// Requests per second: less in the short form, which a build without optimization carries on a busy machine.
-    pub(super) const fn rate(&self) -> u64 {
-        if self.short { 100 } else { 200 }
     }
 }
 

@@ -42,6 +42,17 @@ pub(super) enum Trial {
     Void,
 }
 
+/// Whether a replica is in the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    In,
+    Out,
+    /// It was out, and trials brought it back.
+    Returning,
+    /// It should be out, and is not as too many are.
+    Spared,
+}
+
 /// Where a replica is on its way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
@@ -49,9 +60,7 @@ pub(super) struct Course {
     /// With which it would be back from a silence: half of what it had.
     woken_share: u32,
     why: Why,
-    is_out: bool,
-    /// It was out, and trials brought it back.
-    is_returning: bool,
+    place: Place,
     /// Good answers less bad ones since the last step.
     good: u32,
     /// No bad one since then.
@@ -72,8 +81,7 @@ impl Course {
             share: WHOLE,
             woken_share: WHOLE / 2,
             why: Why::Errors,
-            is_out: false,
-            is_returning: false,
+            place: Place::In,
             good: 0,
             unbroken_since: now,
             returned_at: now,
@@ -89,12 +97,16 @@ impl Course {
         self.share
     }
 
-    pub(super) const fn is_out(&self) -> bool {
-        self.is_out
+    pub(super) fn is_out(&self) -> bool {
+        self.place == Place::Out
     }
 
-    pub(super) const fn is_returning(&self) -> bool {
-        self.is_returning
+    pub(super) fn is_returning(&self) -> bool {
+        self.place == Place::Returning
+    }
+
+    pub(super) fn is_spared(&self) -> bool {
+        self.place == Place::Spared
     }
 
     pub(super) const fn is_whole(&self) -> bool {
@@ -123,8 +135,7 @@ impl Course {
             woken_share: (self.share / 2).clamp(RETURN_SHARE, WHOLE / 2),
             share: 0,
             why,
-            is_out: true,
-            is_returning: false,
+            place: Place::Out,
             passed: 0,
             is_tried: false,
             next_trial_at: now.plus_ns(self.back_off_ns),
@@ -135,16 +146,14 @@ impl Course {
     /// It should be out, and too many are.
     pub(super) const fn spare(&mut self, why: Why) {
         self.why = why;
-        self.is_out = false;
+        self.place = Place::Spared;
         self.share = SPARED_SHARE;
-        self.is_returning = false;
         self.good = 0;
     }
 
     /// Back in the choice with little: by trials, or because the others are no better.
     pub(super) const fn come_back(&mut self, now: Instant) {
-        self.is_out = false;
-        self.is_returning = true;
+        self.place = Place::Returning;
         self.share = RETURN_SHARE;
         self.good = 0;
         self.unbroken_since = now;
@@ -153,7 +162,7 @@ impl Course {
 
     /// Back with half of what it had, if it was silent: it answers.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
-        let wakes = self.is_out && self.why == Why::Silence;
+        let wakes = self.is_out() && self.why == Why::Silence;
         if wakes {
             self.come_back(now);
             self.share = self.woken_share;
@@ -163,9 +172,8 @@ impl Course {
 
     /// The others have no room: it gets some, bad as it is.
     pub(super) fn rise(&mut self) {
-        if self.is_out {
-            self.is_returning = false;
-            self.is_out = false;
+        if self.is_out() {
+            self.place = Place::In;
             self.good = 0;
         }
         self.share = self.share.saturating_add(RISE).min(WHOLE);
@@ -174,7 +182,7 @@ impl Course {
     /// It costs `cost` and the others `reference`, which is less. `true` if it has no share left.
     pub(super) fn fall(&mut self, why: Why, reference_ns: u64, cost_ns: u64) -> bool {
         if self.is_whole() {
-            self.is_returning = false;
+            self.place = Place::In;
         }
         self.why = why;
         self.good = 0;
@@ -204,13 +212,15 @@ impl Course {
             self.unbroken_since = now;
             self.share = self.share.saturating_mul(2).min(WHOLE);
             self.whole_at = now;
-            self.is_returning &= !self.is_whole();
+            if self.is_whole() || self.is_spared() {
+                self.place = Place::In;
+            }
         }
     }
 
     /// Whether a trial may be sent; `in_a_hurry` if the others have no room, so that its back-off does not matter.
     pub(super) fn wants_trial(&self, now: Instant, in_a_hurry: bool) -> bool {
-        self.is_out && !self.is_tried && (in_a_hurry || now >= self.next_trial_at)
+        self.is_out() && !self.is_tried && (in_a_hurry || now >= self.next_trial_at)
     }
 
     pub(super) const fn since_trial_was_due(&self, now: Instant) -> u64 {
@@ -238,7 +248,7 @@ impl Course {
         trial: Trial,
         settings: &HealthSettings,
     ) -> bool {
-        if !self.is_out || !self.is_tried {
+        if !self.is_out() || !self.is_tried {
             return false;
         }
         self.is_tried = false;

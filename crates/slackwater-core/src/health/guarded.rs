@@ -1,5 +1,6 @@
 //! A policy around a policy: what it sees, and what it makes of it.
 
+use super::evidence::Sample;
 use super::judge::{self, Verdict};
 use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
@@ -70,12 +71,15 @@ pub struct Guarded {
     pub(super) has_passing: bool,
     pub(super) rates: Others<u32>,
     pub(super) rates_just_now: Others<u32>,
+    /// What those that are compared with show together.
+    pub(super) shown: Sample,
     pub(super) latencies: Others<u64>,
     pub(super) paces: Others<u64>,
     pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
-    /// The part of queries that succeeds with the middle one of the fleet.
+    /// The part of queries that succeeds with the middle one of those in the choice, the better one of two: what is taken of
+    /// who has shown nothing yet. The worse one of two could be that one itself.
     pub(super) fleet_success: u32,
     pub(super) latest: Instant,
     pub(super) tick_at: Instant,
@@ -107,6 +111,7 @@ impl Guarded {
             has_passing: false,
             rates: Others::default(),
             rates_just_now: Others::default(),
+            shown: Sample::default(),
             latencies: Others::default(),
             paces: Others::default(),
             peaks: Others::default(),
@@ -145,6 +150,7 @@ impl Guarded {
         self.latencies.clear();
         self.paces.clear();
         self.peaks.clear();
+        self.shown = Sample::default();
         self.has_passing = false;
         let (bucket, fleet) = (self.bucket, self.fleet_success);
         for &replica in self.members.as_slice() {
@@ -153,10 +159,12 @@ impl Guarded {
             };
             record.tick(now);
             record.estimate(now, bucket, fleet);
-            record.look_just_now(bucket);
+            record.compare(bucket, fleet);
             self.has_passing |= record.course.is_out() && record.course.is_passing();
-            self.rates.add(record.known_success());
-            self.rates_just_now.add(record.success_just_now(fleet));
+            let compared = &record.compared;
+            self.shown.add(compared.shown);
+            self.rates.add(compared.success);
+            self.rates_just_now.add(compared.success_just_now);
             self.latencies.add(record.compared_latency_ns());
             self.paces.add(record.compared_pace_ns(now));
             self.peaks.add(record.compared_peak_ns());
@@ -166,7 +174,7 @@ impl Guarded {
         self.latencies.settle();
         self.paces.settle();
         self.peaks.settle();
-        self.fleet_success = self.rates.median().unwrap_or(WHOLE);
+        self.fleet_success = self.rates.upper_median().unwrap_or(WHOLE);
         self.unhurried_ns = self.unhurried.note(now, self.latencies.median());
         for place in 0..self.members.len() {
             if let Some(&replica) = self.members.as_slice().get(place) {
@@ -179,12 +187,13 @@ impl Guarded {
 
     pub(super) fn others(&self, record: &Record) -> Reference {
         let now = self.latest;
-        let just_now = record.success_just_now(self.fleet_success);
-        let just_now = self.rates_just_now.median_without(just_now);
-        let success = self.rates.median_without(record.known_success());
+        let compared = &record.compared;
+        let just_now = (self.rates_just_now).median_without(compared.success_just_now);
+        let success = self.rates.median_without(compared.success);
         Reference {
             // Where all begin to fail at once, nobody does so at quite the same time.
             success: success.map(|success| success.min(just_now.unwrap_or(success))),
+            shown: self.shown.without(compared.shown),
             latency_ns: (self.latencies).median_without(record.compared_latency_ns()),
             pace_ns: self.paces.median_without(record.compared_pace_ns(now)),
             peak_ns: self.peaks.median_without(record.compared_peak_ns()),

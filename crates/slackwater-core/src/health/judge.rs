@@ -2,6 +2,7 @@
 
 use super::WHOLE;
 use super::course::Why;
+use super::evidence::{self, Sample};
 use super::record::{ENOUGH, Record};
 use super::reference::Reference;
 use super::settings::{ErrorSettings, HealthSettings, ProbationSettings};
@@ -12,8 +13,12 @@ const AS_GOOD: u32 = WHOLE / 100 * 97;
 /// So many times slower than at best is hurried, and so many busy.
 const HURRIED: u64 = 4;
 const BUSY: u64 = 3;
-/// How many standard deviations may be chance.
+/// How many standard deviations may be chance with one that is known to fail.
 const DEVIATIONS: u64 = 5;
+/// Bits of evidence that it takes to hold a replica back: once in four million.
+const EVIDENCE: u64 = 22;
+/// And those to send one back that has less than its share already: it is not above suspicion.
+const EVIDENCE_AGAIN: u64 = 10;
 /// So many failures in a row are no chance if they would come about by it less than once in so many.
 const ONCE_IN: u64 = 1_000_000_000;
 
@@ -121,25 +126,38 @@ pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
     errors.failures_in_a_row.max(count)
 }
 
-/// The part that succeeds of what it is with the others, given the benefit of chance. `[E3]` `[E4]`
-fn relative_success(record: &Record, others: &Reference) -> u32 {
-    let usual = u64::from(others.success.unwrap_or(0));
-    if usual == 0 {
-        return WHOLE;
-    }
-    let whole = u64::from(WHOLE);
-    let queries = if record.course.is_out() {
-        ENOUGH
-    } else {
-        record.tally().count().max(1)
-    };
-    let deviation = (usual * (whole - usual) / u64::from(queries)).isqrt();
-    let success = u64::from(record.success) + DEVIATIONS * deviation;
-    u32::try_from((success * whole / usual).min(whole)).unwrap_or(WHOLE)
-}
-
+/// Whether it fails more often than the others, and it is no chance. `[E3]` `[E4]`
 fn is_bad(record: &Record, others: &Reference) -> bool {
-    relative_success(record, others) < AS_GOOD
+    let Some(usual) = others.success else {
+        return false;
+    };
+    let whole = u64::from(WHOLE);
+    let as_good = u64::from(usual) * u64::from(AS_GOOD) / whole;
+    if u64::from(record.success) >= as_good {
+        return false;
+    }
+    let own = record.shown();
+    if record.is_convicted() {
+        let queries = if record.course.is_out() {
+            ENOUGH.into()
+        } else {
+            own.queries.max(1)
+        };
+        let deviation = (u64::from(usual) * (whole - u64::from(usual)) / queries).isqrt();
+        return u64::from(record.success) + DEVIATIONS * deviation < as_good;
+    }
+    let failing = u128::from(WHOLE.saturating_sub(usual));
+    let as_usual = u128::from(others.shown.queries) * failing / u128::from(whole);
+    let others = Sample {
+        failures: (others.shown.failures).max(u64::try_from(as_usual).unwrap_or(u64::MAX)),
+        ..others.shown
+    };
+    let needed = if record.course.is_whole() {
+        EVIDENCE
+    } else {
+        EVIDENCE_AGAIN
+    };
+    evidence::bits(own, others) >= needed
 }
 
 /// What a query costs there whose failures are tried again: E = ℓ + f · (1/s − 1). `[E2]`
@@ -178,17 +196,11 @@ pub(super) fn judge_returning(
     now: Instant,
     bucket: u64,
     record: &mut Record,
+    others: &Reference,
     fleet: u32,
 ) -> Verdict {
-    if !record.course.is_returning() || record.course.is_out() {
-        return Verdict::Stay;
-    }
     record.estimate(now, bucket, fleet);
-    let others = Reference {
-        success: Some(fleet),
-        ..Reference::default()
-    };
-    if is_bad(record, &others) {
+    if is_bad(record, others) {
         judge_bad(record, Why::Errors)
     } else {
         Verdict::Stay

@@ -24,6 +24,7 @@
 //! [`Policy::set_available`]: crate::policy::Policy::set_available
 
 mod course;
+mod evidence;
 mod flow;
 mod guarded;
 mod judge;
@@ -35,6 +36,7 @@ mod shares;
 mod standing;
 mod trials;
 mod view;
+mod warm_up;
 mod window;
 
 pub use guarded::{Guarded, build, guard};

@@ -2,7 +2,9 @@
 
 use super::WHOLE;
 use super::course::Course;
+use super::evidence::Sample;
 use super::mark::Mark;
+use super::warm_up::WarmUp;
 use super::window::{Tally, Window};
 use crate::policy::Outcome;
 use crate::report::LoadReport;
@@ -13,6 +15,9 @@ use core::time::Duration;
 pub(super) const ENOUGH: u32 = 200;
 /// So many queries count as if they had gone as the fleet's do, so that two failures of two are not all.
 const PSEUDO_QUERIES: u64 = 5;
+/// A replica's failures count in what all show together as those of the middle one and so many more at most: one that fails
+/// all is no measure for the others.
+const FAILURES_BESIDES: u64 = 2;
 /// Answers that weigh as much as all that was known before.
 const LATENCY_SMOOTHING: u64 = 8;
 /// While it fails on and on, the others are looked at with every so many failures.
@@ -21,17 +26,16 @@ const LOOK_EVERY: u32 = 4;
 const PEAKS_NS: u64 = 10_000_000_000;
 /// A report's error rate holds for so long.
 const REPORT_AGE_MAX_NS: u64 = 2_000_000_000;
-/// A warm-up's share needs so many answers to double.
-const WARM_UP_ANSWERS: u32 = 8;
 /// The share of a replica that pushes back is not below this.
 const PUSH_SHARE_MIN: u32 = WHOLE / 16;
 
-/// A share that begins small, and doubles with answers that come in the time of the others'.
-#[derive(Clone, Copy, Debug)]
-struct WarmUp {
-    share: u32,
-    good: u32,
-    ends_at: Instant,
+/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
+/// choice, or should not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Compared {
+    pub(super) success: Option<u32>,
+    pub(super) success_just_now: Option<u32>,
+    pub(super) shown: Sample,
 }
 
 /// What is known of one replica.
@@ -42,9 +46,8 @@ pub(super) struct Record {
     pub(super) is_offered: bool,
     pub(super) course: Course,
     window: Window,
-    /// Of its window what decides, and what came just now, as they were when they were last looked at.
+    /// Of its window what decides, as it was when it was last looked at.
     tally: Tally,
-    tally_just_now: Tally,
     /// The newest outcomes, a bit for each, the newest lowest: 1 is good.
     history: u64,
     failures_in_a_row: u32,
@@ -85,6 +88,9 @@ pub(super) struct Record {
     pub(super) success: u32,
     /// There is anything to tell that by.
     is_known: bool,
+    /// By how many queries, and by how many failures.
+    shown: Sample,
+    pub(super) compared: Compared,
     /// As it was when it was taken out, and as trials have found since.
     remembered: Option<u32>,
     /// What its failures may cost, and what the others cost, by the last tick: in nanoseconds.
@@ -100,7 +106,6 @@ impl Record {
             course: Course::new(now),
             window: Window::default(),
             tally: Tally::default(),
-            tally_just_now: Tally::default(),
             history: u64::MAX,
             failures_in_a_row: 0,
             failures_max: u32::MAX,
@@ -128,6 +133,8 @@ impl Record {
             incarnation: None,
             success: WHOLE,
             is_known: false,
+            shown: Sample::default(),
+            compared: Compared::default(),
             remembered: None,
             price_ns: 0,
             others_ns: None,
@@ -175,11 +182,7 @@ impl Record {
             self.course.answered(now, is_good, is_near);
         }
         if let Some(warm_up) = &mut self.warm_up {
-            warm_up.good = if outcome == Outcome::Success && latency_ns <= self.warm_ns {
-                warm_up.good.saturating_add(1)
-            } else {
-                warm_up.good.saturating_sub(2)
-            };
+            warm_up.answered(outcome == Outcome::Success && latency_ns <= self.warm_ns);
         }
     }
 
@@ -285,11 +288,7 @@ impl Record {
     }
 
     pub(super) fn warm_up(&mut self, share: u32, ends_at: Instant) {
-        self.warm_up = Some(WarmUp {
-            share,
-            good: 0,
-            ends_at,
-        });
+        self.warm_up = Some(WarmUp::new(share, ends_at));
     }
 
     pub(super) const fn is_warming_up(&self) -> bool {
@@ -304,7 +303,7 @@ impl Record {
     /// `spares_new`: who warms up is spared; `spares_full`: who pushes back is.
     pub(super) fn share(&self, spares_new: bool, spares_full: bool) -> u32 {
         let warm_up = self.warm_up.filter(|_| spares_new);
-        let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share);
+        let warm_up = warm_up.map_or(WHOLE, |warm_up| warm_up.share());
         let push_share = if spares_full { self.push_share } else { WHOLE };
         self.course.share().min(warm_up).min(push_share)
     }
@@ -333,15 +332,7 @@ impl Record {
             self.peaks_of = span;
         }
         (self.tick_pushed, self.tick_ended) = (0, 0);
-        if let Some(warm_up) = &mut self.warm_up {
-            if warm_up.good >= WARM_UP_ANSWERS {
-                warm_up.good = 0;
-                warm_up.share = warm_up.share.saturating_mul(2);
-            }
-            if warm_up.share >= WHOLE || now >= warm_up.ends_at {
-                self.warm_up = None;
-            }
-        }
+        self.warm_up.take_if(|warm_up| warm_up.tick(now));
     }
 
     /// How its queries went of late, as it was estimated last.
@@ -370,22 +361,41 @@ impl Record {
             };
         self.success = own.min(reported);
         self.is_known = tally.count() > 0 || is_reported;
+        // How many queries a report is about it does not say: it counts as if it were about those that were sent from here.
+        let queries = u64::from(tally.count());
+        let reported = queries * u64::from(WHOLE - reported) / u64::from(WHOLE);
+        self.shown = Sample {
+            queries,
+            failures: reported.max(tally.bad.into()),
+        };
     }
 
-    /// Takes up how its queries went within the last one or two buckets.
-    pub(super) fn look_just_now(&mut self, bucket: u64) {
-        self.tally_just_now = self.window.since(bucket.saturating_sub(1));
+    /// Notes what the others are compared with. `fleet` is what counts before there was anything.
+    pub(super) fn compare(&mut self, bucket: u64, fleet: u32) {
+        self.compared = Compared::default();
+        if !self.is_compared() {
+            return;
+        }
+        let just_now = self.window.since(bucket.saturating_sub(1));
+        let usual = self.shown.queries * u64::from(WHOLE - fleet.min(WHOLE)) / u64::from(WHOLE);
+        self.compared = Compared {
+            success: self.is_known.then_some(self.success),
+            success_just_now: (just_now.count() > 0).then(|| success(&just_now, fleet)),
+            shown: Sample {
+                queries: self.shown.queries,
+                failures: self.shown.failures.min(usual + FAILURES_BESIDES),
+            },
+        };
     }
 
-    /// The part of its queries that succeeded just now, if there were any. `fleet` is what counts before there were some.
-    pub(super) fn success_just_now(&self, fleet: u32) -> Option<u32> {
-        let tally = &self.tally_just_now;
-        (tally.count() > 0 && !self.course.is_out()).then(|| success(tally, fleet))
+    /// How many of its queries are known by how they ended, and how many of these failed.
+    pub(super) const fn shown(&self) -> Sample {
+        self.shown
     }
 
-    /// The part of its queries that succeed, if there is anything to tell it by.
-    pub(super) fn known_success(&self) -> Option<u32> {
-        self.is_known.then_some(self.success)
+    /// It was out for its failures, and no trial has cleared it: that it fails need not be shown again.
+    pub(super) const fn is_convicted(&self) -> bool {
+        self.remembered.is_some()
     }
 
     /// What its good answers take, if it is one that others are compared with.
@@ -407,7 +417,12 @@ impl Record {
         (peak_ns > 0 && self.is_in_choice()).then_some(peak_ns)
     }
 
-    pub(super) const fn is_in_choice(&self) -> bool {
+    /// It is in the choice, and rightly so.
+    pub(super) fn is_compared(&self) -> bool {
+        self.is_in_choice() && !self.course.is_spared()
+    }
+
+    pub(super) fn is_in_choice(&self) -> bool {
         self.is_offered && !self.course.is_out()
     }
 

@@ -1,5 +1,6 @@
 //! What a replica is compared with: the others. Medians with one left out, and how fast the fleet is when it is not busy.
 
+use super::evidence::Sample;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -8,6 +9,8 @@ use alloc::vec::Vec;
 pub(super) struct Reference {
     /// The part of their queries that succeeds, in millionths.
     pub(super) success: Option<u32>,
+    /// How many queries they have had, and how many of these failed.
+    pub(super) shown: Sample,
     /// What their good answers take of late.
     pub(super) latency_ns: Option<u64>,
     /// The same, or for how long they have kept queries waiting without an answer, if that is longer.
@@ -72,6 +75,11 @@ impl<T: Copy + Ord> Others<T> {
     /// The median of all, the lower one of two; `None` of none.
     pub(super) const fn median(&self) -> Option<T> {
         self.median
+    }
+
+    /// The median of all, the upper one of two; `None` of none.
+    pub(super) fn upper_median(&self) -> Option<T> {
+        self.without.map_or(self.median, |[high, _]| Some(high))
     }
 
     /// The median of all without one that has this value, or of all if that is `None`; the lower one of two.
@@ -179,7 +187,11 @@ mod tests {
         assert_eq!(others(&[4, 1, 3, 2]).median(), Some(2), "the lower one");
         assert_eq!(others(&[7, 1, 3]).median(), Some(3));
         assert_eq!(others(&[9]).median(), Some(9));
+        assert_eq!(others(&[4, 1, 3, 2]).upper_median(), Some(3));
+        assert_eq!(others(&[7, 1, 3]).upper_median(), Some(3));
+        assert_eq!(others(&[9]).upper_median(), Some(9));
         assert_eq!(others(&[]).median(), None);
+        assert_eq!(others(&[]).upper_median(), None);
         assert_eq!(others(&[]).median_without(Some(1)), None);
         assert_eq!(
             others(&[6, 7]).median_without(None),

@@ -149,9 +149,13 @@ impl Guarded {
             self.leave(replica, Why::Errors, true);
             return;
         }
+        if !record.course.is_returning() {
+            return;
+        }
+        let others = self.others(record);
         let (now, bucket, fleet) = (self.latest, self.bucket, self.fleet_success);
         if let Some(record) = self.records.find_mut(replica) {
-            let verdict = judge::judge_returning(now, bucket, record, fleet);
+            let verdict = judge::judge_returning(now, bucket, record, &others, fleet);
             self.carry_out(replica, verdict);
         }
     }
@@ -167,7 +171,7 @@ impl Guarded {
         for &other in self.members.as_slice() {
             if other != replica
                 && let Some(record) = self.records.find(other)
-                && record.is_in_choice()
+                && record.is_compared()
             {
                 replicas_of[record.last_eight() as usize] += 1;
                 others += 1;

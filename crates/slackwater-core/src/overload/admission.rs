@@ -149,11 +149,17 @@ impl<T> Admission<T> {
         self.queue.remove(place)
     }
 
-    /// Another copy of the query of that key has been started elsewhere; gives it back if it still waited. `[H2]`
-    pub fn twin_started(&mut self, key: u64) -> Option<T> {
-        let value = self.queue.remove_key(key)?;
+    /// The other copy of a query that waits there has been started elsewhere; gives it back if it still waited. `[H2]`
+    pub fn twin_started(&mut self, place: Place) -> Option<T> {
+        let value = self.queue.remove(place)?;
         self.count(Shed::TwinStarted);
         Some(value)
+    }
+
+    /// A query comes whose other copy has been started elsewhere: it is turned away. `[H2]`
+    pub const fn refuse_twin(&mut self) -> Shed {
+        self.count(Shed::TwinStarted);
+        Shed::TwinStarted
     }
 
     /// What it looks like.

@@ -4,8 +4,7 @@
 //! one, whoever would be served last goes: that may be the one that comes. In which order a line is served, and who is
 //! dropped from one that has stood for too long, is its [`Discipline`]. Nobody is started whose end has passed.
 //!
-//! All memory is taken at construction. Taking, adding and leaving cost O(log n) of those that wait, and finding one by its
-//! key O(n).
+//! All memory is taken at construction. Taking, adding and leaving cost O(log n) of those that wait.
 
 use super::ends::Ends;
 use super::standing::Standing;
@@ -82,8 +81,6 @@ pub struct Asks {
     pub priority: Priority,
     /// From then on nobody wants the answer. `None`: not known.
     pub deadline: Option<Instant>,
-    /// By which another copy of it finds it. `[H2]`
-    pub key: Option<u64>,
 }
 
 /// Where a query waits. It may have left: then this finds nobody, whoever has the room now.
@@ -146,7 +143,6 @@ struct Slot<T> {
 struct Waiting<T> {
     value: T,
     priority: Priority,
-    key: Option<u64>,
     arrived_at: Instant,
     /// What it is turned away for at its end.
     shed: Shed,
@@ -243,7 +239,6 @@ impl<T> Queue<T> {
         let waiting = Waiting {
             value,
             priority: asks.priority,
-            key: asks.key,
             arrived_at: now,
             shed,
         };
@@ -311,14 +306,6 @@ impl<T> Queue<T> {
             return None;
         }
         self.unlink(place.slot).map(|waiting| waiting.value)
-    }
-
-    /// The query of that key, if it still waits: a twin has been started elsewhere. `[H2]`
-    pub fn remove_key(&mut self, key: u64) -> Option<T> {
-        let is_it = |slot: &Slot<T>| slot.waiting.as_ref().is_some_and(|it| it.key == Some(key));
-        let slot = self.slots.iter().position(is_it)?;
-        let slot = u32::try_from(slot).ok()?;
-        self.unlink(slot).map(|waiting| waiting.value)
     }
 
     /// Who would be served last, if that is after one of this priority that comes now.

@@ -81,6 +81,38 @@ impl RetryBudget {
     }
 }
 
+/// Keeps count of the second copies that no replica drops, though they are tied: they are work done twice. `[H2]`
+///
+/// Each copy is paid for as it goes out, and what it cost comes back when either copy is dropped. So where replicas keep
+/// their side, as many queries as wait may have a second copy; where they know nothing of ties, the load hardly grows.
+#[derive(Clone, Debug)]
+pub struct TieBudget(Tokens);
+
+impl TieBudget {
+    /// A budget of `share` of the queries, with enough for `saved_max` copies to begin with, and never more.
+    pub fn new(share: Quantile, saved_max: u32) -> Self {
+        let mut tokens = Tokens::new(share, saved_max);
+        tokens.saved = tokens.max;
+        Self(tokens)
+    }
+
+    /// A query comes that may be tied.
+    pub fn earn(&mut self) {
+        self.0.earn();
+    }
+
+    /// Pays for a second copy; `false` if there is not enough.
+    #[must_use = "a copy that is not paid for must not go out"]
+    pub fn pay(&mut self) -> bool {
+        self.0.pay()
+    }
+
+    /// A copy that was paid for was not sent, or one of the two was dropped.
+    pub fn refund(&mut self) {
+        self.0.refund();
+    }
+}
+
 /// A purse that queries pay into and further ones, second copies or trials, are paid from.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokens {
@@ -141,6 +173,35 @@ impl Tokens {
 mod tests {
     use super::*;
     use crate::policy::check_ranges;
+
+    #[test]
+    fn ties_cost_what_nobody_drops() {
+        let tenth = Quantile::from_millionths(ONE / 10).expect("a share");
+        let mut budget = TieBudget::new(tenth, 2);
+        assert!(
+            budget.pay() && budget.pay(),
+            "there is something to begin with"
+        );
+        assert!(!budget.pay());
+        budget.refund();
+        assert!(budget.pay() && !budget.pay());
+        let paid = (0..1000).filter(|_| {
+            budget.earn();
+            budget.pay()
+        });
+        assert_eq!(paid.count(), 100);
+        // Where one is always dropped, there is no end of them.
+        budget.refund();
+        for _ in 0..1000 {
+            assert!(budget.pay());
+            budget.refund();
+        }
+        for _ in 0..1000 {
+            budget.earn();
+        }
+        let saved = (0..9).filter(|_| budget.pay()).count();
+        assert_eq!(saved, 2, "no more is saved");
+    }
 
     #[test]
     fn copies_are_a_share_of_the_queries_and_never_more() {

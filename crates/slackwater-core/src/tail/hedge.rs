@@ -1,14 +1,19 @@
-//! When a second copy of a query goes out while the first is still awaited.
+//! When further copies of a query go out while the first is still awaited.
 //!
 //! [The Tail at Scale, "Hedged requests": "defer sending a secondary request until the first request has been outstanding
 //! for more than the 95th-percentile expected latency for this class of requests"] `[H1]`
 //!
 //! The expected latency is a quantile of what first copies took lately, class by class. Each first copy counts once. One
-//! that was left for the second copy's answer counts by the time that it had been out: all that is known is that it would
+//! that was left for another copy's answer counts by the time that it had been out: all that is known is that it would
 //! have taken longer, and as it had been out for longer than the quantile already, that is all the quantile needs. So the
 //! same is done with one that failed or was given up, if it was out for longer than the quantile; a failure that comes fast
-//! tells nothing of the time that an answer takes. Second copies do not count: there are only those of late queries, and of
+//! tells nothing of the time that an answer takes. Further copies do not count: there are only those of late queries, and of
 //! these only the fast ones are seen to their end, so they would draw the quantile down.
+//!
+//! A budget that pays for fewer copies than there are late queries would be gone when those come that need it most: of those
+//! that the quantile finds late, most are over a little later. So where the budget is the smaller of the two, it says when a
+//! query is late: of queries with 2 % of copies, the slowest 2 %. And what had no copy, or has one that does not answer, is
+//! looked at again whenever it has been out for twice as long.
 //!
 //! A second copy helps where the first met trouble that others do not meet. Where everybody is slow it is only load, and it
 //! comes when there is least room for it. Two things keep it away then: copies are paid for by queries, so that they are a
@@ -35,10 +40,10 @@ const RECENT: u32 = u64::BITS;
 #[non_exhaustive]
 pub struct HedgeSettings {
     /// A second copy is due when the first has been out for longer than this quantile of its class's latencies: 0 to 1,
-    /// default 0.95. The rest, to 1, is the share of queries for which one falls due. At 1 only what takes longer than
-    /// all others of the window.
+    /// default 0.95. The rest, to 1, is the share of queries for which one falls due, if there is a `budget` for so many;
+    /// otherwise the quantile is as much higher. At 1 only what takes longer than all others of the window.
     pub quantile: Quantile,
-    /// Second copies for each query, at most: 0 to 1, default 0.02. 0: none.
+    /// Further copies for each query, at most: 0 to 1, default 0.02. 0: none.
     pub budget: Quantile,
     /// How many copies a budget that is not used piles up for: 1 to 10,000, default 10.
     pub burst: u32,
@@ -51,7 +56,14 @@ pub struct HedgeSettings {
     /// No copies while more than this share of a class's last 64 queries was late: 0 to 1, default 0.5. At 0 a single late
     /// one is enough, at 1 it is never so.
     pub slow_share: Quantile,
+    /// Copies of one query, the first among them, at most: 2 to [`COPIES_MAX`], default 2. Each further one is due when the
+    /// query has been out for twice as long as when it was last looked at, and is paid for like the second.
+    pub copies_max: u32,
 }
+
+/// No query has more copies than this, the first among them. Where one copy in a hundred is stuck, all four are once in a
+/// hundred million times.
+pub const COPIES_MAX: u32 = 4;
 
 /// Settings that make sense.
 pub type HedgeConfig = Valid<HedgeSettings>;
@@ -67,7 +79,27 @@ impl Default for HedgeSettings {
             window: Duration::from_secs(30),
             samples_min: 64,
             slow_share: share(ONE / 2),
+            copies_max: 2,
         }
+    }
+}
+
+impl HedgeSettings {
+    /// For the leaves of a fan-out, which waits for the slowest of them: 5 % more queries, and up to three copies. With two, a
+    /// hundred leaves of which one in a hundred is stuck have both copies of one stuck in one request of a hundred; with three
+    /// in one of ten thousand.
+    pub fn for_fan_out() -> Self {
+        Self {
+            budget: Quantile::from_millionths(ONE / 20).unwrap_or(Quantile::ZERO),
+            copies_max: 3,
+            ..Self::default()
+        }
+    }
+
+    /// The quantile after which a query is late: no more are than copies can be paid for.
+    fn late_after(&self) -> Quantile {
+        let unpaid = Quantile::from_millionths(ONE - self.budget.millionths());
+        unpaid.map_or(self.quantile, |unpaid| self.quantile.max(unpaid))
     }
 }
 
@@ -81,7 +113,9 @@ impl Settings for HedgeSettings {
         require(burst, "burst", "from 1 to 10000")?;
         require_span_or_none(self.delay_min, "delay_min")?;
         require(window, "window", "from 3 ms to 1 hour")?;
-        require(samples, "samples_min", "from 1 to 1000000")
+        require(samples, "samples_min", "from 1 to 1000000")?;
+        let copies = (2..=COPIES_MAX).contains(&self.copies_max);
+        require(copies, "copies_max", "from 2 to 4")
     }
 }
 
@@ -93,18 +127,25 @@ pub struct Watch {
     sent_at: Instant,
     due_at: Option<Instant>,
     is_late: bool,
-    has_copy: bool,
+    /// Those after the first.
+    copies: u32,
+    /// How many of them there may be.
+    copies_max: u32,
 }
 
 impl Watch {
-    /// When [`Hedger::handle_due`] is to be called if the query has not ended before; `None`: never.
+    /// When [`Hedger::handle_due`] is to be called if the query has not ended before; `None`: never, or not any more.
     pub const fn due_at(&self) -> Option<Instant> {
-        self.due_at
+        if self.copies < self.copies_max {
+            self.due_at
+        } else {
+            None
+        }
     }
 
-    /// Whether a second copy was sent.
-    pub const fn has_copy(&self) -> bool {
-        self.has_copy
+    /// How many copies were sent after the first.
+    pub const fn copies(&self) -> u32 {
+        self.copies
     }
 }
 
@@ -114,7 +155,7 @@ impl Watch {
 pub enum WatchEnd {
     /// Its answer was taken.
     Answered,
-    /// The second copy's was.
+    /// Another copy's was.
     Superseded,
     /// There is no answer: it failed, timed out or was given up.
     Failed,
@@ -126,21 +167,21 @@ pub enum WatchEnd {
 pub struct HedgeCounters {
     /// Queries, that is first copies.
     pub queries: u64,
-    /// Second copies that were sent.
+    /// Further copies that were sent.
     pub issued: u64,
-    /// Second copies whose answer was taken.
+    /// Further copies whose answer was taken.
     pub won: u64,
-    /// Second copies that were of no use: of queries that have ended otherwise.
+    /// Further copies that were of no use: of queries that have ended otherwise.
     pub wasted: u64,
-    /// Times that a late query had no copy, as the budget was spent.
+    /// Times that a late query had no further copy, as the budget was spent.
     pub withheld_budget: u64,
-    /// Times that a late query had no copy, as everybody was slow.
+    /// Times that a late query had no further copy, as everybody was slow.
     pub withheld_slow: u64,
     /// Queries of which nobody could say when they would be late: too few of their class had ended.
     pub unknown: u64,
 }
 
-/// Decides which queries are sent twice, and when.
+/// Decides which queries are sent again, and when.
 #[derive(Clone, Debug)]
 pub struct Hedger {
     config: HedgeConfig,
@@ -178,17 +219,19 @@ impl Hedger {
             sent_at: now,
             due_at: delay.map(|ns| now.plus_ns(ns)),
             is_late: false,
-            has_copy: false,
+            copies: 0,
+            copies_max: self.config.copies_max - 1,
         }
     }
 
-    /// The time at which a watch is due is here, and the query has no answer: whether to send a second copy now. If not, it
-    /// may be asked once more at [`Watch::due_at`], which is later then: when the query has been out for twice as long. So
-    /// where there is not enough for all, those that are out for longest have it. With a copy sent, or before its time, it
-    /// is `false`.
+    /// The time at which a watch is due is here, and the query has no answer: whether to send another copy now. Whether it is
+    /// or not, the query may be looked at once more at [`Watch::due_at`], which is later then: when it has been out for twice
+    /// as long. So where there is not enough for all, those that are out for longest have it, and a third copy goes out when
+    /// the second has been awaited for as long as the first had been. Before its time, and when there are as many copies as
+    /// there may be, it is `false`.
     pub fn handle_due(&mut self, now: Instant, watch: &mut Watch) -> bool {
-        let is_due = watch.due_at.is_some_and(|due_at| due_at <= now);
-        if !is_due || watch.has_copy {
+        let is_due = watch.due_at().is_some_and(|due_at| due_at <= now);
+        if !is_due {
             return false;
         }
         let class = &mut self.classes[watch.class];
@@ -197,21 +240,23 @@ impl Hedger {
             class.seen(true);
         }
         watch.due_at = Some(now.plus_ns(now.ns_since(watch.sent_at).max(1)));
-        if class.is_slow(&self.config) {
-            self.counters.withheld_slow += 1;
-        } else if self.tokens.pay() {
+        let is_slow = class.is_slow(&self.config);
+        let is_paid = !is_slow && self.tokens.pay();
+        if is_paid {
             self.counters.issued += 1;
-            watch.has_copy = true;
+            watch.copies += 1;
+        } else if is_slow {
+            self.counters.withheld_slow += 1;
         } else {
             self.counters.withheld_budget += 1;
         }
-        watch.has_copy
+        is_paid
     }
 
-    /// The second copy of a query was not sent after all: there was nowhere to send it to.
+    /// The copy that was to be sent last was not sent after all: there was nowhere to send it to.
     pub fn handle_unsent(&mut self, watch: &mut Watch) {
-        if watch.has_copy {
-            watch.has_copy = false;
+        if watch.copies > 0 {
+            watch.copies -= 1;
             self.counters.issued -= 1;
             self.tokens.refund();
         }
@@ -220,12 +265,9 @@ impl Hedger {
     /// A query has ended.
     #[expect(clippy::needless_pass_by_value, reason = "a watch ends once")]
     pub fn end(&mut self, now: Instant, watch: Watch, end: WatchEnd) {
-        if watch.has_copy {
-            match end {
-                WatchEnd::Superseded => self.counters.won += 1,
-                WatchEnd::Answered | WatchEnd::Failed => self.counters.wasted += 1,
-            }
-        }
+        let won = u64::from(end == WatchEnd::Superseded && watch.copies > 0);
+        self.counters.won += won;
+        self.counters.wasted += u64::from(watch.copies) - won;
         let class = &mut self.classes[watch.class];
         if watch.due_at.is_some() && !watch.is_late {
             class.seen(false);
@@ -286,7 +328,7 @@ impl Class {
         if now.ns_since(self.refreshed_at) >= period_ns || is_first() {
             self.refreshed_at = now;
             let is_known = self.window.len() >= samples_min;
-            let quantile = is_known.then(|| self.window.quantile_ns(config.quantile));
+            let quantile = is_known.then(|| self.window.quantile_ns(config.late_after()));
             self.quantile_ns = quantile.flatten();
         }
     }

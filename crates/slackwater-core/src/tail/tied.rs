@@ -93,6 +93,23 @@ enum State<J> {
     Cancelled(Instant),
 }
 
+impl<J> Place<J> {
+    const fn is_cancelled(&self) -> bool {
+        matches!(self.state, State::Cancelled(_))
+    }
+}
+
+/// What a copy is that comes to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comes {
+    /// One of two, and may begin.
+    Tied,
+    /// Another copy of that name is here already, so that this is no tie.
+    Untied,
+    /// Its twin has begun elsewhere: it is to be dropped.
+    Cancelled,
+}
+
 impl<J: Copy> Ties<J> {
     /// An empty table.
     pub fn new(config: TiesConfig) -> Self {
@@ -104,27 +121,43 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy comes, and will wait as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
+    /// A copy comes. That it is cancelled is said once; one that is tied is nobody's until [`Self::wait`] or
+    /// [`Self::start`] says what becomes of it.
+    #[must_use]
+    pub fn come(&mut self, now: Instant, name: TieName) -> Comes {
+        match self.find(now, name) {
+            None => Comes::Tied,
+            Some(place) => {
+                if place.as_ref().is_some_and(Place::is_cancelled) {
+                    *place = None;
+                    self.counters.dropped += 1;
+                    return Comes::Cancelled;
+                }
+                self.counters.untied += 1;
+                Comes::Untied
+            }
+        }
+    }
+
+    /// A tied copy waits as `job`; without a tie, if there is no room.
+    pub fn wait(&mut self, now: Instant, name: TieName, job: J) {
+        self.enter(now, name, State::Waits(job));
+    }
+
+    /// A tied copy begins as it comes; `true`: its twin's replica is to be told.
+    #[must_use]
+    pub fn start(&mut self, now: Instant, name: TieName) -> bool {
+        self.enter(now, name, State::Begun)
+    }
+
+    /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
     #[must_use]
     pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
-        if let Some(place) = self.find(now, name) {
-            if let Some(Place {
-                state: State::Cancelled(_),
-                ..
-            }) = *place
-            {
-                *place = None;
-                self.counters.dropped += 1;
-                return false;
-            }
-            // A second copy of one name here is no tie.
-            self.counters.untied += 1;
-            return true;
+        let comes = self.come(now, name);
+        if comes == Comes::Tied {
+            self.wait(now, name, job);
         }
-        if !self.put(now, name, State::Waits(job)) {
-            self.counters.untied += 1;
-        }
-        true
+        comes != Comes::Cancelled
     }
 
     /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is nobody to tell.
@@ -164,13 +197,7 @@ impl<J: Copy> Ties<J> {
     /// A copy is over: served, or given up by its client.
     pub fn end(&mut self, now: Instant, name: TieName) {
         if let Some(place) = self.find(now, name)
-            && !matches!(
-                place,
-                Some(Place {
-                    state: State::Cancelled(_),
-                    ..
-                })
-            )
+            && !place.as_ref().is_some_and(Place::is_cancelled)
         {
             *place = None;
         }
@@ -179,6 +206,13 @@ impl<J: Copy> Ties<J> {
     /// What has happened so far.
     pub const fn counters(&self) -> TiesCounters {
         self.counters
+    }
+
+    /// Whether there was room.
+    fn enter(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
+        let is_tied = self.put(now, name, state);
+        self.counters.untied += u64::from(!is_tied);
+        is_tied
     }
 
     /// The eight places where a name may be.
@@ -279,6 +313,22 @@ mod tests {
         assert_eq!(ties.cancel(at(1000), B), None);
         assert!(ties.arrive(at(2001), B, 2), "it is too long ago");
         assert_eq!(ties.counters().dropped, 1);
+    }
+
+    #[test]
+    fn what_begins_as_it_comes_is_told_and_never_dropped() {
+        let mut ties = ties();
+        assert_eq!(ties.come(at(0), A), Comes::Tied);
+        assert!(ties.start(at(0), A));
+        assert!(!ties.begin(at(0), A), "it has been told");
+        assert_eq!(ties.cancel(at(1), A), None);
+        assert_eq!(ties.counters().doubled, 1);
+        assert_eq!(ties.come(at(1), A), Comes::Untied, "one is here");
+        assert_eq!(ties.counters().untied, 1);
+        ties.end(at(2), A);
+        assert_eq!(ties.cancel(at(2), A), None);
+        assert_eq!(ties.come(at(2), A), Comes::Cancelled);
+        assert_eq!(ties.come(at(2), A), Comes::Tied);
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn some_manner(draw: &mut SplitMix64) -> Manner {
         takes: MS * [10, 10, 20, 60, 400][below(draw, 5) as usize],
         fails_after: MS * below(draw, 30),
         is_stopped: below(draw, 8) == 0,
+        ..Manner::default()
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct Manner {
     /// Queries that fail, in a hundred.
     pub(crate) fails: u32,
+    /// And of the others, in a thousand.
+    pub(crate) fails_rarely: u32,
     pub(crate) bad: Outcome,
     pub(crate) takes: Duration,
     pub(crate) fails_after: Duration,
@@ -29,6 +31,7 @@ impl Default for Manner {
     fn default() -> Self {
         Self {
             fails: 0,
+            fails_rarely: 0,
             bad: Outcome::Failed,
             takes: 10 * MS,
             fails_after: MS,
@@ -171,7 +174,9 @@ impl Client {
             self.stuck.push(ticket);
             return false;
         }
-        let fails = below(&mut self.luck, 100) < manner.fails;
+        let fails_rarely = manner.fails_rarely;
+        let fails = below(&mut self.luck, 100) < manner.fails
+            || fails_rarely > 0 && below(&mut self.luck, 1_000) < fails_rarely;
         let (after, outcome) = if fails {
             (manner.fails_after, manner.bad)
         } else {

@@ -2,9 +2,11 @@
 
 #![expect(clippy::panic, clippy::expect_used, reason = "tests and their helpers")]
 
+mod calm;
 mod chance;
 mod errors;
 mod fleet;
+mod majority;
 mod probation;
 mod shadows;
 mod warm_up;

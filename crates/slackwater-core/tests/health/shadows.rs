@@ -92,7 +92,7 @@ fn without_that_there_are_no_copies() {
     client.manners[3] = failing();
     client.run(2 * SECOND);
     // Now the trials of both are due: the query is one, and a copy of it would be the other.
-    client.now = client.now + 4 * SECOND;
+    client.now += 4 * SECOND;
     let shown = client.run(client.gap);
     assert_eq!(
         (shown.trials, shown.shadows),

@@ -91,17 +91,17 @@ fn who_gives_up_is_never_started() {
     let mut admission = admission(1, 9);
     let first = starts(&mut admission, at(0), 1);
     let second = waits(&mut admission, at(0), BATCH, 2);
-    let key = Some(99);
-    waits(&mut admission, at(0), Asks { key, ..BATCH }, 3);
+    let third = waits(&mut admission, at(0), BATCH, 3);
     waits(&mut admission, at(0), BATCH, 4);
     assert_eq!(admission.leave(second), Some(2));
-    assert_eq!(admission.twin_started(99), Some(3));
-    assert_eq!(admission.twin_started(99), None);
+    assert_eq!(admission.twin_started(third), Some(3));
+    assert_eq!(admission.twin_started(third), None);
+    assert_eq!(admission.refuse_twin(), Shed::TwinStarted);
     admission.finish(at(1), first, End::Success);
     assert_eq!(next(&mut admission, at(1)).map(|(_, value)| value), Some(4));
     let shed = admission.view(at(1)).shed;
-    assert_eq!(shed[Shed::TwinStarted.index()], 1);
-    assert_eq!(shed.iter().sum::<u64>(), 1, "giving up is not shedding");
+    assert_eq!(shed[Shed::TwinStarted.index()], 2);
+    assert_eq!(shed.iter().sum::<u64>(), 2, "giving up is not shedding");
 }
 
 #[test]

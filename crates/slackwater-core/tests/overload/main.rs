@@ -20,7 +20,6 @@ const fn asks(priority: Priority) -> Asks {
     Asks {
         priority,
         deadline: None,
-        key: None,
     }
 }
 

@@ -12,7 +12,6 @@ use slackwater_core::{Instant, SplitMix64};
 struct Waiting {
     value: u32,
     priority: Priority,
-    key: Option<u64>,
     arrived_at: Instant,
     ends_at: Instant,
     shed: Shed,
@@ -108,7 +107,6 @@ impl Slow {
         self.waiting.push(Waiting {
             value,
             priority: asks.priority,
-            key: asks.key,
             arrived_at: now,
             ends_at,
             shed,
@@ -160,7 +158,6 @@ fn play(discipline: Discipline, waiting_max: u32, seed: u64) {
                 let asks = Asks {
                     priority: Priority::ALL[below(3) as usize],
                     deadline: (below(3) == 0).then(|| at(now_ms + u64::from(below(120)))),
-                    key: (below(4) == 0).then(|| u64::from(value)),
                 };
                 let (is_let_in, goes) = match fast.push(now, asks, value) {
                     Ok(waits) => {
@@ -185,19 +182,13 @@ fn play(discipline: Discipline, waiting_max: u32, seed: u64) {
                 });
                 assert_eq!(taken, slow.take(now));
             }
-            13..15 if !places.is_empty() => {
+            _ if !places.is_empty() => {
                 let most = u32::try_from(places.len()).expect("few");
                 let (value, place) = places.swap_remove(below(most) as usize);
                 let removed = slow.remove(value).map(|it| it.value);
                 assert_eq!(fast.remove(place), removed);
             }
-            _ => {
-                let key = u64::from(below(value + 1));
-                let keyed = slow.waiting.iter().find(|it| it.key == Some(key));
-                let keyed = keyed.map(|it| it.value);
-                assert_eq!(fast.remove_key(key), keyed);
-                keyed.map(|value| slow.remove(value));
-            }
+            _ => {}
         }
         assert_eq!(fast.len(), slow.waiting.len());
         let first = slow.waiting.iter().map(|it| it.ends_at).min();

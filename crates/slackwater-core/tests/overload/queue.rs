@@ -140,17 +140,6 @@ fn who_leaves_is_gone_and_its_place_is_nobody_elses() {
     assert_eq!((queue.len(), queue.poll_timeout()), (0, None));
 }
 
-#[test]
-fn a_twin_is_found_by_its_key() {
-    let mut queue = Queue::new(config(|_| ()));
-    for (value, key) in [(1, None), (2, Some(7)), (3, Some(8))] {
-        push(&mut queue, at(0), Asks { key, ..BATCH }, value);
-    }
-    assert_eq!(queue.remove_key(8), Some(3));
-    assert_eq!(queue.remove_key(8), None);
-    assert_eq!(drain(&mut queue, at(0)), next(&[1, 2]));
-}
-
 /// A queue whose oldest has been above the target from 10 ms to 110 ms: at 115 ms it is standing.
 fn standing(discipline: Discipline) -> Queue<u32> {
     let mut queue = Queue::new(of(discipline));

@@ -10,7 +10,7 @@ use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, ReplicaId};
 
-/// What a policy is asked: for a first copy, or for a second one that goes elsewhere.
+/// What a policy is asked: for a first copy, or for one more that goes elsewhere.
 pub(super) fn asked(avoid: &[ReplicaId]) -> policy::Query<'_> {
     if avoid.is_empty() {
         policy::Query::first()
@@ -31,7 +31,7 @@ impl Engine {
             .insert(|serial| Query::new(serial, arrival, now, measured));
         self.await_deadline(key);
         self.watch(key);
-        self.choose(key, None);
+        self.choose(key);
     }
 
     /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the front whose queries have
@@ -46,28 +46,39 @@ impl Engine {
         self.deadlines.push_back((self.now + self.patience, key));
     }
 
-    /// Chooses where a copy of a query goes: the first, or the second, to another replica than `first`.
+    /// Where the copies of a query are that are out.
     #[inline]
-    pub(super) fn choose(&mut self, key: Key, first: Option<u32>) {
+    pub(super) fn replicas_of(&mut self, query: Key) -> Vec<u32> {
+        let copies = self.queries.find(query).into_iter();
+        let copies = copies.flat_map(|query| query.copies.into_iter().flatten());
+        copies
+            .filter_map(|slot| self.attempts.at(slot).map(|attempt| attempt.replica))
+            .collect()
+    }
+
+    /// Chooses where a copy of a query goes: the first, or another one, to a replica that has none.
+    #[inline]
+    pub(super) fn choose(&mut self, key: Key) {
         let Some(query) = self.queries.find(key) else {
             return;
         };
-        let number = query.client;
+        let (number, cost_ns) = (query.client, query.cost_ns);
+        let avoid = self.replicas_of(key);
         match &mut self.balancing {
             Balancing::Own { clients, .. } => {
-                let avoid = first.and_then(|first| self.replicas.at(first as usize).id);
                 let client = &mut clients[number as usize];
                 let now = Instant::from_nanos(self.now);
-                let asked = asked(avoid.as_slice());
+                let avoid = self.replicas.ids_of(&avoid);
+                let asked = asked(&avoid);
                 match client.policy.handle_query(now, asked, &mut client.draw) {
                     Decision::Pick(pick) => self.send_picked(key, pick),
-                    Decision::Probe(round) => self.begin_round(number, key, avoid, round),
+                    Decision::Probe(round) => self.begin_round(number, key, round),
                     Decision::NoReplica => self.turn_away(key),
                 }
                 self.poll_client(number);
             }
             Balancing::Central(central) => {
-                let chosen = central.choose(self.now, &mut self.replicas, query.cost_ns, first);
+                let chosen = central.choose(self.now, &mut self.replicas, cost_ns, &avoid);
                 match chosen {
                     Some(replica) => self.send(key, replica, None),
                     None => self.turn_away(key),
@@ -81,7 +92,7 @@ impl Engine {
     pub(super) fn send_picked(&mut self, key: Key, pick: Pick) {
         let to = pick.ticket.replica();
         if let Some(query) = self.queries.find(key) {
-            if query.measured && query.copies == [None, None] {
+            if query.measured && !query.is_out() {
                 self.meter.picked(&pick);
             }
             self.tell_query(query.client, to);
@@ -94,7 +105,7 @@ impl Engine {
         let Some(query) = self.queries.find_mut(key) else {
             return;
         };
-        let is_first = query.copies == [None, None];
+        let is_first = !query.is_out();
         let work_ns = if !is_first && self.replicas.at(replica as usize).replays {
             // Where latencies are replayed they are the replica's, not the query's.
             self.arrivals.another_cost()
@@ -104,7 +115,7 @@ impl Engine {
         let attempt = self
             .attempts
             .insert(|serial| Attempt::new(serial, key, query, replica, work_ns, ticket));
-        query.copies[usize::from(!is_first)] = Some(attempt.slot);
+        query.sent(attempt.slot);
         if !is_first {
             // Tied copies are counted when they set out.
             if self.tie.is_none() {
@@ -120,7 +131,7 @@ impl Engine {
             Some(delay) if !is_first => self.tie(key, attempt, delay),
             Some(_) => {
                 self.network.send(self.now, Message::Query(attempt.slot));
-                self.choose(key, Some(replica));
+                self.choose(key);
             }
             None => self.network.send(self.now, Message::Query(attempt.slot)),
         }
@@ -131,10 +142,10 @@ impl Engine {
         let Some(query) = self.queries.find(key) else {
             return;
         };
-        if query.copies == [None, None] {
-            self.end_query(key, Ending::Failed, WatchEnd::Failed);
-        } else {
+        if query.is_out() {
             self.hedge_unsent(key);
+        } else {
+            self.end_query(key, Ending::Failed, WatchEnd::Failed);
         }
     }
 
@@ -209,7 +220,7 @@ impl Engine {
         self.network.send(self.now, Message::Answer(slot, outcome));
     }
 
-    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it to the other copy, if that
+    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it to the other copies, if any
     /// is still out.
     #[inline]
     pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
@@ -220,9 +231,8 @@ impl Engine {
             return; // given up, or answered by the other copy
         };
         let client = query.client;
-        let is_first = query.copies[0] == Some(slot);
-        query.copies[usize::from(!is_first)] = None;
-        let is_over = outcome == Outcome::Success || query.copies == [None, None];
+        let is_first = query.over(slot);
+        let is_over = outcome == Outcome::Success || !query.is_out();
         self.give_back(client, attempt.ticket, outcome);
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),

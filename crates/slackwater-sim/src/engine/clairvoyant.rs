@@ -47,13 +47,13 @@ impl Central {
         now: Time,
         replicas: &mut Replicas,
         cost_ns: f64,
-        avoid: Option<u32>,
+        avoid: &[u32],
     ) -> Option<u32> {
         let mut best: Option<(f64, u32)> = None;
         let mut ties = 0_u32;
         for number in 0..slot_number(self.sent.len()) {
             let replica = replicas.at(number as usize);
-            if !replica.is_up || replica.is_draining || avoid == Some(number) {
+            if !replica.is_up || replica.is_draining || avoid.contains(&number) {
                 continue;
             }
             let score = self.score(now, replicas, number, cost_ns);

@@ -1,6 +1,6 @@
 //! When a client sends a second copy of a query: the core's [`Hedger`] decides; here it is made of what the scenario says.
 
-use super::query::{Attempt, Key, Query};
+use super::query::{Key, Query};
 use super::{Engine, Timer};
 use crate::scenario::Hedge;
 use slackwater_core::policy::Settings;
@@ -13,6 +13,7 @@ pub(super) fn hedger(hedge: &Hedge) -> Hedger {
     settings.quantile = share(hedge.after_quantile);
     settings.budget = share(hedge.budget);
     settings.delay_min = hedge.delay_min;
+    settings.copies_max = u32::try_from(hedge.copies_max).unwrap_or(u32::MAX);
     // What a scenario may say is narrower than what the core takes.
     Hedger::new(settings.validate().unwrap_or_default(), 1)
 }
@@ -38,8 +39,8 @@ impl Engine {
         }
     }
 
-    /// A query has been out for long: a second copy, if there is a first one and the hedger allows it; `false` if it has
-    /// ended.
+    /// A query has been out for long: one more copy, if there is one already and the hedger allows another; `false` if it
+    /// has ended.
     pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find_mut(key) else {
             return false;
@@ -47,22 +48,22 @@ impl Engine {
         let Some(watch) = &mut query.watch else {
             return true;
         };
-        if let [Some(first), None] = query.copies
-            && let Some(Attempt { replica, .. }) = self.attempts.at(first)
-            && self.hedging[query.client as usize].handle_due(Instant::from_nanos(self.now), watch)
-        {
-            let first = Some(*replica);
-            self.choose(key, first);
-        } else if query.copies[1].is_none()
-            && let Some(due_at) = watch.due_at()
+        // Where replicas are asked before each choice, the first copy may not have been sent yet.
+        let is_out = query.copies.iter().any(Option::is_some);
+        let hedger = &mut self.hedging[query.client as usize];
+        let is_copied = is_out && hedger.handle_due(Instant::from_nanos(self.now), watch);
+        if let Some(due_at) = watch.due_at()
             && due_at.as_nanos() > self.now
         {
             self.timers.push(due_at.as_nanos(), Timer::Hedge(key));
         }
+        if is_copied {
+            self.choose(key);
+        }
         true
     }
 
-    /// There is nowhere to send a second copy to.
+    /// There is nowhere to send another copy to.
     pub(super) fn hedge_unsent(&mut self, key: Key) {
         if let Some(query) = self.queries.find_mut(key)
             && let Some(watch) = &mut query.watch
@@ -89,9 +90,10 @@ mod tests {
     #[test]
     fn the_hedger_is_as_the_scenario_says() {
         let said = Hedge {
-            after_quantile: 0.5,
+            after_quantile: 0.75,
             budget: 0.25,
             delay_min: Duration::from_millis(3),
+            copies_max: 2,
         };
         let play = |hedger: &mut Hedger, out_ms: u64| {
             let mut watch = hedger.begin(Instant::EPOCH, 0);
@@ -104,10 +106,10 @@ mod tests {
             play(&mut even, out_ms);
         }
         for _ in 0..32 {
-            play(&mut even, 40);
+            play(&mut even, 60);
         }
         let delay = even.delay(0).expect("64 are enough");
-        assert!(delay.abs_diff(Duration::from_millis(32)) < Duration::from_millis(2));
+        assert!(delay.abs_diff(Duration::from_millis(48)) < Duration::from_millis(2));
         // Ten that are saved, and one of four queries.
         assert_eq!(even.counters().issued, 10 + 31 / 4);
 

@@ -33,7 +33,6 @@ pub(super) struct Round {
     serial: u32,
     query: Key,
     /// The replica that has the query already, where this is for its second copy.
-    avoid: Option<ReplicaId>,
     asked: ProbeRound,
 }
 
@@ -125,19 +124,12 @@ impl Engine {
     }
 
     /// Asks the replicas of a synchronous round.
-    pub(super) fn begin_round(
-        &mut self,
-        client: u32,
-        query: Key,
-        avoid: Option<ReplicaId>,
-        round: ProbeRound,
-    ) {
+    pub(super) fn begin_round(&mut self, client: u32, query: Key, round: ProbeRound) {
         let deadline = round.deadline().as_nanos();
         let targets: Vec<_> = round.targets().collect();
         let key = self.rounds.insert(|serial| Round {
             serial,
             query,
-            avoid,
             asked: round,
         });
         self.timers.push(deadline, Timer::Round(key));
@@ -150,7 +142,6 @@ impl Engine {
     pub(super) fn end_round(&mut self, key: Key) -> bool {
         let Some(Round {
             query,
-            avoid,
             asked: round,
             ..
         }) = self.rounds.remove(key)
@@ -158,11 +149,13 @@ impl Engine {
             return false;
         };
         let number = self.queries.find(query).map(|query| query.client);
+        let avoid = self.replicas_of(query);
         if let Some(number) = number
             && let Some(client) = self.balancing.client(number)
         {
             let now = Instant::from_nanos(self.now);
-            let asked = asked(avoid.as_slice());
+            let avoid = self.replicas.ids_of(&avoid);
+            let asked = asked(&avoid);
             let (policy, draw) = (&mut client.policy, &mut client.draw);
             match policy.finish_round(now, round, asked, draw) {
                 Some(pick) => self.send_picked(query, pick),

@@ -9,7 +9,10 @@ use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
 use slackwater_core::policy::Ticket;
-use slackwater_core::tail::{TieName, Watch};
+use slackwater_core::tail::{COPIES_MAX, TieName, Watch};
+
+/// So many copies a query may have.
+const COPIES: usize = COPIES_MAX as usize;
 
 /// The name of something that may be gone by the time somebody asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +30,9 @@ pub(super) struct Query {
     pub(super) cost_ns: f64,
     luck: u64,
     pub(super) measured: bool,
-    /// The copies that are out, by slot: the first and its hedge.
-    pub(super) copies: [Option<u32>; 2],
-    /// When the second is due; `None` where there are no second copies.
+    /// The copies that are out, by slot: the first, and those after it.
+    pub(super) copies: [Option<u32>; COPIES],
+    /// When the next is due; `None` where there are no second copies.
     pub(super) watch: Option<Watch>,
 }
 
@@ -54,9 +57,34 @@ impl Query {
             cost_ns: arrival.cost_ns,
             luck: arrival.luck,
             measured,
-            copies: [None, None],
+            copies: [None; COPIES],
             watch: None,
         }
+    }
+
+    /// Whether a copy is out: before that, the next one is the first.
+    #[inline]
+    pub(super) fn is_out(&self) -> bool {
+        self.copies != [None; COPIES]
+    }
+
+    /// A copy is out: the first, or one after it.
+    pub(super) fn sent(&mut self, slot: u32) {
+        let place = usize::from(self.is_out());
+        let mut places = self.copies[place..].iter_mut();
+        if let Some(free) = places.find(|copy| copy.is_none()) {
+            *free = Some(slot);
+        }
+    }
+
+    /// A copy is over. Whether it was the first.
+    #[inline]
+    pub(super) fn over(&mut self, slot: u32) -> bool {
+        let place = self.copies.iter().position(|copy| *copy == Some(slot));
+        if let Some(place) = place {
+            self.copies[place] = None;
+        }
+        place == Some(0)
     }
 }
 

@@ -346,4 +346,12 @@ impl Replicas {
     pub(super) fn number(&self, id: ReplicaId) -> u32 {
         self.numbers[id.index()]
     }
+
+    /// What clients call these; those that they do not know any more are left out.
+    #[inline]
+    pub(super) fn ids_of(&self, numbers: &[u32]) -> Vec<ReplicaId> {
+        let ids = numbers.iter();
+        ids.filter_map(|&number| self.at(number as usize).id)
+            .collect()
+    }
 }

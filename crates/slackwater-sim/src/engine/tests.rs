@@ -48,6 +48,7 @@ fn troubled() -> Scenario {
         after_quantile: 0.8,
         budget: 0.2,
         delay_min: ms(0),
+        copies_max: 2,
     });
     let event = |at, replica, change| Event {
         at: ms(at),

@@ -26,7 +26,7 @@ impl Engine {
             first.is_some_and(|first| matches!(first.stage, Stage::Coming))
         });
         let Some(first) = first else {
-            query.copies[1] = None;
+            query.over(second.slot);
             let ticket = self.attempts.remove(second).and_then(|it| it.ticket);
             self.give_back(client, ticket, Outcome::Dropped);
             return;

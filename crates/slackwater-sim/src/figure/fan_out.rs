@@ -70,6 +70,14 @@ impl Waits {
     }
 }
 
+/// How long a share `q` of requests to `width` leaves takes at most, in milliseconds: all of a request's leaves are as fast as
+/// that in a share `q` of requests where each is in its `width`th root. Nothing is drawn for it, as for
+/// [`FanOut::share_beyond`].
+pub(super) fn slowest_ms(leaves: &Latencies, width: usize, q: f64) -> f64 {
+    let of_a_leaf = q.powf(1.0 / width.max(1) as f64);
+    leaves.quantile(of_a_leaf).as_secs_f64() * 1e3
+}
+
 /// How many of `width` are a `share` of them.
 #[expect(
     clippy::cast_possible_truncation,
@@ -129,6 +137,18 @@ mod tests {
         let median_of_first = fan_out.wait_ms(&first, 0.5);
         assert!((median_of_first - 67.0).abs() < 8.0, "{median_of_first}");
         assert!(fan_out.wait_ms(&all, 0.99) > median_of_all);
+    }
+
+    #[test]
+    fn the_slowest_of_ten_is_what_is_drawn_for_it() {
+        let leaves = leaves();
+        let mut fan_out = FanOut::new(&leaves, 0);
+        let all = fan_out.waits(10, 1.0);
+        for q in [0.1, 0.5, 0.9] {
+            let (drawn, said) = (fan_out.wait_ms(&all, q), slowest_ms(&leaves, 10, q));
+            assert!((drawn - said).abs() < 8.0, "{q}: {drawn} {said}");
+        }
+        assert!((slowest_ms(&leaves, 1, 0.5) - 500.0).abs() < 1.0);
     }
 
     #[test]

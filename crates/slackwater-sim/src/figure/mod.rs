@@ -21,6 +21,7 @@ mod play;
 mod slow_pod;
 mod small_fleets;
 mod tail_at_scale;
+mod tied;
 #[cfg(test)]
 mod trial;
 mod workers;
@@ -43,6 +44,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &els::Els,
     &slow_pod::SlowPod,
     &tail_at_scale::TailAtScale,
+    &tied::Tied,
     &small_fleets::SmallFleets,
     &mixed_fleets::MixedFleets,
     &workers::Workers,

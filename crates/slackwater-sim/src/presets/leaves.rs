@@ -15,6 +15,10 @@ const USUAL: Duration = Duration::from_millis(10);
 /// What it takes once in so many queries: more than a second.
 const OUTLIER: Duration = Duration::from_millis(1_100);
 
+/// How much later an answer comes that is stuck: one in a hundred of these.
+const STUCK: Duration = Duration::from_secs(1);
+const STUCK_OF: u32 = 1_000;
+
 /// Median of a leaf's latency in Table 1.
 const TABLE_MEDIAN: Duration = Duration::from_millis(1);
 /// With this σ the other two quantiles of Table 1's first line follow: 5 ms at p95 and 10 ms at p99, both within 2 %.
@@ -28,6 +32,18 @@ pub fn outlier_leaves(one_in: usize) -> Scenario {
         *first = OUTLIER;
     }
     leaves(Cost::Trace(Arc::from(costs)))
+}
+
+/// Leaves that take 10 ms, more or less, but for one answer in a hundred that comes a second late, whoever gives it: a further
+/// copy is as likely to be late as the first. `[The Tail at Scale, "Component-Level Variability Amplified By Scale"]`
+pub fn stuck_leaves() -> Scenario {
+    let usual = (0..STUCK_OF).map(|number| {
+        let is_stuck = number % 100 == 0;
+        let stuck = if is_stuck { STUCK } else { Duration::ZERO };
+        // From half of the usual to half more, evenly.
+        USUAL / 2 + USUAL * number / STUCK_OF + stuck
+    });
+    leaves(Cost::Trace(usual.collect()))
 }
 
 /// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They are nearly those of a
@@ -59,11 +75,24 @@ pub fn stalling() -> Scenario {
 /// The budget is twice what the quantile leaves, so that the quantile decides how many there are.
 /// `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
-pub fn hedged(after_quantile: f64, mut scenario: Scenario) -> Scenario {
+pub fn hedged(after_quantile: f64, scenario: Scenario) -> Scenario {
+    copied(after_quantile, 2.0 * (1.0 - after_quantile), 2, scenario)
+}
+
+/// The same scenario with up to so many copies of a query, the second after this quantile of recent latencies, and `budget`
+/// further ones for each query. `[The Tail at Scale, "Hedged requests"]`
+#[must_use]
+pub fn copied(
+    after_quantile: f64,
+    budget: f64,
+    copies_max: usize,
+    mut scenario: Scenario,
+) -> Scenario {
     scenario.load.hedge = Some(Hedge {
         after_quantile,
-        budget: 2.0 * (1.0 - after_quantile),
+        budget,
         delay_min: Duration::ZERO,
+        copies_max,
     });
     scenario
 }
@@ -97,6 +126,19 @@ mod tests {
             .filter(|&&cost| cost > Duration::from_secs(1))
             .count();
         assert_eq!((slow, costs.len()), (1, 1_000));
+    }
+
+    #[test]
+    fn a_leaf_takes_ten_milliseconds_and_one_in_a_hundred_is_stuck_for_a_second() {
+        let Cost::Trace(costs) = stuck_leaves().cost else {
+            panic!("a trace");
+        };
+        let (stuck, usual): (Vec<Duration>, Vec<Duration>) =
+            costs.iter().copied().partition(|cost| *cost > STUCK);
+        assert_eq!((stuck.len() * 100, costs.len()), (costs.len(), 1_000));
+        let sum: Duration = usual.iter().sum();
+        let mean = sum / u32::try_from(usual.len()).expect("990");
+        assert!(mean.abs_diff(USUAL) < Duration::from_micros(50), "{mean:?}");
     }
 
     /// exp(σ z) at the standard normal's quantiles 0.95 and 0.99.

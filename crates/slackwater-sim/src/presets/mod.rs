@@ -2,6 +2,7 @@
 //!
 //! One file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`] gives it another one.
 
+mod batch;
 mod els;
 mod fifo;
 mod health;
@@ -10,13 +11,14 @@ mod linkerd;
 mod testbed;
 mod web;
 
+pub use batch::{large_requests, reads, reads_beside_batch, shared_reads, stopping_leaves, tied};
 pub use els::{ELS_CAPACITY, els, failing_fast};
 pub use fifo::{one_slow_fifo, slow_pod};
 pub use health::{
     failing_everywhere, healing, joining_cold, lying, machines, pausing, rolling_kill,
     rolling_restart, rolling_takes, services, sinkhole, suspended,
 };
-pub use leaves::{hedged, outlier_leaves, stalling, table_leaves};
+pub use leaves::{copied, hedged, outlier_leaves, stalling, stuck_leaves, table_leaves};
 pub use linkerd::{frozen, linkerd};
 pub use testbed::{
     ALLOCATION_CORES, CLIENTS, COST, LOAD, REPLICAS, costing, packed, testbed, tight,

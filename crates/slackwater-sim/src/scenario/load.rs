@@ -37,10 +37,13 @@ pub struct Hedge {
     /// Sent once the query has been out for longer than this quantile of the client's recent latencies; 0.95 in the
     /// article.
     pub after_quantile: f64,
-    /// At most this share of queries is sent twice.
+    /// At most so many further copies for each query.
     pub budget: f64,
     /// Never before this much has passed.
     pub delay_min: Duration,
+    /// So many copies of a query, the first among them, and no more: 2 to 4. Each further one goes out when the query has been
+    /// out for twice as long as when the last one did.
+    pub copies_max: usize,
 }
 
 /// Clients that are workers of one proxy, and tell each other at once.

@@ -17,6 +17,7 @@ fn eventful() -> Scenario {
         after_quantile: 0.9,
         budget: 0.1,
         delay_min: ms(1),
+        copies_max: 2,
     });
     scenario.deadline = ms(200);
     scenario.cancel_expired = true;

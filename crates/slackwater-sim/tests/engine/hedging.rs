@@ -25,6 +25,7 @@ const HEDGE: Hedge = Hedge {
     after_quantile: 0.9,
     budget: 0.15,
     delay_min: Duration::from_millis(2),
+    copies_max: 2,
 };
 
 #[test]
@@ -90,6 +91,33 @@ fn a_copy_never_goes_where_the_first_one_is() {
     for policy in everyone() {
         assert_eq!(play(&scenario, policy).hedges, 0, "{policy}");
     }
+}
+
+#[test]
+fn a_third_copy_goes_where_neither_of_the_others_is() {
+    // Two of eight replicas hang.
+    let replay = |latency| Service::LatencyTrace(vec![latency].into());
+    let fleet = vec![
+        Group::healthy(2, replay(secs(3))),
+        Group::healthy(6, replay(ms(20))),
+    ];
+    let mut scenario = plain(200.0, fleet);
+    scenario.warmup = secs(10);
+    let mut longest = |copies_max| {
+        scenario.load.hedge = Some(Hedge {
+            after_quantile: 0.7,
+            budget: 1.0,
+            copies_max,
+            ..HEDGE
+        });
+        play(&scenario, "random").latency.quantile(0.99)
+    };
+    assert_eq!(longest(2), secs(3), "both hang, one time in 28");
+    let three = longest(3);
+    assert!(
+        three > ms(60) && three < ms(70),
+        "twice 20 ms and 20: {three:?}"
+    );
 }
 
 #[test]

@@ -269,6 +269,7 @@ fn the_slower_copy_is_dropped_here_and_there() {
         after_quantile: 0.9,
         budget: 0.2,
         delay_min: ms(5),
+        copies_max: 2,
     });
     let (measured, told) = watch(&scenario, &IN_TURN);
     assert!(measured.hedges > 50);

@@ -256,6 +256,12 @@ impl Balancer {
         self.shared.prober.counters()
     }
 
+    /// How long a probe takes there and back where nothing holds it up: twice the network's delay. `None` before an answer,
+    /// and where no probes are sent.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.shared.prober.round_trip()
+    }
+
     /// What the policy knows now. Allocates; not for a query's path.
     pub fn snapshot(&self) -> Snapshot {
         let now = self.now();

@@ -4,7 +4,8 @@
 //! error, when the client has left. All of them end the query here, once. `[T1]`
 
 use super::QueryInFlight;
-use crate::response::{BytesLeft, grpc_failed};
+use super::layer::end_by_trailers;
+use crate::response::BytesLeft;
 use bytes::Buf;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -108,11 +109,7 @@ fn end_after<D: Buf>(
     is_end_stream: bool,
 ) -> Option<End> {
     if let Some(trailers) = frame.trailers_ref() {
-        return Some(if grpc_failed(trailers) {
-            End::Failed
-        } else {
-            End::Success
-        });
+        return Some(end_by_trailers(trailers));
     }
     bytes_left.take(frame);
     (is_end_stream || bytes_left.is_none()).then_some(End::Success)

@@ -16,7 +16,8 @@ pub struct LoadCounts {
     pub queries_succeeded: u64,
     /// Queries answered with an error, cut short by one, or lost to a panic.
     pub queries_failed: u64,
-    /// Queries whose client left before it had all of the answer, and those that were turned away unstarted.
+    /// Queries whose client left before it had all of the answer, and those that were turned away: unstarted, or by a
+    /// response that says when to come again.
     pub queries_cancelled: u64,
     /// Probes over HTTP that were answered.
     pub http_answered: u64,

@@ -15,8 +15,10 @@ mod udp;
 
 pub use body::TrackedBody;
 pub use counts::LoadCounts;
-pub use layer::{BadProbePath, LoadFuture, LoadLayer, LoadService, end_by_head, respond_http};
+pub use layer::{
+    BadProbePath, LoadFuture, LoadLayer, LoadService, end_by_head, end_by_trailers, respond_http,
+};
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
 pub use slackwater_core::tracker::{End, TrackerConfig};
-pub use udp::respond_udp;
+pub use udp::{respond_udp, respond_udp_tied};

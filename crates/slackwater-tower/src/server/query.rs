@@ -16,7 +16,8 @@ pub struct QueryInFlight {
     /// `None` once ended.
     arrival: Option<Arrival>,
     head_ready_at: Option<Instant>,
-    failed: bool,
+    /// What the head said, if it was no success.
+    by_head: Option<End>,
     /// The application is running on this query's behalf: a drop meanwhile is its panic passing through.
     running: bool,
 }
@@ -27,18 +28,18 @@ impl QueryInFlight {
             load,
             arrival: Some(arrival),
             head_ready_at: None,
-            failed: false,
+            by_head: None,
             running: false,
         }
     }
 
-    /// The response's head is ready, and latency ends here. After [`End::Failed`] there is no sample, and the query ends
-    /// as failed however its body goes. Only the first call counts.
+    /// The response's head is ready, and latency ends here. After anything but [`End::Success`] there is no sample, and
+    /// the query ends as that however its body goes. Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
         if let (Some(arrival), None) = (&mut self.arrival, self.head_ready_at) {
             let now = self.load.now();
             self.head_ready_at = Some(now);
-            self.failed = end == End::Failed;
+            self.by_head = (end != End::Success).then_some(end);
             self.load.tracker().head_ready(now, arrival, end);
         }
     }
@@ -57,7 +58,7 @@ impl QueryInFlight {
     }
 
     fn end(&mut self, end: End) {
-        let end = if self.failed { End::Failed } else { end };
+        let end = self.by_head.unwrap_or(end);
         if let Some(arrival) = self.arrival.take() {
             // Once the head was ready, the time of the end means nothing to the tracker: save reading the clock.
             let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_head_decides_the_end() {
+    fn a_head_that_is_no_success_decides_the_end() {
         let load = Load::new();
         let mut query = load.arrive();
         query.head_ready(End::Failed);
@@ -118,5 +119,10 @@ mod tests {
         query.finish(End::Success);
         assert_eq!(ends(&load), [0, 1, 0]);
         assert_eq!(load.report(None).latency, None, "no sample of it");
+        let mut pushed_back = load.arrive();
+        pushed_back.head_ready(End::Cancelled);
+        pushed_back.finish(End::Success);
+        assert_eq!(ends(&load), [0, 1, 1]);
+        assert_eq!(load.report(None).latency, None);
     }
 }

@@ -1,15 +1,16 @@
-//! Answers probes over UDP.
+//! Answers probes over UDP, and hears of tied queries from other replicas.
 //!
 //! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what it cannot send at once it
 //! drops, because a late report is worth less than none. Nothing that arrives can end it. What it refuses it only counts: see "Rules" in
 //! `docs/probe-protocol.md`.
 
 use super::Load;
+use super::admission::Admission;
 use super::counts::{add, add_one};
 use crate::datagrams::{BATCH, Datagrams, Incoming, Outgoing, is_drained};
 use crate::wire::ProbeKey;
 use crate::wire::datagram::{
-    DATAGRAM_BYTES_MAX, Malformed, ProbeReply, decode_request, encode_reply,
+    DATAGRAM_BYTES_MAX, Malformed, ProbeReply, decode_begun, decode_request, encode_reply,
 };
 use core::time::Duration;
 use std::io::{Error, ErrorKind};
@@ -23,6 +24,16 @@ const FAILING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Errors in a row, with no datagram between them, after which the socket counts as broken.
 const ERRORS_IN_A_ROW_MAX: usize = 64;
+
+/// As [`respond_udp`], and hands what other replicas say of tied queries on to `admission`. That is never answered.
+pub async fn respond_udp_tied(
+    socket: UdpSocket,
+    load: Load,
+    key: Option<ProbeKey>,
+    admission: Admission,
+) -> Error {
+    respond(socket, load, key, Some(admission)).await
+}
 
 /// Answers every probe that reaches `socket` with the load of the moment, for as long as it is polled; drop it to stop.
 /// With a `key`, only datagrams made with that key are answered; without, only those without tag.
@@ -39,6 +50,15 @@ const ERRORS_IN_A_ROW_MAX: usize = 64;
 /// # }
 /// ```
 pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -> Error {
+    respond(socket, load, key, None).await
+}
+
+async fn respond(
+    socket: UdpSocket,
+    load: Load,
+    key: Option<ProbeKey>,
+    admission: Option<Admission>,
+) -> Error {
     let at = match socket.local_addr() {
         Ok(at) => at,
         Err(error) => return error,
@@ -46,6 +66,7 @@ pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -
     let mut responder = Responder {
         load,
         key,
+        admission,
         probes: Incoming::new(at),
         replies: Outgoing::new(),
         errors_in_a_row: 0,
@@ -66,6 +87,8 @@ pub async fn respond_udp(socket: UdpSocket, load: Load, key: Option<ProbeKey>) -
 struct Responder {
     load: Load,
     key: Option<ProbeKey>,
+    /// `None`: other replicas have nothing to say here.
+    admission: Option<Admission>,
     probes: Incoming,
     replies: Outgoing,
     /// With no datagram between them.
@@ -125,7 +148,14 @@ impl Responder {
         self.replies.clear();
         for (datagram, from) in self.probes.first(got) {
             let write = |into: &mut _| answer(datagram, &self.load, self.key.as_ref(), into);
-            if let Err(malformed) = self.replies.add(from, write) {
+            let refused = match (self.replies.add(from, write), &self.admission) {
+                (Err(Malformed::Kind), Some(admission)) => {
+                    let begun = decode_begun(datagram, self.key.as_ref());
+                    begun.map(|name| admission.twin_begun(from.ip(), name))
+                }
+                (answered, _) => answered,
+            };
+            if let Err(malformed) = refused {
                 self.load.live_counts().probes.udp_refuse(malformed);
             }
         }

@@ -4,8 +4,9 @@
 //! `grpc-timeout` for gRPC calls ("gRPC over HTTP2", `Timeout`), by `x-slackwater-timeout-ms` for any. Whoever passes a
 //! request on tells what is left of it, and never more. What cannot be read says nothing.
 
+use crate::response::is_grpc;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::overload::Priority;
 
 /// How many milliseconds a request has left: a whole number of up to 12 digits. 0: none.
@@ -52,9 +53,7 @@ pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
 /// Tells that a request has so much time left, in place of what its fields say: in `grpc-timeout` where it has that or is
 /// a gRPC call, otherwise in [`TIMEOUT_MS`].
 pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
-    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let is_grpc = kind.is_some_and(|kind| kind.starts_with(b"application/grpc"));
-    if is_grpc || headers.contains_key(GRPC_TIMEOUT) {
+    if is_grpc(headers) || headers.contains_key(GRPC_TIMEOUT) {
         headers.remove(TIMEOUT_MS);
         if let Some(value) = write_grpc(left) {
             headers.insert(GRPC_TIMEOUT, value);
@@ -147,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_never_more_and_where_it_is_looked_for() {
-        let call = [(header::CONTENT_TYPE, "application/grpc+proto")];
+        let call = [(http::header::CONTENT_TYPE, "application/grpc+proto")];
         for (left, text) in [
             (Duration::ZERO, "1n"),
             (Duration::from_nanos(99_999_999), "99999999n"),

@@ -1,12 +1,14 @@
-//! Probes over UDP: one small datagram each way. `docs/probe-protocol.md` has the tables and the reasons.
+//! Probes over UDP: one small datagram each way; and what one replica tells another of tied copies, which is not answered.
+//! `docs/probe-protocol.md` has the tables and the reasons.
 //!
-//! Both kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's hint follows its base;
+//! All kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's hint follows its base;
 //! a keyed datagram ends in a tag. Requests are padded so that no reply is larger than its request. Sockets, clocks and
 //! the matching of nonces are elsewhere.
 
 use super::key::TAG_BYTES;
 use super::{HINT_BYTES_MAX, ProbeKey};
 use core::time::Duration;
+use slackwater_core::tail::TieName;
 use slackwater_core::{LoadReport, LoadScale, Rif};
 
 pub use super::HintTooLong;
@@ -27,6 +29,7 @@ const MAGIC: [u8; 4] = *b"SLWP";
 const VERSION: u8 = 1;
 const KIND_REQUEST: u8 = 1;
 const KIND_REPLY: u8 = 2;
+const KIND_BEGUN: u8 = 3;
 
 /// Offsets of fields in the base.
 mod at {
@@ -206,6 +209,23 @@ pub fn decode_reply(datagram: &[u8], key: Option<&ProbeKey>) -> Result<ProbeRepl
         nonce: u64::from_be_bytes(take(base, at::NONCE)),
         report,
     })
+}
+
+/// Writes that a copy of that name has begun to the start of `into` and returns its size in bytes: 96, or 112 with a key.
+/// `[H2]`
+pub fn encode_begun(
+    name: TieName,
+    key: Option<&ProbeKey>,
+    into: &mut [u8; DATAGRAM_BYTES_MAX],
+) -> usize {
+    into[..BASE_BYTES].copy_from_slice(&head(KIND_BEGUN, flags_for(key), name.0));
+    seal(into, BASE_BYTES, key)
+}
+
+/// Reads which copy has begun elsewhere. What a later version adds is ignored. `[H2]`
+pub fn decode_begun(datagram: &[u8], key: Option<&ProbeKey>) -> Result<TieName, Malformed> {
+    let (base, _later_versions) = open(datagram, KIND_BEGUN, key)?;
+    Ok(TieName(u64::from_be_bytes(take(base, at::NONCE))))
 }
 
 fn flags_for(key: Option<&ProbeKey>) -> u16 {

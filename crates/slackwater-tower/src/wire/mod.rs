@@ -1,6 +1,6 @@
 //! How probes and reports look on the wire: version 1 of the probe protocol.
 //!
-//! What requests and their answers carry beside it is in [`asks`] and [`shed`].
+//! What requests and their answers carry beside it is in [`asks`], [`tie`] and [`shed`].
 //!
 //! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under a key. `docs/probe-protocol.md` is the specification,
 //! written so that others can implement it; `vectors/probe/` holds the test vectors that both sides of every
@@ -14,6 +14,7 @@ mod key;
 mod malformed;
 pub mod shed;
 pub mod signed;
+pub mod tie;
 
 pub use key::{BadProbeKey, ProbeKey};
 

@@ -1,8 +1,10 @@
 //! How a replica says that it turned a request away unstarted: load, which is no failure.
 //!
 //! The answer has status 503, `retry-after: 1`, the kind `text/plain; charset=utf-8`, and in `x-slackwater-error` a mark for
-//! each reason. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`), with `grpc-retry-pushback-ms: 1000`.
+//! each reason. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`), or 4 (`DEADLINE_EXCEEDED`) where their deadline
+//! passed, with `grpc-retry-pushback-ms: 1000`.
 
+use crate::response::is_grpc;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use slackwater_core::overload::Shed;
@@ -29,17 +31,23 @@ pub fn marked(value: &HeaderValue) -> Option<Shed> {
     Shed::ALL.into_iter().find(|shed| value == mark(*shed))
 }
 
+/// The status of gRPC that goes with a reason.
+pub const fn grpc_status(shed: Shed) -> &'static str {
+    match shed {
+        Shed::Deadline => "4",
+        Shed::Full | Shed::WaitOver | Shed::Overloaded | Shed::TwinStarted => "14",
+    }
+}
+
 /// Such an answer, without a body, to a request with these fields.
 pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
     let mut response = Response::new(());
-    let kind = request.get(header::CONTENT_TYPE);
-    let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
     let headers = response.headers_mut();
     headers.insert(ERROR, HeaderValue::from_static(mark(shed)));
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    if is_grpc {
+    if is_grpc(request) {
         headers.insert(header::CONTENT_TYPE, GRPC);
-        headers.insert("grpc-status", HeaderValue::from_static("14"));
+        headers.insert("grpc-status", HeaderValue::from_static(grpc_status(shed)));
         headers.insert("grpc-retry-pushback-ms", HeaderValue::from_static("1000"));
     } else {
         headers.insert(header::CONTENT_TYPE, TEXT);
@@ -68,11 +76,14 @@ mod tests {
     #[test]
     fn a_call_hears_it_in_its_own_way() {
         let call = (header::CONTENT_TYPE, GRPC);
-        let response = shed_response(Shed::Full, &HeaderMap::from_iter([call]));
-        assert_eq!(response.status(), 200);
-        let headers = response.headers();
-        assert_eq!(headers["grpc-status"], "14");
-        assert_eq!(headers["grpc-retry-pushback-ms"], "1000");
-        assert_eq!(headers[header::CONTENT_TYPE], "application/grpc");
+        let call = HeaderMap::from_iter([call]);
+        for (shed, status) in [(Shed::Full, "14"), (Shed::Deadline, "4")] {
+            let response = shed_response(shed, &call);
+            assert_eq!(response.status(), 200);
+            let headers = response.headers();
+            assert_eq!(headers["grpc-status"], status);
+            assert_eq!(headers["grpc-retry-pushback-ms"], "1000");
+            assert_eq!(headers[header::CONTENT_TYPE], "application/grpc");
+        }
     }
 }

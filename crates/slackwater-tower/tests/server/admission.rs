@@ -10,9 +10,9 @@ use http_body_util::BodyExt;
 use slackwater_core::policy::Settings;
 use slackwater_tower::response::head_outcome;
 use slackwater_tower::server::admission::{
-    Admission, AdmissionLayer, ConcurrencyLimit, QueueSettings, Shed,
+    Admission, AdmissionLayer, Asks, ConcurrencyLimit, GradientSettings, QueueSettings, Shed,
 };
-use slackwater_tower::server::{Load, LoadLayer};
+use slackwater_tower::server::{End, Load, LoadLayer};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -26,6 +26,8 @@ struct Rig {
     load: Load,
     admission: Admission,
     begun: Arc<Mutex<Vec<String>>>,
+    /// What the service was told of the time that is left, in ms.
+    left: Arc<Mutex<Vec<String>>>,
     streams: mpsc::UnboundedReceiver<Steps>,
     call: Box<dyn Fn(Request<()>) -> Pending>,
 }
@@ -39,10 +41,14 @@ impl Rig {
         let load = Load::new();
         let begun = Arc::new(Mutex::new(Vec::new()));
         let (opened, streams) = mpsc::unbounded_channel();
-        let notes = begun.clone();
+        let left = Arc::new(Mutex::new(Vec::new()));
+        let (notes, told) = (begun.clone(), left.clone());
         let app = service_fn(move |request: Request<()>| {
             let path = request.uri().path().to_owned();
             notes.lock().unwrap().push(path.clone());
+            if let Some(left) = request.headers().get("x-slackwater-timeout-ms") {
+                told.lock().unwrap().push(left.to_str().unwrap().to_owned());
+            }
             let opened = opened.clone();
             async move {
                 let (steps, body) = mpsc::unbounded_channel();
@@ -68,6 +74,7 @@ impl Rig {
             load,
             admission,
             begun,
+            left,
             streams,
             call: Box::new(call),
         }
@@ -242,4 +249,40 @@ async fn a_wait_ends() {
     assert_eq!(rig.admission.view().waiting, [1, 0, 0]);
     late.await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_is_told_what_a_wait_has_left_of_the_time() {
+    let mut rig = Rig::new(1, 9);
+    let at_once = rig.come("/", &[("x-slackwater-timeout-ms", "900")]);
+    finish(at_once).await;
+    let (response, _steps) = rig.stream().await;
+    let waiting = rig.come("/waits", &[("x-slackwater-timeout-ms", "900")]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop(response);
+    finish(waiting).await;
+    assert_eq!(*rig.left.lock().unwrap(), ["900", "600"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_learned_limit_that_rises_lets_somebody_in() {
+    let mut settings = GradientSettings::default();
+    settings.samples_min = 1;
+    let limit = ConcurrencyLimit::gradient(settings.validate().unwrap());
+    let admission = Admission::new(QueueSettings::default().validate().unwrap(), limit);
+    let before = admission.view().limit;
+    let enter = || admission.enter(Asks::default());
+    let mut streams = Vec::new();
+    for _ in 0..before {
+        streams.push(enter().await.unwrap());
+    }
+    let mut waiting = Box::pin(enter());
+    assert!((&mut waiting).now_or_never().is_none());
+    // All heads are ready soon, and no body ends.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for stream in &mut streams {
+        stream.head_ready(End::Success);
+    }
+    assert!(admission.view().limit > before);
+    assert!(waiting.now_or_never().is_some());
 }

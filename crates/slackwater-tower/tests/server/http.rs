@@ -179,6 +179,21 @@ async fn grpc_trailers_tell_success_from_failure() {
 }
 
 #[tokio::test]
+async fn what_says_when_to_come_again_is_no_failure_and_no_answer() {
+    let mut rig = Rig::start().await;
+    let (mut client, _) = connect_http2(rig.address).await;
+    let response = client.send_request(get("/busy")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    response.into_body().collect().await.unwrap();
+    assert_ended(&rig, [0, 0, 1]).await;
+    let response = client.send_request(get("/stream")).await.unwrap();
+    let steps = rig.next_stream().await;
+    send(&steps, Step::GrpcPushBack);
+    response.into_body().collect().await.unwrap();
+    assert_ended(&rig, [0, 0, 2]).await;
+}
+
+#[tokio::test]
 async fn a_probe_is_answered_among_the_queries() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;

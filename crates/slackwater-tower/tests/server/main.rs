@@ -9,6 +9,7 @@ mod latency;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod ties;
 mod udp;
 
 use core::time::Duration;

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use http::{HeaderMap, Request, Response, StatusCode, header::CONTENT_LENGTH};
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::Empty;
 use hyper::body::Incoming;
@@ -20,6 +21,8 @@ use tower::{Layer, service_fn};
 pub(crate) enum Step {
     Data(&'static str),
     GrpcStatus(&'static str),
+    /// gRPC's status 8, and when to come again.
+    GrpcPushBack,
     Error,
     Panic,
 }
@@ -44,6 +47,12 @@ impl Body for Scripted {
                 let mut trailers = HeaderMap::new();
                 trailers.insert("grpc-status", status.parse().unwrap());
                 Some(Ok(Frame::trailers(trailers)))
+            }
+            Some(Step::GrpcPushBack) => {
+                let fields = [("grpc-status", "8"), ("grpc-retry-pushback-ms", "20")];
+                let fields = fields
+                    .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+                Some(Ok(Frame::trailers(HeaderMap::from_iter(fields))))
             }
             Some(Step::Error) => Some(Err(std::io::Error::other("asked for"))),
             Some(Step::Panic) => panic!("asked for, in the body"),
@@ -119,6 +128,11 @@ async fn answer(
             opened.send(steps).unwrap();
         }
         "/stream" => opened.send(steps).unwrap(),
+        "/busy" => {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            let later = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, later);
+        }
         "/fail" => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
         "/error" => return Err(std::io::Error::other("asked for")),
         "/panic" => panic!("asked for, in the service"),

@@ -38,13 +38,14 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     )?;
     write!(
         to,
-        " host=\"{}\" listener={} service=\"{}\" replica=\"{}\" attempts={} hedge={} shadow=\"{}\" reason={} bytes_in={}",
+        " host=\"{}\" listener={} service=\"{}\" replica=\"{}\" attempts={} hedge={} tie={} shadow=\"{}\" reason={} bytes_in={}",
         Dashed(request.host),
         facts.listener,
         Quoted(facts.service.as_bytes()),
         Dashed(facts.replica.map(str::as_bytes)),
         facts.attempts,
         facts.hedge.unwrap_or("-"),
+        facts.tie.unwrap_or("-"),
         Dashed(facts.shadow.map(str::as_bytes)),
         facts.reason.unwrap_or("-"),
         facts.bytes_in,
@@ -82,6 +83,7 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     optional(to, "replica", facts.replica.map(str::as_bytes))?;
     write!(to, ",\"attempts\":{}", facts.attempts)?;
     optional(to, "hedge", facts.hedge.map(str::as_bytes))?;
+    optional(to, "tie", facts.tie.map(str::as_bytes))?;
     optional(to, "shadow", facts.shadow.map(str::as_bytes))?;
     optional(to, "reason", facts.reason.map(str::as_bytes))?;
     for (key, span) in [
@@ -238,6 +240,7 @@ mod tests {
             replica: None,
             attempts: 0,
             hedge: None,
+            tie: None,
             shadow: None,
             reason: None,
             status: 503,
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(
             line(AccessLogFormat::Text, &facts(&bare)),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
-             listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- shadow=\"-\" reason=- bytes_in=0 queue_us=- \
+             listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- tie=- shadow=\"-\" reason=- bytes_in=0 queue_us=- \
              connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"-\"\n"
         );
         let full = RequestFacts {
@@ -273,6 +276,7 @@ mod tests {
             replica: Some("10.0.0.7:80"),
             attempts: 2,
             hedge: Some("won"),
+            tie: Some("lost"),
             shadow: Some("10.0.0.9:80"),
             reason: Some("cold"),
             status: 200,
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(
             line(AccessLogFormat::Text, &facts),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
-             host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 hedge=won shadow=\"10.0.0.9:80\" \
+             host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 hedge=won tie=lost shadow=\"10.0.0.9:80\" \
              reason=cold bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
         );
     }

@@ -16,5 +16,5 @@ mod sample;
 mod sink;
 mod writer;
 
-pub(crate) use record::{Ended, Recorder, Trace};
+pub(crate) use record::{CopyKind, Ended, Recorder, Trace};
 pub(crate) use writer::{AccessLog, Switch};

@@ -98,7 +98,7 @@ impl Recorder {
             service: None,
             replica: None,
             attempts: 0,
-            hedge: None,
+            copy: None,
             shadow: None,
             reason: None,
             status: None,
@@ -145,6 +145,7 @@ impl Recorder {
             replica: None,
             attempts: 0,
             hedge: None,
+            tie: None,
             shadow: None,
             reason: None,
             status: answer.status().as_u16(),
@@ -187,6 +188,15 @@ fn without_user(authority: &[u8]) -> &[u8] {
     user_end.map_or(authority, |at| &authority[at + 1..])
 }
 
+/// Why a request has a second copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyKind {
+    /// It was late.
+    Hedge,
+    /// It was tied.
+    Tie,
+}
+
 /// A handle on a request's record; without a log there is none, and nothing happens. The line is written when the last
 /// handle is dropped. If it was not told how the request ended, then the client was cut off, or else it left.
 #[derive(Clone, Debug, Default)]
@@ -218,17 +228,17 @@ impl Trace {
     }
 
     /// A second copy of it is sent, while the first is out.
-    pub(crate) fn copied(&self) {
+    pub(crate) fn copied(&self, kind: CopyKind) {
         self.note(|record| {
             record.attempts += 1;
-            record.hedge = Some("lost");
+            record.copy = Some((kind, "lost"));
         });
     }
 
     /// The head of the second copy's response is here, and it is the one that is passed on.
     pub(crate) fn copy_won(&self, replica: &str, reason: &'static str, status: StatusCode) {
         self.note(|record| {
-            record.hedge = Some("won");
+            record.copy = record.copy.map(|(kind, _)| (kind, "won"));
             record.replica = Some(replica.into());
             record.reason = Some(reason);
             record.connect = None;
@@ -304,7 +314,7 @@ struct Record {
     replica: Option<Box<str>>,
     attempts: u32,
     /// What became of its second copy.
-    hedge: Option<&'static str>,
+    copy: Option<(CopyKind, &'static str)>,
     /// Who had a copy of it as a trial.
     shadow: Option<Box<str>>,
     reason: Option<&'static str>,
@@ -321,6 +331,12 @@ struct Record {
 }
 
 impl Record {
+    /// What became of a second copy that was sent for this.
+    fn copy(&self, kind: CopyKind) -> Option<&'static str> {
+        let copy = self.copy.filter(|(sent_for, _)| *sent_for == kind);
+        copy.map(|(_, end)| end)
+    }
+
     fn ended(&self) -> Ended {
         self.ended.unwrap_or_else(|| match self.cut.get() {
             Cut::Not => Ended::ClientGone,
@@ -361,7 +377,8 @@ impl Drop for Record {
             service: self.service.as_deref().unwrap_or("-"),
             replica: self.replica.as_deref(),
             attempts: self.attempts,
-            hedge: self.hedge,
+            hedge: self.copy(CopyKind::Hedge),
+            tie: self.copy(CopyKind::Tie),
             shadow: self.shadow.as_deref(),
             reason: self.reason,
             status: self.status.map_or(0, |status| status.as_u16()),
@@ -428,6 +445,7 @@ pub(super) struct Facts<'a> {
     pub(super) replica: Option<&'a str>,
     pub(super) attempts: u32,
     pub(super) hedge: Option<&'static str>,
+    pub(super) tie: Option<&'static str>,
     pub(super) shadow: Option<&'a str>,
     pub(super) reason: Option<&'static str>,
     pub(super) status: u16,

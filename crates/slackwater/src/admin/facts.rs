@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
-use slackwater_tower::server::admission::AdmissionView;
+use slackwater_tower::server::admission::{AdmissionView, TieCounts};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -39,6 +39,8 @@ pub(crate) struct Facts {
     pub(crate) own_load: Option<LoadReport>,
     /// The queue before that replica; `None` if there is none.
     pub(crate) own_queue: Option<AdmissionView>,
+    /// What happened there to requests with a copy elsewhere; `None` if none are dropped for that.
+    pub(crate) own_ties: Option<TieCounts>,
     /// How often the configuration was read again; `None` where it never is.
     pub(crate) reloads: Option<ReloadFacts>,
     /// Lines of the log that were lost.
@@ -219,6 +221,16 @@ pub(crate) struct AdmissionCounts {
     pub(crate) hedges_while_slow: u64,
     /// Requests of which nobody could say when they would be late: too few of their class had ended.
     pub(crate) hedges_unknown: u64,
+    /// Requests that were sent with the name of a second replica.
+    pub(crate) ties: u64,
+    /// Of these: those of which the second copy was sent.
+    pub(crate) ties_sent: u64,
+    /// Of these: those whose second copy's answer was taken.
+    pub(crate) ties_won: u64,
+    /// Copies that a replica dropped because the other one had begun.
+    pub(crate) ties_dropped: u64,
+    /// Requests whose second copy was not sent, because too many had not been dropped.
+    pub(crate) ties_over_budget: u64,
     /// Copies of requests, sent to replicas that are out to see how they do.
     pub(crate) shadow_trials: u64,
     /// Copies of requests that other services have had.
@@ -239,6 +251,11 @@ impl AddAssign for AdmissionCounts {
         self.hedges_over_budget += other.hedges_over_budget;
         self.hedges_while_slow += other.hedges_while_slow;
         self.hedges_unknown += other.hedges_unknown;
+        self.ties += other.ties;
+        self.ties_sent += other.ties_sent;
+        self.ties_won += other.ties_won;
+        self.ties_dropped += other.ties_dropped;
+        self.ties_over_budget += other.ties_over_budget;
         self.shadow_trials += other.shadow_trials;
         self.mirrored += other.mirrored;
         self.mirror_skipped += other.mirror_skipped;

@@ -50,7 +50,8 @@ impl Collector for Snapshot {
         families.policy(status)?;
         families.workers(status)?;
         families.own_load(status)?;
-        families.own_queue(status)
+        families.own_queue(status)?;
+        families.own_ties(status)
     }
 }
 
@@ -473,6 +474,20 @@ impl Families<'_> {
         self.counters("hedges_withheld", help, withheld)?;
         let help = "Requests of which nobody could say when they would be late.";
         self.counters("hedges_unknown", help, each(|counts| counts.hedges_unknown))?;
+        let help = "Requests that were sent with the name of a second replica.";
+        self.counters("ties", help, each(|counts| counts.ties))?;
+        let help = "Tied requests of which the second copy was sent.";
+        self.counters("ties_sent", help, each(|counts| counts.ties_sent))?;
+        let help = "Tied requests whose second copy's answer was taken.";
+        self.counters("ties_won", help, each(|counts| counts.ties_won))?;
+        let help = "Copies that a replica dropped because the other one had begun.";
+        self.counters("ties_dropped", help, each(|counts| counts.ties_dropped))?;
+        let help = "Tied requests without a second copy, because too many had not been dropped.";
+        self.counters(
+            "ties_over_budget",
+            help,
+            each(|counts| counts.ties_over_budget),
+        )?;
         let help = "Copies of requests, sent to replicas that are out to see how they do.";
         self.counters("shadow_trials", help, each(|counts| counts.shadow_trials))?;
         let help = "Copies of other services' requests that went to this one.";

@@ -12,7 +12,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
-use slackwater_tower::server::admission::{AdmissionView, Priority, Shed};
+use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -28,6 +28,7 @@ pub(crate) struct Status {
     pub(crate) unreadable_requests: Vec<StatusCount>,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) own_queue: Option<QueueStatus>,
+    pub(crate) own_ties: Option<TieStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
@@ -37,6 +38,17 @@ pub(crate) struct Status {
     pub(crate) services: Vec<ServiceStatus>,
     pub(crate) replicas: Vec<ReplicaStatus>,
     pub(crate) workers: Vec<WorkerStatus>,
+}
+
+/// What happened to requests with a copy at another replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TieStatus {
+    pub(crate) dropped: u64,
+    pub(crate) doubled: u64,
+    pub(crate) untied: u64,
+    pub(crate) told: u64,
+    pub(crate) untold: u64,
+    pub(crate) strange: u64,
 }
 
 /// What became of the configuration when it was read again.
@@ -170,6 +182,7 @@ impl Status {
             unreadable_requests: facts.unreadable_requests.clone(),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
+            own_ties: facts.own_ties.as_ref().map(TieStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
@@ -358,6 +371,19 @@ impl From<&AdmissionView> for QueueStatus {
             shed: shed
                 .map(|(it, count)| (it.name().to_owned(), count))
                 .collect(),
+        }
+    }
+}
+
+impl From<&TieCounts> for TieStatus {
+    fn from(counts: &TieCounts) -> Self {
+        Self {
+            dropped: counts.copies.dropped,
+            doubled: counts.copies.doubled,
+            untied: counts.copies.untied,
+            told: counts.told,
+            untold: counts.untold,
+            strange: counts.strange,
         }
     }
 }

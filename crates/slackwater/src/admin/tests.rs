@@ -16,7 +16,7 @@ use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
-use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig};
+use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
@@ -96,6 +96,7 @@ fn facts() -> Facts {
             )
             .view(),
         ),
+        own_ties: Some(TieCounts::default()),
         reloads: Some(ReloadFacts {
             taken: 3,
             refused: 1,

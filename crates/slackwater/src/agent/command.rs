@@ -19,11 +19,13 @@ use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
 use core::pin::{Pin, pin};
-use slackwater_tower::server::{Load, TrackerConfig, respond_udp};
+use slackwater_tower::server::admission::Peers;
+use slackwater_tower::server::{Load, TrackerConfig, respond_udp, respond_udp_tied};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::net::UdpSocket;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -87,16 +89,20 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     checker::first_look(&presence, connect).await;
 
     let key = probe_key(&config)?;
+    let peers = peers(&config, key.clone(), &sockets.probes)?;
+    let admission = config.queue.admission(peers);
     let responders = sockets.probes.into_iter().map(|socket| {
-        let (load, key) = (load.clone(), key.clone());
+        let (load, key, admission) = (load.clone(), key.clone(), admission.clone());
         tokio::spawn(async move {
-            let error = respond_udp(socket, load, key).await;
+            let error = match admission {
+                Some(admission) => respond_udp_tied(socket, load, key, admission).await,
+                None => respond_udp(socket, load, key).await,
+            };
             tracing::error!(%error, "probes are no longer answered by UDP");
         })
     });
     let responders: Vec<_> = responders.collect();
     let pulse = Pulse::default();
-    let admission = config.queue.admission();
     let shared = Shared {
         load: load.clone(),
         admission: admission.clone(),
@@ -195,6 +201,23 @@ fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
     key.map(|key| ProbeKey::from_bytes(key.as_bytes()))
         .transpose()
         .map_err(|error| Fault::usage(error.to_string()))
+}
+
+/// Those that tied requests are shared with, spoken to from where probes are answered; `None` where none are shared.
+fn peers(
+    config: &AgentConfig,
+    key: Option<ProbeKey>,
+    sockets: &[UdpSocket],
+) -> Result<Option<Peers>, Fault> {
+    if config.peers.is_empty() {
+        return Ok(None);
+    }
+    let networks = config.peers.clone();
+    let is_peer = move |address| networks.iter().any(|network| network.contains(address));
+    let peers = Peers::new(config.queue.ties(), key, is_peer);
+    let peers = sockets.iter().try_fold(peers, Peers::speak_by);
+    let fault = |error| Fault::runtime(format!("cannot speak to peers: {error}"));
+    peers.map(Some).map_err(fault)
 }
 
 fn serve_admin(

@@ -5,7 +5,8 @@
 //! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
 //!
 //! Where there is a queue, a request waits in it for its turn, and is in flight from the moment that it comes: what waits is
-//! load, too. One that is turned away then was never sent, and ends as if it had been given up.
+//! load, too. One that is turned away then was never sent, and ends as if it had been given up. So does the copy of a tied
+//! request whose other copy has begun elsewhere. `[H2]`
 
 use super::presence::Presence;
 use crate::config::Connect;
@@ -19,9 +20,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_tower::response::grpc_failed;
 use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};
-use slackwater_tower::server::{End, Load, QueryInFlight, end_by_head, respond_http};
+use slackwater_tower::server::{
+    End, Load, QueryInFlight, end_by_head, end_by_trailers, respond_http,
+};
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::{set_time_left, time_left};
+use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -76,19 +80,21 @@ impl Door {
             self.presence.count_refused();
             return answer(Some(&Cause::Withdrawn));
         }
+        // What is said of a tie is for this agent alone.
+        let tie = (self.admission.as_ref()).and_then(|it| it.tie(request.headers()));
         let protocol = self.server.protocol();
         let prepared = prepare_request(&mut request, protocol, self.connect, origin);
         if let Err(refusal) = prepared {
             return refuse(refusal);
         }
-        self.pass_on(request).await
+        self.pass_on(request, tie).await
     }
 
     fn is_probe(&self, request: &Request<RequestBody>) -> bool {
         request.uri().path() == &*self.probe_path && request.method() == Method::GET
     }
 
-    async fn pass_on(&self, mut request: Box<Request<RequestBody>>) -> Answer {
+    async fn pass_on(&self, mut request: Box<Request<RequestBody>>, tie: Option<Tie>) -> Answer {
         let mut passing = Passing {
             query: Some(self.load.arrive()),
             permit: None,
@@ -97,7 +103,7 @@ impl Door {
             tells: None,
         };
         if let Some(admission) = &self.admission {
-            let admitted = match admission.arrive(admission.asks(request.headers())) {
+            let admitted = match admission.arrive(admission.asks(request.headers()), tie) {
                 Entry::Begin(permit) => Ok(permit),
                 Entry::Shed(why) => Err(why),
                 Entry::Wait(waiting) => wait(waiting, &mut request).await,
@@ -229,7 +235,7 @@ impl Watch for Passing {
     fn trailers(&mut self, trailers: &mut HeaderMap) {
         if grpc_failed(trailers) {
             self.counts.grpc_failures.add_one();
-            self.has_failed = true;
+            self.has_failed = end_by_trailers(trailers) == End::Failed;
         }
         if let Some(load) = &self.tells {
             write_trailers(trailers, &load.report(None));

@@ -53,6 +53,7 @@ impl StatusSource for AgentStatus {
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: Some(self.load.report(None)),
             own_queue: self.admission.as_ref().map(Admission::view),
+            own_ties: self.admission.as_ref().and_then(Admission::tie_counts),
             reloads: None,
             log_lost: lost_lines(),
             access_log_lost: None,

@@ -5,16 +5,18 @@
 //! it answers probes, how it finds out that the server is gone, and how long it says so before it leaves itself.
 
 use super::address::{Address, loops_back, unreachable};
-use super::agent_queue::AgentQueue;
+use super::agent_queue::{AgentQueue, RequestsMax};
 use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
 use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::log::{LogSettings, read_log};
 use super::model::{AdminSettings, Limits, ProbeKey, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::network::Network;
 use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
 use super::retries::name_of;
+use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
 use super::upgrade_protocols::read_upgrade_protocols;
 use crate::forward::ReplicaAddress;
@@ -80,6 +82,8 @@ pub(crate) struct AgentConfig {
     pub(crate) sample_age_max: Duration,
     /// The queue before the server.
     pub(crate) queue: AgentQueue,
+    /// Where the replicas are that it shares tied requests with: 0 to 64 networks. None: it shares none. `[H2]`
+    pub(crate) peers: Vec<Network>,
     /// Which responses say how loaded the server is; default none.
     pub(crate) orca: Written,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
@@ -251,6 +255,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
     let orca = reader_ref.setting("orca", Written::Never, "", |value| one_of(value, &ORCA));
     let queue = AgentQueue::read(reader_ref, &mut remarks);
+    let has_queue = queue.requests_max != RequestsMax::None;
+    let peers = read_peers(reader_ref, has_queue, &mut remarks);
     let delay = Duration::ZERO..=60_000 * MS;
     let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
     let over_http2 =
@@ -287,6 +293,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 check_interval,
                 sample_age_max,
                 queue,
+                peers,
                 orca: orca.value,
                 drain_delay,
                 upgrade_protocols,

@@ -11,8 +11,8 @@ use core::time::Duration;
 use slackwater_core::Rate;
 use slackwater_core::policy::Settings;
 use slackwater_tower::server::admission::{
-    Admission, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, QueueConfig,
-    QueueSettings,
+    Admission, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Peers, QueueConfig,
+    QueueSettings, TiesConfig, TiesSettings,
 };
 
 const DISCIPLINES: [(&str, Discipline); 3] = [
@@ -87,13 +87,30 @@ impl AgentQueue {
     }
 
     /// The queue before the server; `None` if everybody goes there at once.
-    pub(crate) fn admission(&self) -> Option<Admission> {
+    pub(crate) fn admission(&self, peers: Option<Peers>) -> Option<Admission> {
         let limit = match self.requests_max {
             RequestsMax::None => return None,
             RequestsMax::Fixed(most) => ConcurrencyLimit::fixed(most),
             RequestsMax::Adaptive => ConcurrencyLimit::gradient(self.limit.clone()),
         };
-        Some(Admission::new(self.queue.clone(), limit))
+        let queue = self.queue.clone();
+        Some(match peers {
+            None => Admission::new(queue, limit),
+            Some(peers) => Admission::tied(queue, limit, peers),
+        })
+    }
+
+    /// Room for the names of all that may be here at once, and for as many that come later.
+    pub(crate) fn ties(&self) -> TiesConfig {
+        let started_max = match self.requests_max {
+            RequestsMax::None => 0,
+            RequestsMax::Fixed(most) => most.get(),
+            RequestsMax::Adaptive => self.limit.limit_max,
+        };
+        let mut settings = TiesSettings::default();
+        let names = 4 * (started_max + self.queue.waiting_max);
+        settings.names_max = settings.names_max.max(names);
+        settings.validate().unwrap_or_default()
     }
 
     /// Writes both sections as they are in force; of one that does nothing, nothing.
@@ -241,13 +258,16 @@ mod tests {
     #[test]
     fn there_is_none_unless_it_is_asked_for() {
         let (queue, told) = read("");
-        assert!(queue.admission().is_none() && told.is_empty());
+        assert!(queue.admission(None).is_none() && told.is_empty());
         for (text, limit) in [("32", 32), ("\"adaptive\"", 4)] {
             let (queue, told) = read(&format!("[queue]\nrequests_max = {text}\n"));
             assert!(told.is_empty(), "{told:?}");
-            let admission = queue.admission().expect("a limit");
+            let admission = queue.admission(None).expect("a limit");
             assert_eq!(admission.view().limit, limit, "{text}");
         }
+        let text = "[queue]\nrequests_max = 65536\nwaiting_max = 65536\n";
+        assert_eq!(read(text).0.ties().names_max, 524_288);
+        assert_eq!(read("").0.ties().names_max, 4_096);
     }
 
     #[test]

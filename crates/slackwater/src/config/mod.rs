@@ -33,6 +33,7 @@ mod show;
 mod sticky;
 #[cfg(test)]
 mod tests;
+mod tie;
 mod tls;
 mod upgrade_protocols;
 
@@ -55,6 +56,7 @@ pub(crate) use passive_health::read_played_health;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::RetrySettings;
+pub(crate) use tie::{TieDelay, TyingSettings};
 pub(crate) use tls::ListenerTls;
 
 #[cfg(test)]

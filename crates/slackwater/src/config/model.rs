@@ -14,6 +14,7 @@ use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::tie::TyingSettings;
 use super::{ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
@@ -99,6 +100,8 @@ pub(crate) struct ServiceConfig {
     pub(crate) retries: RetrySettings,
     /// Which requests are sent a second time while they are out.
     pub(crate) hedge: HedgingSettings,
+    /// Which requests two replicas have at once, of which one works on it.
+    pub(crate) tie: TyingSettings,
     /// By what requests that belong together find the same replica.
     pub(crate) sticky: StickySettings,
     /// Whether and how replicas are checked.

@@ -17,6 +17,7 @@ use super::queue::QueueSettings;
 use super::remarks;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::tie::TyingSettings;
 use crate::toml_reader::values::one_of;
 use crate::toml_reader::{Reader, Remark, Setting};
 use slackwater_core::policy::{POLICIES, PolicyEntry};
@@ -103,6 +104,7 @@ impl Section<'_> {
         };
         let retries = RetrySettings::read(reader, prefix);
         let hedge = HedgingSettings::read(reader, prefix);
+        let tie = TyingSettings::read(reader, prefix, policy.value.name == "prequal_sync", remarks);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
         let (passive_health, idle) =
@@ -150,6 +152,7 @@ impl Section<'_> {
             replica,
             retries,
             hedge,
+            tie,
             queue,
             health,
             passive_health,

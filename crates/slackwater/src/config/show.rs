@@ -10,6 +10,7 @@ use super::passive_health::write_passive_health;
 use super::policies::write_sections;
 use super::proxy_protocol::name_of_version;
 use super::routes::write_routes;
+use super::tie::write_peers;
 use super::upgrade_protocols::write_upgrade_protocols;
 use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
@@ -86,6 +87,7 @@ impl ServiceConfig {
         write_section(to, &format!("{prefix}timeouts"), &timeouts)?;
         self.retries.write(to, prefix)?;
         self.hedge.write(to, prefix)?;
+        self.tie.write(to, prefix)?;
         self.queue.write(to, prefix)?;
         self.health.write(to, prefix)?;
         write_passive_health(to, prefix, &self.passive_health)?;
@@ -164,6 +166,7 @@ impl AgentConfig {
         }
         writeln!(to)?;
         self.queue.write(to)?;
+        write_peers(to, &self.peers)?;
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)?;
         write_log(to, &self.log)

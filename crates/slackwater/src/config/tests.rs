@@ -1,6 +1,8 @@
 //! The configuration from the outside: flags over files, what is shown is what is in force, and the documentation names
 //! every key. Broken files are in `tests/fixtures`, driven by `tests/check.rs` through the command itself.
 
+mod pages;
+
 use super::*;
 use crate::routes::{Action, Route};
 use std::collections::BTreeSet;
@@ -419,19 +421,6 @@ fn a_service_has_the_same_keys_with_a_name_and_without() {
             "{field}"
         );
     }
-}
-
-#[test]
-fn the_documentation_has_every_key_and_no_other() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    let text = std::fs::read_to_string(docs).expect("docs/configuration.md");
-    let documented: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .filter(|key| !key.starts_with("--"))
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(documented, all_fields());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use slackwater_core::overload::Shed;
-use slackwater_tower::wire::shed::{mark, marked};
+use slackwater_tower::wire::shed::{grpc_status, mark, marked};
 
 /// The kind of an answer of our own, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
@@ -38,6 +38,7 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             "the replica broke off before it answered",
         ),
         Cause::Withdrawn => withdrawn(),
+        Cause::Shed(Shed::Deadline) => too_late(),
         Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
         Cause::Coding => text(
             StatusCode::BAD_GATEWAY,
@@ -78,6 +79,15 @@ pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<Respons
     answer
 }
 
+/// The answer to a request whose time was over before its turn came.
+pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::GATEWAY_TIMEOUT,
+        "deadline",
+        "the time that the request had was over before its turn came",
+    )
+}
+
 /// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
 fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
@@ -111,7 +121,11 @@ pub(super) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
         None => return None,
     };
     let is_shed = unstarted != Unstarted::Withdrawn;
-    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == UNAVAILABLE);
+    let status = match unstarted {
+        Unstarted::Shed(shed) => grpc_status(shed),
+        Unstarted::Withdrawn => UNAVAILABLE,
+    };
+    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == status);
     let (kind, length) = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
         // To a gRPC call.

@@ -10,6 +10,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
 pub(super) use slackwater_tower::response::GRPC_STATUS;
+pub(crate) use slackwater_tower::response::is_grpc as is_grpc_call;
+use slackwater_tower::wire::shed;
 
 pub(super) const GRPC: &str = "application/grpc";
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -17,16 +19,6 @@ pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry
 
 /// The status that tells that a call did not come through.
 pub(super) const UNAVAILABLE: &str = "14";
-
-/// Whether a request is a gRPC call. gRPC-Web is another protocol.
-pub(crate) fn is_grpc_call(headers: &HeaderMap) -> bool {
-    let said = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let Some((start, rest)) = said.and_then(|said| said.split_at_checked(GRPC.len())) else {
-        return false;
-    };
-    start.eq_ignore_ascii_case(GRPC.as_bytes())
-        && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
-}
 
 /// Says an answer of our own as gRPC has it; leaves any other response alone.
 pub(crate) fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
@@ -37,11 +29,13 @@ pub(crate) fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     let Some(text) = response.body_mut().take_own() else {
         return;
     };
+    let said = (response.headers().get(X_SLACKWATER_ERROR)).and_then(shed::marked);
+    let grpc_status = said.map_or(grpc_status(status), shed::grpc_status);
     let message = HeaderValue::try_from(message(text.trim_ascii_end()));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
-    headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status(status)));
+    headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status));
     headers.extend(message.ok().map(|message| (GRPC_MESSAGE, message)));
     let after = headers.get(header::RETRY_AFTER);
     let after = after.and_then(|after| after.to_str().ok()?.parse::<u32>().ok());

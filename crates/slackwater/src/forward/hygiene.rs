@@ -14,6 +14,7 @@ use crate::config::{Connect, ReplicaProtocol};
 use crate::http1::is_of_the_head;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
+use slackwater_tower::wire::tie::TIE;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -225,6 +226,8 @@ impl Seen {
                 header::UPGRADE | header::PROXY_AUTHORIZATION => seen.others = true,
                 _ => match name.as_str() {
                     "keep-alive" | "proxy-connection" => seen.others = true,
+                    // Between a balancer and an agent, and nobody else's to say or to read.
+                    _ if *name == TIE => seen.others = true,
                     _ => seen.origin |= forwarded::tells_origin(name),
                 },
             }
@@ -254,6 +257,7 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
             header::PROXY_AUTHORIZATION,
             KEEP_ALIVE,
             PROXY_CONNECTION,
+            TIE,
         ] {
             headers.remove(name);
         }

@@ -69,7 +69,8 @@ mod via;
 
 pub(crate) use accept::{Intake, Listening};
 pub(crate) use answer::{
-    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large, turned_away,
+    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large, too_late,
+    turned_away,
 };
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};

@@ -116,6 +116,7 @@ impl StatusSource for Workers {
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: None,
             own_queue: None,
+            own_ties: None,
             reloads: Some(self.reloads()),
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),

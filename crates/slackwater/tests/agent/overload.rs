@@ -110,7 +110,7 @@ async fn a_deadline_that_passed_is_never_begun() {
     let mut call = send(&agent, "/call", call).await;
     let answer = call.head().await;
     assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("grpc-status"), Some("14"));
+    assert_eq!(answer.header("grpc-status"), Some("4"));
     assert_eq!(answer.header("grpc-retry-pushback-ms"), Some("1000"));
     assert_eq!(answer.header("x-slackwater-error"), Some("shed_deadline"));
     assert_eq!(shed(&agent, "deadline").await, 2);

@@ -45,6 +45,7 @@ mod sticky;
 mod stopping;
 mod streaming;
 mod systemd;
+mod ties;
 mod tls;
 mod trailers;
 mod tunnels;

@@ -81,7 +81,9 @@ async fn whose_time_is_over_is_not_tried_again() {
     let proxy = Proxy::start(&[one.address, other.address], "");
     let mut client = Client::connect(proxy.address).await;
     client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!(client.answer().await.status, 503);
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 504);
+    assert_eq!(answer.field("x-slackwater-error"), Some("deadline"));
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/shed").await, 1);
     assert_eq!(proxy.sum("/requests/retries").await, 0);

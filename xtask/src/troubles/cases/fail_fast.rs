@@ -30,7 +30,7 @@ const LOOKED_AT: Duration = Duration::from_secs(3);
 
 pub(super) fn case(options: &Options) -> Case {
     let shares: &[u64] = if options.short { &[100] } else { &[50, 100] };
-    let rate = options.rate();
+    let rate = options.rate;
     Case {
         name: NAME,
         title: "a replica that fails at once",
@@ -62,7 +62,7 @@ fn round(options: &Options, fails_percent: u64) -> Round {
         from: CALM + SECOND,
         to: healed_at,
     };
-    let mut streams = vec![main_stream(options.rate(), during)];
+    let mut streams = vec![main_stream(options.rate, during)];
     let mut variants = Vec::new();
     if options.short {
         variants.extend(POLICIES_SHORT.map(|policy| plain(policy, AVERSION, "")));
@@ -72,7 +72,7 @@ fn round(options: &Options, fails_percent: u64) -> Round {
             at: healed_at,
             warmup: HEALED_FOR,
             measured: LOOKED_AT,
-            ..main_stream(options.rate(), during)
+            ..main_stream(options.rate, during)
         });
         for policy in POLICIES {
             let off = "[error_aversion]\nenabled = false\n";

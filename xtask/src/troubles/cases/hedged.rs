@@ -23,7 +23,7 @@ pub(super) fn case(options: &Options) -> Case {
         about: format!(
             "Each of {REPLICAS} replicas answers within 10 ms, and one request in a hundred takes a second longer, as in [the example of\n\
              The Tail at Scale](https://research.google/pubs/the-tail-at-scale/); {} requests/s, four at a time at a replica.",
-            options.rate()
+            options.rate
         ),
         columns: &[
             Column::Errors,
@@ -57,7 +57,7 @@ fn round(options: &Options) -> Round {
             ..Behaviour::default()
         },
         steps: Vec::new(),
-        streams: vec![main_stream(options.rate(), measured)],
+        streams: vec![main_stream(options.rate, measured)],
         during: Span {
             from: LEARNS_FOR + SECOND,
             to: measured.to,

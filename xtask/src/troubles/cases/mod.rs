@@ -4,6 +4,7 @@ mod fail_fast;
 mod hedged;
 mod restart;
 mod stopped;
+mod tied;
 
 use super::columns::Column;
 use super::options::Options;
@@ -16,11 +17,12 @@ use core::time::Duration;
 pub(super) type MakeCase = fn(&Options) -> Case;
 
 /// By their names on the command line; first those that have a short form.
-pub(super) const ALL: [(&str, MakeCase); 4] = [
+pub(super) const ALL: [(&str, MakeCase); 5] = [
     (fail_fast::NAME, fail_fast::case),
     (stopped::NAME, stopped::case),
     (restart::NAME, restart::case),
     (hedged::NAME, hedged::case),
+    (tied::NAME, tied::case),
 ];
 
 /// So many have one: what is certain of the others is less than what they take.
@@ -47,7 +49,7 @@ fn busy_percent(options: &Options) -> u64 {
     let behaviour = Behaviour::default();
     let replicas = u64::try_from(REPLICAS).unwrap_or(1);
     // Of a second in milliseconds, in per cent.
-    options.rate() * behaviour.service_ms / (replicas * behaviour.room * 10)
+    options.rate * behaviour.service_ms / (replicas * behaviour.room * 10)
 }
 
 /// Nothing on, but for what is on by default.
@@ -86,10 +88,13 @@ fn of_each<'r>(
     for row in rows {
         let value = row.median(column);
         all &= holds(row, value);
-        if round.replace(&row.round) != Some(&row.round) {
-            found = found + "; " + &row.round + ":";
-        }
-        found = found + " " + row.variant.policy + " " + &column.written(value);
+        let is_same = round.replace(&row.round) == Some(&row.round);
+        found = if is_same {
+            found + ", "
+        } else {
+            found + "; " + &row.round + ": "
+        };
+        found = found + row.variant.policy + " " + &column.written(value);
     }
     Claim {
         says: says.to_owned(),
@@ -107,6 +112,7 @@ fn times(results: &Results, row: &Row, means: &str, column: Column) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::troubles::measure::Found;
     use crate::troubles::plan::Step;
     use std::collections::BTreeSet;
 
@@ -138,6 +144,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_claim_names_each_row_and_one_of_none_does_not_hold() {
+        let options = Options::parse(&["fail-fast"]).unwrap();
+        let case = options.cases[0](&options);
+        let mut results = Results::default();
+        for round in &case.rounds {
+            let found = [1.0, 2.0, 3.0, 4.0].map(|value| Found::with(Column::Errors, value));
+            results.add(round, 1, found.into());
+        }
+        let claim = |most: f64| {
+            let rows = results.with("error aversion");
+            of_each("few fail", rows, Column::Errors, |_, errors| errors <= most)
+        };
+        assert!(claim(4.0).holds && !claim(3.9).holds);
+        assert_eq!(
+            claim(4.0).found,
+            "errors %; It fails 50 % of its requests: round_robin 2.00, least_loaded 4.00; \
+             It fails 100 % of its requests: round_robin 2.00, least_loaded 4.00"
+        );
+        let of_none = of_each("none", results.with("all"), Column::Errors, |_, _| true);
+        assert!(!of_none.holds);
+        let with = results.with("error aversion").next().unwrap();
+        let times = times(&results, with, NOTHING, Column::Errors);
+        assert!((times - 2.0).abs() < 1e-9);
     }
 
     #[test]

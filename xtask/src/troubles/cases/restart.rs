@@ -27,7 +27,7 @@ pub(super) fn case(options: &Options) -> Case {
              from the start on until it is warm. Error aversion is on throughout: who has been away and failed comes back step by step\n\
              by that alone. That it has restarted is seen in its probes, which round robin does not send.",
             options.seconds,
-            options.rate(),
+            options.rate,
             busy_percent(options)
         ),
         columns: &[
@@ -66,7 +66,7 @@ fn round(options: &Options) -> Round {
         replicas: REPLICAS,
         behaviour: Behaviour::default(),
         steps: vec![(CALM, Step::Kill), (back_at, Step::Start(cold))],
-        streams: vec![main_stream(options.rate(), measured)],
+        streams: vec![main_stream(options.rate, measured)],
         during: Span {
             from: back_at,
             to: warm_at,

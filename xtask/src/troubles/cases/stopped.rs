@@ -42,7 +42,7 @@ pub(super) fn case(options: &Options) -> Case {
              stopped, too, probes tell that it is gone; alone, its agent goes on answering them, until so many connections wait\n\
              there that there are no more.",
             options.seconds,
-            options.rate(),
+            options.rate,
             busy_percent(options)
         ),
         columns: &[
@@ -72,7 +72,7 @@ fn round(options: &Options, who: Who) -> Round {
         from: CALM,
         to: goes_on + if options.short { SECOND } else { TAIL },
     };
-    let mut main = main_stream(options.rate(), measured);
+    let mut main = main_stream(options.rate, measured);
     let variants = if options.short {
         // Longer than it is stopped.
         main.arguments = &["--timeout", "60s"];

@@ -53,7 +53,7 @@ fn delay_ms(hedger: &Hedger) -> Option<u64> {
 
 #[test]
 fn the_delay_is_the_quantile_of_the_class() {
-    let mut hedger = hedger(|_| ());
+    let mut hedger = rich(|_| ());
     teach(&mut hedger, 0, 1000);
     play(&mut hedger, 3 * SECOND, MS, WatchEnd::Answered);
     // 950 ms, to the end of its bucket.
@@ -71,6 +71,24 @@ fn the_delay_is_the_quantile_of_the_class() {
         None,
         "the last class"
     );
+}
+
+#[test]
+fn no_more_are_late_than_can_be_paid_for() {
+    let delay_ms = |budget| {
+        let mut hedger = hedger(|settings| settings.budget = share(budget));
+        teach(&mut hedger, 0, 1000);
+        play(&mut hedger, 3 * SECOND, MS, WatchEnd::Answered);
+        delay_ms(&hedger)
+    };
+    // To the end of the bucket, which is 16 ms wide.
+    for (budget, quantile_ms) in [(20_000, 980), (50_000, 950), (200_000, 950), (0, 1000)] {
+        let delay_ms = delay_ms(budget).expect("a thousand");
+        assert!(
+            (quantile_ms..quantile_ms + 17).contains(&delay_ms),
+            "{delay_ms}"
+        );
+    }
 }
 
 #[test]
@@ -114,7 +132,7 @@ fn no_copy_is_due_sooner_than_the_least_delay() {
     assert!(!hedger.handle_due(at(SECOND + 20 * MS - 1), &mut watch));
     assert!(hedger.handle_due(at(SECOND + 20 * MS), &mut watch));
     assert!(!hedger.handle_due(at(SECOND + 21 * MS), &mut watch), "once");
-    assert!(watch.has_copy());
+    assert_eq!(watch.copies(), 1);
     assert_eq!(hedger.counters().issued, 1);
 }
 
@@ -174,6 +192,70 @@ fn who_had_no_copy_is_asked_for_again_when_it_has_been_out_for_twice_as_long() {
 }
 
 #[test]
+fn a_third_copy_follows_when_the_second_has_been_awaited_for_as_long_as_the_first() {
+    let mut hedger = rich(|settings| {
+        settings.delay_min = Duration::from_millis(20);
+        settings.copies_max = 3;
+    });
+    for _ in 0..100 {
+        play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
+    }
+    let copied = |hedger: &mut Hedger, end: WatchEnd| {
+        let mut watch = hedger.begin(at(SECOND), 0);
+        for (due_ms, copies) in [(20, 1), (40, 2)] {
+            let due = at(SECOND + due_ms * MS);
+            assert_eq!(watch.due_at(), Some(due));
+            assert!(!hedger.handle_due(at(due.as_nanos() - 1), &mut watch));
+            assert!(hedger.handle_due(due, &mut watch));
+            assert_eq!(watch.copies(), copies);
+        }
+        assert_eq!(watch.due_at(), None, "there are three");
+        assert!(!hedger.handle_due(at(2 * SECOND), &mut watch));
+        hedger.end(at(2 * SECOND), watch, end);
+    };
+    copied(&mut hedger, WatchEnd::Superseded);
+    copied(&mut hedger, WatchEnd::Failed);
+    let counters = hedger.counters();
+    assert_eq!((counters.issued, counters.won, counters.wasted), (4, 1, 3));
+    // Each is one late query, and not two.
+    assert_eq!(hedger.classes[0].recent.count_ones(), 2);
+}
+
+#[test]
+fn each_copy_is_paid_for() {
+    let mut hedger = hedger(|settings| {
+        settings.delay_min = Duration::from_millis(20);
+        settings.copies_max = 3;
+    });
+    for _ in 0..74 {
+        play(&mut hedger, 0, 10 * MS, WatchEnd::Answered);
+    }
+    // One token and a half.
+    let mut watch = hedger.begin(at(SECOND), 0);
+    assert!(hedger.handle_due(at(SECOND + 20 * MS), &mut watch));
+    assert!(!hedger.handle_due(at(SECOND + 40 * MS), &mut watch));
+    for _ in 0..25 {
+        play(&mut hedger, SECOND, 10 * MS, WatchEnd::Answered);
+    }
+    assert!(hedger.handle_due(at(SECOND + 80 * MS), &mut watch));
+    hedger.handle_unsent(&mut watch);
+    assert_eq!((watch.copies(), hedger.counters().issued), (1, 1));
+    assert_eq!(watch.due_at(), Some(at(SECOND + 160 * MS)), "perhaps later");
+    hedger.end(at(2 * SECOND), watch, WatchEnd::Answered);
+}
+
+#[test]
+fn a_fan_out_has_a_larger_budget_and_one_copy_more() {
+    let (usual, fan_out) = (HedgeSettings::default(), HedgeSettings::for_fan_out());
+    assert_eq!((usual.budget.millionths(), usual.copies_max), (20_000, 2));
+    assert_eq!(
+        (fan_out.budget.millionths(), fan_out.copies_max),
+        (50_000, 3)
+    );
+    assert!(fan_out.validate().is_ok());
+}
+
+#[test]
 fn what_is_not_sent_is_not_paid_for() {
     let mut hedger = hedger(|_| ());
     for _ in 0..100 {
@@ -184,7 +266,7 @@ fn what_is_not_sent_is_not_paid_for() {
         let mut watch = hedger.begin(at(SECOND), 0);
         assert!(hedger.handle_due(at(2 * SECOND), &mut watch));
         hedger.handle_unsent(&mut watch);
-        assert!(!watch.has_copy());
+        assert_eq!(watch.copies(), 0);
         assert_eq!(watch.due_at(), Some(at(3 * SECOND)), "perhaps later");
         hedger.end(at(3 * SECOND), watch, WatchEnd::Answered);
     }
@@ -243,7 +325,7 @@ fn a_superseded_copy_counts_by_the_time_it_was_out() {
 #[test]
 fn what_ends_early_without_an_answer_does_not_count() {
     for end in [WatchEnd::Failed, WatchEnd::Superseded] {
-        let mut hedger = hedger(|_| ());
+        let mut hedger = rich(|_| ());
         teach(&mut hedger, 0, 1000);
         for _ in 0..10_000 {
             play(&mut hedger, SECOND, MS, end);
@@ -298,5 +380,7 @@ fn settings_have_ranges() {
         ("window", |s| s.window = Duration::from_hours(2)),
         ("samples_min", |s| s.samples_min = 0),
         ("samples_min", |s| s.samples_min = 1_000_001),
+        ("copies_max", |s| s.copies_max = 1),
+        ("copies_max", |s| s.copies_max = 5),
     ]);
 }

@@ -85,6 +85,7 @@ impl Means {
             after_quantile: of_one(settings.quantile),
             budget: of_one(settings.budget),
             delay_min: settings.delay_min,
+            copies_max: settings.copies_max as usize,
         });
         Arc::new(scenario)
     }

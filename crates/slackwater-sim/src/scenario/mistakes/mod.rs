@@ -15,6 +15,7 @@ use crate::report::number::significant as count;
 use checks::{Checks, above, below};
 use core::ops::Bound;
 use core::time::Duration;
+use slackwater_core::tail::COPIES_MAX;
 
 /// What is wrong with a scenario, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +175,7 @@ impl Hedge {
         checks.number("after_quantile", self.after_quantile, 0.0..=1.0);
         checks.number("budget", self.budget, 0.0..=1.0);
         checks.time("delay_min", self.delay_min, Duration::ZERO..=TIME_MAX);
+        checks.count("copies_max", self.copies_max, 2..=COPIES_MAX as usize);
     }
 }
 

@@ -25,6 +25,7 @@ fn good() -> Scenario {
                 after_quantile: 0.95,
                 budget: 0.02,
                 delay_min: Duration::ZERO,
+                copies_max: 4,
             }),
             ..Load::even(100.0, 3)
         },
@@ -218,6 +219,9 @@ fn load() {
         |it, value| it.load.hedge.as_mut().unwrap().delay_min = value,
         [AGES],
     );
+    let copies = |it: &mut Scenario, value| it.load.hedge.as_mut().unwrap().copies_max = value;
+    rejects("load.hedge.copies_max", copies, [0, 1, 5]);
+    assert_eq!(found(|it| copies(it, 2)), [""; 0]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod counters;
 mod http;
+mod round_trip;
 mod udp;
 
 pub use counters::ProbeCounters;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use core::fmt::{self, Debug};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use core::time::Duration;
 use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Weak};
@@ -49,6 +51,11 @@ pub trait Prober: Debug + Send + Sync + 'static {
     fn counters(&self) -> ProbeCounters {
         ProbeCounters::default()
     }
+
+    /// How long a probe takes there and back where nothing holds it up; `None`: not known.
+    fn round_trip(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<P: Prober + ?Sized> Prober for Arc<P> {
@@ -71,6 +78,10 @@ impl<P: Prober + ?Sized> Prober for Arc<P> {
     fn counters(&self) -> ProbeCounters {
         (**self).counters()
     }
+
+    fn round_trip(&self) -> Option<Duration> {
+        (**self).round_trip()
+    }
 }
 
 impl<P: Prober + ?Sized> Prober for Box<P> {
@@ -92,6 +103,10 @@ impl<P: Prober + ?Sized> Prober for Box<P> {
 
     fn counters(&self) -> ProbeCounters {
         (**self).counters()
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        (**self).round_trip()
     }
 }
 

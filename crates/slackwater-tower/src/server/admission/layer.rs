@@ -2,6 +2,7 @@
 
 use super::{Admission, AdmittedBody, Entry, Permit, Shed, Waiting};
 use crate::server::end_by_head;
+use crate::wire::asks::{set_time_left, time_left};
 use crate::wire::shed::shed_response;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -9,6 +10,7 @@ use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::tracker::End;
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -82,11 +84,13 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let asks = self.admission.asks(request.headers());
-        let entry = self.admission.arrive(asks);
+        let tie = self.admission.tie(request.headers());
+        let entry = self.admission.arrive(asks, tie);
         let come = |request| {
             Some(Box::new(Come {
                 service: self.inner.clone(),
                 request,
+                arrived_at: Instant::now(),
             }))
         };
         let state = match entry {
@@ -112,6 +116,17 @@ where
 struct Come<S, B> {
     service: S,
     request: Request<B>,
+    arrived_at: Instant,
+}
+
+impl<S, B> Come<S, B> {
+    /// Tells the service what is left, after a wait, of the time that the request had.
+    fn tell_time_left(&mut self) {
+        if let Some(left) = time_left(self.request.headers()) {
+            let left = left.saturating_sub(self.arrived_at.elapsed());
+            set_time_left(self.request.headers_mut(), left);
+        }
+    }
 }
 
 pin_project! {
@@ -161,10 +176,15 @@ where
             let next = match state.as_mut().project() {
                 StateProjection::Waiting { waiting, come } => {
                     match (ready!(Pin::new(waiting).poll(cx)), come.take()) {
-                        (Ok(permit), come) => State::Ready {
-                            permit: Some(permit),
-                            come,
-                        },
+                        (Ok(permit), mut come) => {
+                            if let Some(come) = &mut come {
+                                come.tell_time_left();
+                            }
+                            State::Ready {
+                                permit: Some(permit),
+                                come,
+                            }
+                        }
                         (Err(shed), Some(come)) => State::Shed {
                             shed,
                             asked: come.request.into_parts().0.headers,
@@ -187,6 +207,7 @@ where
                     let Come {
                         mut service,
                         request,
+                        arrived_at: _,
                     } = *ready;
                     State::Running {
                         inner: service.call(request),

@@ -4,28 +4,39 @@
 //! [`Admission`] joins the core's queue and limit to a clock and to tasks that wait; [`AdmissionLayer`] puts it around an
 //! HTTP service. Wherever it is used, [`Load`](super::Load) counts outside of it: what waits is load, too. `[T1]`
 //!
+//! Where requests may be tied, the same queue drops a copy whose twin has begun elsewhere, and tells the twin's replica when
+//! one begins here: see [`Admission::tied`]. `[H2]`
+//!
 //! The state has a lock, for a limit before one application has to be one. It is held for some ten nanoseconds, by
-//! queries alone: no probe waits for it. `[T5]`
+//! queries alone, and by what is heard of their twins: no probe waits for it. `[T5]`
 
 mod body;
 mod layer;
+mod peers;
+mod state;
 
 pub use body::AdmittedBody;
 pub use layer::{AdmissionFuture, AdmissionLayer, AdmissionService};
+pub use peers::{Peers, TieCounts};
 pub use slackwater_core::overload::{
     AdmissionView, Asks, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Priority,
     QueueConfig, QueueSettings, Shed,
 };
+pub use slackwater_core::tail::{TiesConfig, TiesSettings};
 
 use crate::clock::Clock;
 use crate::wire::asks;
+use crate::wire::tie::Tie;
 use core::fmt;
+use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use http::HeaderMap;
 use slackwater_core::Instant;
-use slackwater_core::overload::{self, Admit, Left, Place, Refused, Started};
+use slackwater_core::overload::{self, Left, Place, Started};
+use slackwater_core::tail::{TieName, Ties};
 use slackwater_core::tracker::End;
+use state::{Arrived, Beginning, State, Waiter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -38,11 +49,10 @@ pub struct Admission {
 
 struct Shared {
     clock: Clock,
-    state: Mutex<overload::Admission<Waiter>>,
+    state: Mutex<State>,
+    /// `None`: nobody has a twin.
+    peers: Option<Peers>,
 }
-
-/// Who waits, to be told.
-type Waiter = oneshot::Sender<Result<Permit, Shed>>;
 
 /// What becomes of a query that comes.
 #[derive(Debug)]
@@ -59,10 +69,25 @@ pub enum Entry {
 impl Admission {
     /// With nobody in it.
     pub fn new(queue: QueueConfig, limit: ConcurrencyLimit) -> Self {
+        Self::with_peers(queue, limit, None)
+    }
+
+    /// As [`Admission::new`], for requests of which other copies may be with `peers`. What those say comes by
+    /// [`respond_udp_tied`](crate::server::respond_udp_tied).
+    pub fn tied(queue: QueueConfig, limit: ConcurrencyLimit, peers: Peers) -> Self {
+        Self::with_peers(queue, limit, Some(peers))
+    }
+
+    fn with_peers(queue: QueueConfig, limit: ConcurrencyLimit, peers: Option<Peers>) -> Self {
+        let ties = peers.as_ref().map(|peers| Ties::new(peers.ties.clone()));
         Self {
             shared: Arc::new(Shared {
                 clock: Clock::new(),
-                state: Mutex::new(overload::Admission::new(queue, limit)),
+                state: Mutex::new(State {
+                    admission: overload::Admission::new(queue, limit),
+                    ties,
+                }),
+                peers,
             }),
         }
     }
@@ -73,26 +98,34 @@ impl Admission {
         Asks {
             priority: asks::priority(headers),
             deadline: left.map(|left| self.shared.clock.now() + left),
-            key: None,
         }
     }
 
-    /// A query comes.
-    pub fn arrive(&self, asks: Asks) -> Entry {
+    /// Of which other copy a request with these fields is one, if that is with a peer: see [`tie`](crate::wire::tie).
+    pub fn tie(&self, headers: &HeaderMap) -> Option<Tie> {
+        let peers = self.shared.peers.as_ref()?;
+        Tie::read(headers).filter(|tie| peers.know(tie.twin.ip()))
+    }
+
+    /// A query comes, which may have a twin.
+    pub fn arrive(&self, asks: Asks, mut tie: Option<Tie>) -> Entry {
         let now = self.shared.clock.now();
-        if let Some(started) = self.lock().start_at_once(now, asks) {
-            return Entry::Begin(self.permit(started));
+        let begins = self.lock().start_at_once(now, asks, &mut tie);
+        match begins {
+            Ok(Some(beginning)) => return Entry::Begin(self.begin(beginning)),
+            Ok(None) => {}
+            Err(shed) => return Entry::Shed(shed),
         }
         // Whose time is over makes room first.
         self.tell_all();
         let (waiter, answer) = oneshot::channel();
-        let admit = self.lock().arrive(now, asks, waiter);
-        match admit {
-            Admit::Start(started, _) => Entry::Begin(self.permit(started)),
-            Admit::Shed(refused) => Entry::Shed(refused.shed),
-            Admit::Wait(waits) => {
+        let arrived = self.lock().arrive(now, asks, Waiter::new(waiter, tie));
+        match arrived {
+            Err(shed) => Entry::Shed(shed),
+            Ok(Arrived::Begins(beginning)) => Entry::Begin(self.begin(beginning)),
+            Ok(Arrived::Waits(waits)) => {
                 if let Some(displaced) = waits.displaced {
-                    tell_shed(displaced);
+                    displaced.value.tell(Err(displaced.shed));
                 }
                 Entry::Wait(Waiting {
                     admission: self.clone(),
@@ -105,23 +138,43 @@ impl Admission {
         }
     }
 
-    /// A place for a query, at once or after a wait. Dropped while it waits, the query gives up.
+    /// A place for a query without a twin, at once or after a wait. Dropped while it waits, the query gives up.
     ///
     /// # Errors
     ///
     /// Why it was turned away.
     pub async fn enter(&self, asks: Asks) -> Result<Permit, Shed> {
-        match self.arrive(asks) {
+        match self.arrive(asks, None) {
             Entry::Begin(permit) => Ok(permit),
             Entry::Wait(waiting) => waiting.await,
             Entry::Shed(shed) => Err(shed),
         }
     }
 
+    /// Somebody there says that a query of that name has begun; believed of peers alone.
+    pub fn twin_begun(&self, from: IpAddr, name: TieName) {
+        let is_peer = (self.shared.peers.as_ref()).is_some_and(|peers| peers.know(from));
+        if is_peer {
+            let now = self.shared.clock.now();
+            // Not under the lock: who is told may run anything.
+            let waiter = self.lock().twin_begun(now, name);
+            if let Some(waiter) = waiter {
+                waiter.tell(Err(Shed::TwinStarted));
+            }
+        }
+    }
+
     /// What it looks like now, and what it has done since its start.
     pub fn view(&self) -> AdmissionView {
         let now = self.shared.clock.now();
-        self.lock().view(now)
+        self.lock().admission.view(now)
+    }
+
+    /// What has happened to queries with twins; `None` where there are none.
+    pub fn tie_counts(&self) -> Option<TieCounts> {
+        let peers = self.shared.peers.as_ref()?;
+        let copies = self.lock().ties.as_ref().map(Ties::counters)?;
+        Some(peers.counts(copies))
     }
 
     /// Tells everybody who leaves the queue now.
@@ -132,35 +185,37 @@ impl Admission {
             let left = self.lock().poll(now);
             match left {
                 None => return,
-                Some(Left::Shed(refused)) => tell_shed(refused),
-                Some(Left::Start(started, waiter)) => {
-                    let _ = waiter.send(Ok(self.permit(started)));
+                Some((Left::Shed(refused), _)) => refused.value.tell(Err(refused.shed)),
+                Some((Left::Start(started, waiter), tie)) => {
+                    waiter.tell(Ok(self.begin(Beginning { started, tie })));
                 }
             }
         }
     }
 
-    fn permit(&self, started: Started) -> Permit {
+    /// Tells the twin's replica, if there is one. Not under the lock: it is a system call.
+    fn begin(&self, Beginning { started, tie }: Beginning) -> Permit {
+        if let (Some(tie), Some(peers)) = (tie, &self.shared.peers) {
+            peers.tell(tie);
+        }
         Permit {
             admission: self.clone(),
             started: Some(started),
+            tie,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, overload::Admission<Waiter>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tell_shed(refused: Refused<Waiter>) {
-    // Who has left meanwhile need not know.
-    let _ = refused.value.send(Err(refused.shed));
-}
-
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("peers", &self.peers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -203,7 +258,8 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // Not under the lock: what is dropped there may wake somebody.
-        let gone = self.admission.lock().leave(self.place);
+        let now = self.admission.shared.clock.now();
+        let gone = self.admission.lock().leave(now, self.place);
         drop(gone);
     }
 }
@@ -215,6 +271,8 @@ pub struct Permit {
     admission: Admission,
     /// `None` once given back.
     started: Option<Started>,
+    /// Its twin's replica has been told.
+    tie: Option<Tie>,
 }
 
 impl Permit {
@@ -223,7 +281,12 @@ impl Permit {
     pub fn head_ready(&mut self, end: End) {
         if let Some(started) = &mut self.started {
             let now = self.admission.shared.clock.now();
-            self.admission.lock().head_ready(now, started, end);
+            self.admission
+                .lock()
+                .admission
+                .head_ready(now, started, end);
+            // A learned limit may have risen.
+            self.admission.tell_all();
         }
     }
 }
@@ -232,7 +295,10 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
             let now = self.admission.shared.clock.now();
-            self.admission.lock().finish(now, started, End::Cancelled);
+            let mut state = self.admission.lock();
+            state.admission.finish(now, started, End::Cancelled);
+            state.end(now, self.tie);
+            drop(state);
             self.admission.tell_all();
         }
     }

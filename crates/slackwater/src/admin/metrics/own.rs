@@ -27,6 +27,23 @@ impl Families<'_> {
         self.counters("own_shed", "Requests turned away unstarted.", shed)
     }
 
+    pub(super) fn own_ties(&mut self, status: &Status) -> fmt::Result {
+        let Some(ties) = &status.own_ties else {
+            return Ok(());
+        };
+        let events = [
+            ("dropped", ties.dropped),
+            ("doubled", ties.doubled),
+            ("untied", ties.untied),
+            ("told", ties.told),
+            ("untold", ties.untold),
+            ("strange", ties.strange),
+        ];
+        let events = events.map(|(name, count)| (label("event", name), count));
+        let help = "What happened to requests with a copy at another replica.";
+        self.counters("own_ties", help, events)
+    }
+
     pub(super) fn own_load(&mut self, status: &Status) -> fmt::Result {
         let Some(load) = &status.own_load else {
             return Ok(());

@@ -17,6 +17,7 @@ use http::{Request, Response};
 use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
+use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
 
@@ -144,8 +145,8 @@ impl Service {
         request: Box<Request<RequestBody>>,
         route: Option<usize>,
     ) -> Reply {
-        if let (Some(hedging), Some(route)) = (&self.hedging, route) {
-            let race = Box::pin(attempts.race((hedging, route), first, request)).await;
+        if let Some(copying) = route.and_then(|route| self.copying(route, &first, &request)) {
+            let race = Box::pin(attempts.race(copying, first, request)).await;
             return match race {
                 Ok(response) => response,
                 Err(lost) => Box::pin(attempts.go_on(lost)).await,
@@ -242,10 +243,12 @@ impl<'s> Attempts<'s> {
             let Some(next) = self.service.pick_with_room(&tried).await else {
                 return setback.into_response();
             };
-            let Some(request) = setback.take_request() else {
+            let Some(mut request) = setback.take_request() else {
                 next.cancel();
                 return setback.into_response();
             };
+            // From here on it has no twin.
+            request.headers_mut().remove(TIE);
             if let Setback::Refused(unwanted) = setback {
                 unwanted.discard();
             }

@@ -75,6 +75,17 @@ pub(super) enum Setback {
 }
 
 impl Setback {
+    /// A replica dropped it, for its other copy had begun.
+    pub(super) const fn is_twin_s(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Failure {
+                cause: Cause::Shed(Shed::TwinStarted),
+                ..
+            })
+        )
+    }
+
     /// Whether [`Self::take_request`] would give the request.
     pub(super) fn has_request(&self) -> bool {
         match self {
@@ -293,6 +304,10 @@ impl Flight {
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
                 Outcome::Unreachable
+            }
+            Cause::Shed(Shed::TwinStarted) => {
+                counts.superseded.add_one();
+                Outcome::Dropped
             }
             Cause::Shed(shed) => {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);

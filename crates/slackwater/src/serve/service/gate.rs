@@ -9,7 +9,7 @@ use super::WorkerPlace;
 use super::counts::ServiceCounts;
 use super::line::Line;
 use crate::config::QueueSettings;
-use crate::forward::{ResponseBody, Watch, shed};
+use crate::forward::{ResponseBody, Watch, shed, too_late};
 use core::cell::Cell;
 use core::time::Duration;
 use http::Response;
@@ -24,6 +24,8 @@ pub(super) enum Shed {
     QueueFull,
     /// It has waited as long as it may.
     WaitOver,
+    /// Its own time is over.
+    Deadline,
 }
 
 impl Shed {
@@ -32,6 +34,7 @@ impl Shed {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
             Self::WaitOver => shed("queue_wait_over", "there was no room in time"),
+            Self::Deadline => too_late(),
         }
     }
 }
@@ -114,7 +117,11 @@ impl Gate {
             .filter(|_| ends.is_none_or(|ends| !left(ends).is_zero()));
         permit.ok_or_else(|| {
             self.counts.shed_wait_over.add_one();
-            Shed::WaitOver
+            if ends.is_some_and(|ends| left(ends).is_zero()) {
+                Shed::Deadline
+            } else {
+                Shed::WaitOver
+            }
         })
     }
 
@@ -242,7 +249,7 @@ mod tests {
             let inside = gate.enter(None).await.expect("room");
             let began = Instant::now();
             let ends = Some(began + Duration::from_millis(300));
-            assert_eq!(gate.enter(ends).await.err(), Some(Shed::WaitOver));
+            assert_eq!(gate.enter(ends).await.err(), Some(Shed::Deadline));
             assert_eq!(began.elapsed(), Duration::from_millis(300));
             // Called just when it is over: the place is free again.
             let ends = Some(Instant::now() + Duration::from_millis(300));
@@ -250,7 +257,7 @@ mod tests {
             assert!(now(late.as_mut()).is_none());
             drop(inside);
             tokio::time::advance(Duration::from_millis(300)).await;
-            assert_eq!(late.await.err(), Some(Shed::WaitOver));
+            assert_eq!(late.await.err(), Some(Shed::Deadline));
             assert_eq!(gate.inside.get(), 0);
             assert_eq!(gate.counts.shed_wait_over.read(), 2);
         });

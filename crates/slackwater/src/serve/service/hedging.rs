@@ -43,14 +43,20 @@ impl Hedging {
 
     /// A request of that route is sent for the first time.
     pub(super) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
-        let (class, new_method) = self.classes.borrow_mut().of(route, request);
-        let watch = self.hedger.borrow_mut().begin(self.now(), class);
-        if watch.due_at().is_none() {
+        let class = self.classes.borrow_mut().of(route, request);
+        let (watch, new_method) = match class {
+            Class::Number(class) => (
+                Some(self.hedger.borrow_mut().begin(self.now(), class)),
+                None,
+            ),
+            Class::New(method) => (None, Some(method)),
+        };
+        if watch.as_ref().is_none_or(|watch| watch.due_at().is_none()) {
             self.counts.hedges_unknown.add_one();
         }
         Watching {
             hedging: self,
-            watch: Some(watch),
+            watch,
             new_method,
         }
     }
@@ -77,12 +83,17 @@ impl Hedging {
 #[derive(Debug)]
 pub(super) struct Watching<'h> {
     hedging: &'h Hedging,
+    /// `None`: it has no class yet.
     watch: Option<Watch>,
-    /// What it calls, if that is to be a class of its own once it is answered.
+    /// What it calls, which is to be a class of its own once it is answered.
     new_method: Option<Box<str>>,
 }
 
-impl Watching<'_> {
+impl<'h> Watching<'h> {
+    pub(super) const fn hedging(&self) -> &'h Hedging {
+        self.hedging
+    }
+
     /// When to ask [`Self::is_to_be_copied`]; `None`: never.
     pub(super) fn due_at(&self) -> Option<Instant> {
         let due_at = self.watch.as_ref()?.due_at()?;
@@ -162,24 +173,24 @@ impl Classes {
         }
     }
 
-    /// The class of a request, and the method that may become one of its own.
-    fn of<B>(&mut self, route: usize, request: &Request<B>) -> (usize, Option<Box<str>>) {
+    fn of<B>(&mut self, route: usize, request: &Request<B>) -> Class {
         let path = request.uri().path();
+        let has_room = self.next() < self.last();
         if is_grpc_call(request.headers()) {
-            if let Some(&class) = self.methods.get(path) {
-                return (class, None);
-            }
-            let is_new = path.len() <= METHOD_BYTES_MAX && self.next() < self.last();
-            return (self.last(), is_new.then(|| path.into()));
+            return match self.methods.get(path) {
+                Some(&class) => Class::Number(class),
+                None if has_room && path.len() <= METHOD_BYTES_MAX => Class::New(path.into()),
+                None => Class::Number(self.last()),
+            };
         }
         if let Some(&class) = self.routes.get(&route) {
-            return (class, None);
+            return Class::Number(class);
         }
         let class = self.next().min(self.last());
-        if class < self.last() {
+        if has_room {
             self.routes.insert(route, class);
         }
-        (class, None)
+        Class::Number(class)
     }
 
     fn add_method(&mut self, method: Box<str>) {
@@ -198,6 +209,14 @@ impl Classes {
     }
 }
 
+/// Which requests a request is like.
+#[derive(Debug, PartialEq)]
+enum Class {
+    Number(usize),
+    /// Nobody has answered this method yet.
+    New(Box<str>),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,30 +232,38 @@ mod tests {
         request
     }
 
-    fn class(classes: &mut Classes, route: usize, path: &str, is_grpc: bool) -> usize {
-        classes.of(route, &request(path, is_grpc)).0
+    fn class(classes: &mut Classes, route: usize, path: &str, is_grpc: bool) -> Class {
+        classes.of(route, &request(path, is_grpc))
     }
 
-    /// A method that was answered.
-    fn answered(classes: &mut Classes, path: &str) -> usize {
-        let (class, method) = classes.of(0, &request(path, true));
-        if let Some(method) = method {
-            classes.add_method(method);
-            return self::class(classes, 0, path, true);
+    /// The class of a method once it was answered.
+    fn answered(classes: &mut Classes, path: &str) -> Class {
+        match class(classes, 0, path, true) {
+            Class::New(method) => {
+                assert_eq!(&*method, path);
+                classes.add_method(method);
+                class(classes, 0, path, true)
+            }
+            known @ Class::Number(_) => known,
         }
-        class
     }
 
     #[test]
     fn a_route_is_a_class_whatever_the_path_and_a_grpc_method_is_one_wherever_it_goes() {
         let mut classes = Classes::new(10);
-        assert_eq!(class(&mut classes, 3, "/a", false), 0);
-        assert_eq!(class(&mut classes, 3, "/b", false), 0);
-        assert_eq!(class(&mut classes, 4, "/a", false), 1);
-        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), 2);
-        assert_eq!(class(&mut classes, 4, "/shop.Cart/Get", true), 2);
-        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), 3);
-        assert_eq!(class(&mut classes, 3, "/shop.Cart/Get", false), 0);
+        assert_eq!(class(&mut classes, 3, "/a", false), Class::Number(0));
+        assert_eq!(class(&mut classes, 3, "/b", false), Class::Number(0));
+        assert_eq!(class(&mut classes, 4, "/a", false), Class::Number(1));
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), Class::Number(2));
+        assert_eq!(
+            class(&mut classes, 4, "/shop.Cart/Get", true),
+            Class::Number(2)
+        );
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), Class::Number(3));
+        assert_eq!(
+            class(&mut classes, 3, "/shop.Cart/Get", false),
+            Class::Number(0)
+        );
     }
 
     #[test]
@@ -244,17 +271,21 @@ mod tests {
         let mut classes = Classes::new(3);
         for number in 0..1000 {
             let path = format!("/shop.Cart/Get{number}");
-            assert_eq!(answered(&mut classes, &path), number.min(2), "{path}");
+            let class = Class::Number(number.min(2));
+            assert_eq!(answered(&mut classes, &path), class, "{path}");
         }
         assert_eq!(classes.methods.len(), 2);
-        assert_eq!(class(&mut classes, 7, "/", false), 2);
-        assert_eq!(class(&mut classes, 0, "/shop.Cart/Get1", true), 1);
+        assert_eq!(class(&mut classes, 7, "/", false), Class::Number(2));
+        assert_eq!(
+            class(&mut classes, 0, "/shop.Cart/Get1", true),
+            Class::Number(1)
+        );
         // Nor is a path of any length kept.
         let mut classes = Classes::new(10);
         let long = format!("/{}", "x".repeat(METHOD_BYTES_MAX));
-        assert_eq!(answered(&mut classes, &long), 9);
+        assert_eq!(answered(&mut classes, &long), Class::Number(9));
         assert!(classes.methods.is_empty());
-        assert_eq!(class(&mut Classes::new(1), 5, "/", false), 0);
+        assert_eq!(class(&mut Classes::new(1), 5, "/", false), Class::Number(0));
     }
 
     #[test]
@@ -262,12 +293,13 @@ mod tests {
         let mut classes = Classes::new(10);
         for number in 0..1000 {
             let path = format!("/made.Up/Method{number}");
-            assert_eq!(class(&mut classes, 0, &path, true), 9);
+            let class = class(&mut classes, 0, &path, true);
+            assert_eq!(class, Class::New(path.into()));
         }
-        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), 0);
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), Class::Number(0));
         // Two calls of a method may be answered before it is known.
         classes.add_method("/shop.Cart/Get".into());
-        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), 1);
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), Class::Number(1));
     }
 
     #[test]

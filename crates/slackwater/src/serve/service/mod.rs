@@ -6,6 +6,7 @@
 
 mod attempts;
 mod availability;
+mod copying;
 mod counts;
 mod fleet;
 mod flight;
@@ -21,6 +22,7 @@ mod shadow_trials;
 mod standings;
 mod sticky;
 mod tiers;
+mod tying;
 mod weights;
 
 use crate::admin::WorkerFacts;
@@ -52,6 +54,7 @@ use std::sync::Arc;
 use sticky::Sticky;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tying::Tying;
 
 pub(super) use attempts::Tries;
 pub(super) use flight::Flight;
@@ -111,8 +114,10 @@ pub(super) struct Service {
     /// Absent: there is room for everybody at each replica.
     rooms: Option<Rc<Rooms>>,
     retries: Retries,
-    /// Absent: no request is sent twice.
+    /// Absent: no request is watched for being late.
     hedging: Option<Hedging>,
+    /// Absent: no request is tied.
+    tying: Option<Tying>,
     /// The policy learns from what responses say of their replicas' load.
     reads_orca: bool,
     /// Replicas that are out are tried with copies of requests.
@@ -197,6 +202,7 @@ impl Service {
             tells_ends: config.replica.proxy_protocol.is_some(),
             gate: Gate::new(&config.queue, worker, &admission),
             hedging: Hedging::new(&config.hedge, &admission),
+            tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),

@@ -1,12 +1,13 @@
 //! Two copies of one request: the first good head wins, and the other copy is cancelled where it is.
 //!
-//! The second is sent when the first is late, to the replica that the policy has next. A copy that fails leaves the request to
+//! Why and when there is a second, and who gets it, is not decided here (`copying`). A copy that fails leaves the request to
 //! the other one; only when both have failed does the request go on as one that failed. Whoever loses is dropped, which
-//! closes its connection, or resets its stream.
+//! closes its connection, or resets its stream. A copy that a replica dropped because the other had begun is no failure, and
+//! no try.
 
 use super::attempts::{Attempts, Reply};
+use super::copying::{Copying, Next};
 use super::flight::{Flight, Member, Setback, discard};
-use super::hedging::{Hedging, Watching};
 use crate::access_log::{Ended, Trace};
 use crate::forward::{RequestBody, Twin};
 use core::cell::Cell;
@@ -14,11 +15,9 @@ use core::future::pending;
 use core::pin::pin;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use slackwater_core::ReplicaId;
-use slackwater_core::overload::Priority;
-use slackwater_core::policy::{Outcome, Query};
+use slackwater_core::policy::Outcome;
 use slackwater_core::tail::WatchEnd;
 use slackwater_tower::response::head_outcome;
-use slackwater_tower::wire::asks::set_priority;
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
@@ -43,16 +42,18 @@ struct Second {
 }
 
 impl Attempts<'_> {
-    /// Sends the request by `first`, and a second copy of it if that is late.
+    /// Sends the request by `first`, and a second copy of it if there is to be one.
     pub(super) async fn race(
         &self,
-        (hedging, route): (&Hedging, usize),
+        mut copying: Copying<'_>,
         mut first: Box<Flight>,
-        request: Box<Request<RequestBody>>,
+        mut request: Box<Request<RequestBody>>,
     ) -> Result<Reply, Lost> {
-        let mut watching = hedging.begin(route, &request);
-        let due_at = watching.due_at();
+        let due_at = copying.due_at();
         let twin = due_at.and_then(|_| Twin::of(&request));
+        if twin.is_some() {
+            copying.begin(&mut request);
+        }
         let mut lost = Losing::new(&first);
         let part = first.part();
         first.enter_race(&lost.is_decided);
@@ -62,31 +63,37 @@ impl Attempts<'_> {
             sent = first.as_mut() => Some(sent),
             () = until(due_at) => None,
         };
-        let copy = if in_time.is_none() && watching.is_to_be_copied() {
-            twin.and_then(Twin::into_request)
-        } else {
-            None
-        };
-        let Some(copy) = copy else {
-            watching.unsent();
+        let mut copy = None;
+        if in_time.is_none() && copying.is_to_be_copied() {
+            copy = twin.and_then(Twin::into_request);
+        }
+        let next = copy.and_then(|mut copy| Some((copying.next(&mut copy)?, copy)));
+        let Some((next, copy)) = next else {
+            copying.unsent();
             let sent = match in_time {
                 Some(sent) => sent,
                 None => first.await,
             };
             return match sent {
-                Ok(reply) => Ok(self.first_won(reply, part, watching)),
-                Err(setback) => Err(lost.with(setback)),
+                Ok(reply) => Ok(self.first_won(reply, part, copying)),
+                Err(setback) => {
+                    lost.first_failed(&setback, &mut copying);
+                    Err(lost.with(setback))
+                }
             };
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
         let is_copied = Cell::new(false);
-        let mut second = pin!(self.second(copy, &avoid, (&is_decided, &is_copied), hedging));
+        let mut second = pin!(self.second(copy, next, &avoid, (&is_decided, &is_copied)));
         let mut is_second_out = true;
         loop {
             tokio::select! {
                 biased;
                 sent = first.as_mut(), if lost.first.is_none() => {
                     let is_answer = matches!(&sent, Ok(reply) if is_answer(reply));
+                    if let Err(setback) = &sent {
+                        lost.first_failed(setback, &mut copying);
+                    }
                     lost.first = Some(sent);
                     if !is_answer && is_second_out {
                         continue;
@@ -94,22 +101,30 @@ impl Attempts<'_> {
                 }
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
+                    // That the first was dropped says nothing of the request: what becomes of the other does.
+                    let is_alone = lost.is_first_dropped();
                     match second {
-                        None => watching.unsent(),
+                        None => copying.unsent(),
                         Some(Second { member, part, reason, sent: Ok(reply) })
-                            if is_answer(&reply) =>
+                            if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
                             if let Some(unwanted) = lost.first.take() {
                                 discard_sent(unwanted);
                             }
-                            watching.end(WatchEnd::Superseded);
+                            copying.end(WatchEnd::Superseded);
                             self.served.set(part);
                             return Ok(self.second_won(reply, &member, reason));
                         }
+                        Some(Second { member, sent: Err(setback), .. }) if is_alone => {
+                            lost.second_failed(&setback, &member, &mut copying);
+                            return Err(lost.with(setback));
+                        }
                         Some(Second { member, sent, .. }) => {
-                            lost.tried.extend(&member.parts);
-                            lost.attempts += 1;
+                            match &sent {
+                                Ok(_) => lost.count(&member),
+                                Err(setback) => lost.second_failed(setback, &member, &mut copying),
+                            }
                             lost.is_second_heard =
                                 !matches!(&sent, Err(setback) if setback.is_unsent());
                             discard_sent(sent);
@@ -121,7 +136,7 @@ impl Attempts<'_> {
                 None => (),
                 Some(Ok(reply)) => {
                     is_decided.set(true);
-                    let mut reply = self.first_won(reply, part, watching);
+                    let mut reply = self.first_won(reply, part, copying);
                     if is_copied.get() {
                         mark(&mut reply, "1");
                     }
@@ -132,28 +147,21 @@ impl Attempts<'_> {
         }
     }
 
-    /// A second copy, to a replica that is not to be avoided; `None`: there is nowhere to send it to.
+    /// The second copy; `None`: there is nowhere to send it to.
     async fn second(
         &self,
-        mut request: Box<Request<RequestBody>>,
+        request: Box<Request<RequestBody>>,
+        next: Next<'_>,
         avoid: &[ReplicaId],
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
-        hedging: &Hedging,
     ) -> Option<Second> {
-        let mut next = self.service.pick(Query::hedge(avoid)).await?;
-        if !self.service.members.may_choose(next.member()) || !next.enter() {
-            next.cancel();
-            return None;
-        }
+        let kind = next.kind();
+        let mut next = next.flight(self.service, avoid).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
         let reason = next.reason().unwrap_or_default();
-        member.counts().hedges.add_one();
-        hedging.sent();
         is_copied.set(true);
-        self.trace.copied();
+        self.trace.copied(kind);
         next.enter_race(is_decided);
-        // Where requests queue, it waits behind those that have no other copy.
-        set_priority(request.headers_mut(), Priority::Shadow);
         let patience = self.patience(2);
         // Nothing is noted of it unless it wins.
         let trace = Trace::default();
@@ -166,12 +174,7 @@ impl Attempts<'_> {
         })
     }
 
-    fn first_won(
-        &self,
-        mut reply: Reply,
-        part: Option<ReplicaId>,
-        watching: Watching<'_>,
-    ) -> Reply {
+    fn first_won(&self, mut reply: Reply, part: Option<ReplicaId>, copying: Copying<'_>) -> Reply {
         self.served.set(part);
         // An error may come sooner than an answer would.
         let is_answer = is_answer(&reply);
@@ -179,9 +182,9 @@ impl Attempts<'_> {
             flight.leave_race();
         }
         if is_answer {
-            watching.answered(reply.headers());
+            copying.answered(reply.headers());
         } else {
-            watching.end(WatchEnd::Failed);
+            copying.end(WatchEnd::Failed);
         }
         reply
     }
@@ -219,6 +222,34 @@ impl Losing {
             tried: first.member().parts.clone(),
             attempts: 1,
         }
+    }
+
+    /// A replica dropped the first copy, for the second had begun.
+    fn is_first_dropped(&self) -> bool {
+        matches!(&self.first, Some(Err(setback)) if setback.is_twin_s())
+    }
+
+    fn first_failed(&mut self, setback: &Setback, copying: &mut Copying<'_>) {
+        if setback.is_twin_s() {
+            copying.dropped();
+            // It was no try, and its replica is as good as any.
+            self.attempts -= 1;
+            self.tried.clear();
+        }
+    }
+
+    fn second_failed(&mut self, setback: &Setback, member: &Member, copying: &mut Copying<'_>) {
+        if setback.is_twin_s() {
+            copying.dropped();
+        } else {
+            self.count(member);
+        }
+    }
+
+    /// The second copy was a try.
+    fn count(&mut self, member: &Member) {
+        self.attempts += 1;
+        self.tried.extend(&member.parts);
     }
 
     fn with(self, mut setback: Setback) -> Lost {

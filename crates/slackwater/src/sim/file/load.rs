@@ -1,6 +1,6 @@
 //! The section `[load]`: who sends queries, and how many.
 
-use super::keys::{decimal, span};
+use super::keys::{count, decimal, span};
 use crate::toml_reader::values::{found, number, one_of, whole};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::time::Duration;
@@ -107,6 +107,7 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
         after_quantile: decimal(reader, "load.hedge.after_quantile", 0.95),
         budget: decimal(reader, "load.hedge.budget", 0.02),
         delay_min: span(reader, "load.hedge.delay_min", Duration::from_millis(1)),
+        copies_max: count(reader, "load.hedge.copies_max", 2),
     };
     reader.has_section("load.hedge").then_some(hedge)
 }

@@ -8,6 +8,7 @@
 mod connect;
 mod connections;
 
+use super::round_trip::RoundTrips;
 use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::headers::{read_report, write_hint};
 use crate::wire::signed::{self, Challenge};
@@ -27,7 +28,7 @@ use slackwater_core::LoadReport;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// The most of a reply's body that is read for the sake of its connection.
 const BODY_BYTES_MAX: u64 = 4096;
@@ -75,6 +76,7 @@ struct Inner {
     /// Replies whose bodies are being read; never more than probes may be outstanding.
     reading: AtomicU32,
     counters: Mutex<ProbeCounters>,
+    round_trips: Mutex<RoundTrips>,
 }
 
 /// A reply's head, and what its connection still has to deliver.
@@ -117,6 +119,7 @@ impl HttpProber {
                 outstanding: AtomicU32::new(0),
                 reading: AtomicU32::new(0),
                 counters: Mutex::default(),
+                round_trips: Mutex::default(),
             }),
             started: OnceLock::new(),
         }
@@ -164,6 +167,10 @@ impl Prober for HttpProber {
 
     fn counters(&self) -> ProbeCounters {
         *self.inner.lock_counters()
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.inner.lock_round_trips().value()
     }
 }
 
@@ -222,6 +229,7 @@ impl Inner {
     /// One probe up to its end, which it has just once; what is left of its connection.
     async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Option<(Connection, Incoming)> {
         let span = probe.deadline.saturating_since(probe.sent_at);
+        let began = Instant::now();
         let (report, rest) = match timeout(span, self.reply(probe)).await {
             Ok(Ok(reply)) => (
                 reply.report.map_err(Some),
@@ -240,7 +248,10 @@ impl Inner {
             Err(None) => counters.timed_out += 1,
         });
         match &report {
-            Ok(report) => reports.report(probe.token, report),
+            Ok(report) => {
+                self.lock_round_trips().add(began.elapsed());
+                reports.report(probe.token, report);
+            }
             Err(_) => reports.lost(probe.token),
         }
         rest
@@ -323,6 +334,12 @@ impl Inner {
 
     fn lock_counters(&self) -> std::sync::MutexGuard<'_, ProbeCounters> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_round_trips(&self) -> std::sync::MutexGuard<'_, RoundTrips> {
+        self.round_trips
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

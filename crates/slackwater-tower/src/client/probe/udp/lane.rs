@@ -5,6 +5,7 @@
 //! while. Only where a query waits for its probes, or their deadlines are too near, does the task listen. No lock is held
 //! around a system call that sends, and the one around a call that receives is never waited for by a pick.
 
+use super::super::round_trip::RoundTrips;
 use super::super::{ProbeCounters, ProbeToSend, ProbeToken, Refused, Reports};
 use super::nap::Nap;
 use super::nonces::{Claim, Nonces};
@@ -67,6 +68,7 @@ pub(super) struct State {
     /// Never longer than there are places for nonces: their deadlines free places, but only the task shortens this.
     pub(super) queue: VecDeque<Queued>,
     pub(super) counters: ProbeCounters,
+    round_trips: RoundTrips,
     collected_at: Option<Instant>,
     /// How long after a probe left its answer is read at the latest.
     collect_after: Duration,
@@ -120,6 +122,7 @@ impl Lane {
                 nonces: Nonces::new(outstanding_max)?,
                 queue: VecDeque::new(),
                 counters: ProbeCounters::default(),
+                round_trips: RoundTrips::default(),
                 collected_at: None,
                 collect_after: COLLECT_AFTER_MAX,
                 listens: false,
@@ -141,6 +144,11 @@ impl Lane {
             self.receive(inbox, BATCH, None, reports);
         }
         self.lock().counters
+    }
+
+    /// How long a probe takes there and back.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.lock().round_trips.value()
     }
 
     /// Queues a probe; one that the caller knows this lane not to carry is only counted.
@@ -341,12 +349,12 @@ impl Lane {
         reports: &Reports,
     ) -> usize {
         let Inbox { datagrams, answers } = inbox;
+        let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
         for (datagram, from) in datagrams.first(got) {
             // What proves the sender is made of hashes: not under the lock.
             let reply = decode_reply(datagram, self.key.as_ref());
-            answers.extend(self.lock().claim(reply, from));
+            answers.extend(self.lock().claim(now, reply, from));
         }
-        let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
         reports.report_all(now, answers);
         self.lock().nonces.awaited(now)
     }
@@ -369,14 +377,16 @@ impl State {
     /// What the reply answers, if it does; counted in any case.
     fn claim(
         &mut self,
+        now: Instant,
         reply: Result<ProbeReply, Malformed>,
         from: SocketAddr,
     ) -> Option<(ProbeToken, LoadReport)> {
         let counters = &mut self.counters;
         match reply {
             Ok(ProbeReply { nonce, report }) => match self.nonces.claim(nonce, from) {
-                Claim::Answer(token) => {
+                Claim::Answer(token, sent_at) => {
                     counters.answered += 1;
+                    self.round_trips.add(now.saturating_since(sent_at));
                     return Some((token, report));
                 }
                 Claim::Replayed => counters.replayed += 1,

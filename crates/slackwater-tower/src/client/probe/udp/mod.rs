@@ -13,6 +13,7 @@ mod sending;
 use super::{ProbeCounters, ProbeToSend, Prober, Refused, Reports, log_second_start};
 use crate::wire::{HINT_BYTES_MAX, ProbeKey};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
 use lane::Lane;
 use slackwater_core::Instant;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -128,6 +129,10 @@ impl Prober for UdpProber {
         self.lanes()
             .map(|lane| lane.counters())
             .fold(ProbeCounters::default(), |sum, lane| sum.plus(&lane))
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.lanes().filter_map(|lane| lane.round_trip()).max()
     }
 }
 

@@ -26,6 +26,7 @@ struct Slot {
     nonce: u64,
     addr: SocketAddr,
     token: ProbeToken,
+    sent_at: Instant,
     deadline: Instant,
     answered: bool,
     generation: u32,
@@ -81,8 +82,8 @@ impl Awaited {
 /// What a reply turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// The answer to this probe.
-    Answer(ProbeToken),
+    /// The answer to this probe, which was sent then.
+    Answer(ProbeToken, Instant),
     /// Another answer to a probe that had one.
     Replayed,
     /// Nothing that was asked, or not by whom it was asked.
@@ -160,6 +161,7 @@ impl Nonces {
             nonce,
             addr,
             token,
+            sent_at: now,
             deadline,
             answered: false,
             generation: self.awaited.add(now, deadline),
@@ -176,9 +178,9 @@ impl Nonces {
                     return Claim::Replayed;
                 }
                 slot.answered = true;
-                let (token, generation) = (slot.token, slot.generation);
+                let (token, sent_at, generation) = (slot.token, slot.sent_at, slot.generation);
                 self.awaited.take(generation);
-                Claim::Answer(token)
+                Claim::Answer(token, sent_at)
             }
             _ => Claim::Foreign,
         }
@@ -251,7 +253,10 @@ pub(super) mod tests {
         assert_eq!(nonces.claim(nonce, elsewhere), Claim::Foreign);
         assert_eq!(nonces.claim(nonce ^ (1 << 63), ADDR), Claim::Foreign);
         assert_eq!(nonces.claim(nonce ^ 1, ADDR), Claim::Foreign);
-        assert_eq!(nonces.claim(nonce, ADDR), Claim::Answer(token()));
+        assert_eq!(
+            nonces.claim(nonce, ADDR),
+            Claim::Answer(token(), Instant::EPOCH)
+        );
         assert_eq!(nonces.claim(nonce, ADDR), Claim::Replayed);
     }
 

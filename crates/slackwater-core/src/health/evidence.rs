@@ -1,0 +1,130 @@
+//! How sure it is that a replica fails more often than the others do, and not by chance. `[E3]` `[E4]`
+//!
+//! If it were as good as they are, each failure of the fleet would be its own with a probability of its part of the queries,
+//! whatever the rate at which all of them fail. How unlikely then is it that so many are? Both sides count, so a single failure
+//! is no proof where the others have had a few dozen queries, and many are none where the others fail as well.
+
+/// Binary places of a logarithm.
+const PLACES: u32 = 24;
+
+/// Queries that ended, and how many of them failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub(super) queries: u64,
+    pub(super) failures: u64,
+}
+
+impl Sample {
+    pub(super) const fn add(&mut self, other: Self) {
+        self.queries = self.queries.saturating_add(other.queries);
+        self.failures = self.failures.saturating_add(other.failures);
+    }
+
+    /// All but a part.
+    pub(super) const fn without(self, part: Self) -> Self {
+        Self {
+            queries: self.queries.saturating_sub(part.queries),
+            failures: self.failures.saturating_sub(part.failures),
+        }
+    }
+}
+
+/// So many bits of evidence: that `own` has so many of the failures would come about by chance less than once in 2 to this
+/// power (Chernoff's bound for draws with fixed odds). 0 where it has no more than its part of them.
+pub(super) fn bits(own: Sample, others: Sample) -> u64 {
+    let queries = own.queries.saturating_add(others.queries);
+    let failures = own.failures.saturating_add(others.failures);
+    let wide = |a: u64, b: u64| u128::from(a) * u128::from(b);
+    if wide(own.failures, queries) <= wide(failures, own.queries) {
+        return 0;
+    }
+    // For each side its failures times how many times more or fewer they are than its part of all.
+    let side = |sample: Sample| {
+        let log = |value| i128::from(log2(value));
+        let times = log(sample.failures) + log(queries) - log(failures) - log(sample.queries);
+        i128::from(sample.failures) * times
+    };
+    let bits = (side(own) + side(others)) >> PLACES;
+    u64::try_from(bits).unwrap_or(0)
+}
+
+/// The binary logarithm with [`PLACES`] binary places, rounded down; 0 of 0.
+fn log2(value: u64) -> u64 {
+    let Some(whole) = value.checked_ilog2() else {
+        return 0;
+    };
+    let mut log = u64::from(whole);
+    // From 1 to 2, with 31 binary places: each square that is 2 or more is one more place.
+    let mut rest = (value << (63 - whole)) >> 32;
+    for _ in 0..PLACES {
+        rest = (rest * rest) >> 31;
+        let place = rest >> 32;
+        rest >>= place;
+        log = log << 1 | place;
+    }
+    log
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(queries: u64, failures: u64) -> Sample {
+        Sample { queries, failures }
+    }
+
+    #[test]
+    fn logarithms_are_right_to_six_digits() {
+        for (value, log) in [
+            (0, 0),
+            (1, 0),
+            (2, 1_000_000),
+            (3, 1_584_962),
+            (10, 3_321_928),
+            (1_000_003, 19_931_572),
+            (1 << 40, 40_000_000),
+            (u64::MAX, 63_999_999),
+        ] {
+            assert_eq!((log2(value) * 1_000_000) >> PLACES, log, "{value}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_else_fails_each_failure_weighs_by_the_own_part_of_the_queries() {
+        let others = |replicas: u64| sample(20 * replicas, 0);
+        for (replicas, failures, found) in [
+            (1, 1, 1),
+            (1, 10, 10),
+            (3, 1, 2),
+            (3, 11, 22),
+            (15, 1, 4),
+            (15, 6, 24),
+        ] {
+            let own = sample(20, failures);
+            assert_eq!(bits(own, others(replicas)), found, "{failures}, {replicas}");
+        }
+    }
+
+    #[test]
+    fn who_fails_no_more_often_than_the_others_is_above_suspicion() {
+        for failures in [0, 1, 20] {
+            assert_eq!(bits(sample(20, failures), sample(60, 3 * failures)), 0);
+            assert_eq!(bits(sample(20, failures), sample(60, 60)), 0);
+        }
+        assert_eq!(bits(sample(20, 20), Sample::default()), 0, "there are none");
+        assert_eq!(bits(Sample::default(), sample(60, 3)), 0);
+    }
+
+    #[test]
+    fn what_the_others_fail_speaks_for_it() {
+        let found = |failures| bits(sample(20, 10), sample(60, failures));
+        assert_eq!(found(0), 20);
+        // 10 · log2(10/12 / (1/4)) + 2 · log2(2/12 / (3/4)) = 17.37 − 4.34
+        assert_eq!(found(2), 13);
+        // 10 · log2(10/40 / (1/4)) = 0
+        assert_eq!(found(30), 0);
+        let many = bits(sample(2_000_000, 40_000), sample(6_000_000, 100_000));
+        // 40,000 · log2((40/140) / (1/4)) + 100,000 · log2((100/140) / (3/4)) = 7,705.8 − 7,038.9
+        assert_eq!(many, 666, "also of many");
+    }
+}

@@ -1,0 +1,96 @@
+//! Half of a fleet is out, or more of it should be.
+
+use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
+use slackwater_core::health::{HealthSettings, HealthState};
+
+fn failing(fails: u32) -> Manner {
+    Manner {
+        fails,
+        ..Manner::default()
+    }
+}
+
+/// Those in the first places have failed all for a while.
+fn with_out(kind: &str, replicas: usize, out: usize) -> Client {
+    let mut client = Client::new(kind, replicas, HealthSettings::default());
+    client.run(5 * SECOND);
+    for place in 0..out {
+        client.manners[place] = failing(100);
+        client.run(5 * SECOND);
+        assert_eq!(client.view(place).state, HealthState::Ejected, "{kind}");
+    }
+    client
+}
+
+#[test]
+fn who_heals_is_back_though_half_of_the_fleet_was_out() {
+    for kind in KINDS {
+        for (replicas, out, healed) in [(2, 1, 1), (4, 2, 1), (4, 2, 2), (6, 3, 2)] {
+            let mut client = with_out(kind, replicas, out);
+            let ejections = client.counters().ejections;
+            for place in 0..healed {
+                client.manners[place] = failing(0);
+            }
+            client.run(15 * SECOND);
+            for place in 0..healed {
+                let state = client.view(place).state;
+                assert_eq!(state, HealthState::Sound, "{kind}: {healed} of {out}");
+            }
+            let again = client.counters().ejections - ejections;
+            assert_eq!(again, 0, "{kind}: {healed} of {out}");
+        }
+    }
+}
+
+#[test]
+fn one_that_fails_beside_half_of_the_fleet_has_a_sixteenth_and_the_others_stay_out() {
+    for kind in ["random", "round_robin", "least_loaded", "prequal"] {
+        for (replicas, out) in [(4, 2), (6, 3)] {
+            for fails in [50, 100] {
+                let mut client = with_out(kind, replicas, out);
+                client.manners[out] = failing(fails);
+                client.run(SECOND);
+                let shown = client.run(20 * SECOND);
+                let those = format!("{kind}: {out} of {replicas}, {fails} %: {shown:?}");
+                assert!(shown.share(out) <= 8, "{those}");
+                assert_eq!(client.view(out).state, HealthState::HeldBack, "{those}");
+                for place in 0..out {
+                    let state = client.view(place).state;
+                    assert_eq!(state, HealthState::Ejected, "{those}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn where_all_fail_all_are_chosen_again_and_those_that_heal_are_whole() {
+    for kind in ["random", "round_robin", "least_loaded"] {
+        let mut client = with_out(kind, 4, 2);
+        client.manners[2] = failing(100);
+        client.run(5 * SECOND);
+        client.manners[3] = failing(100);
+        client.run(20 * SECOND);
+        let shown = client.run(20 * SECOND);
+        for place in 0..4 {
+            assert!(shown.share(place) >= 1, "{kind}: {shown:?}");
+        }
+        for place in 0..3 {
+            client.manners[place] = failing(0);
+        }
+        client.run(15 * SECOND);
+        for place in 0..3 {
+            assert_eq!(client.view(place).state, HealthState::Sound, "{kind}");
+        }
+        assert_eq!(client.view(3).state, HealthState::Ejected, "{kind}");
+    }
+}
+
+#[test]
+fn who_comes_back_is_not_sent_away_by_what_others_did() {
+    let mut client = with_out("random", 2, 1);
+    client.gap = 20 * MS;
+    client.manners[0] = failing(0);
+    client.run(30 * SECOND);
+    assert_eq!(client.states(), [HealthState::Sound; 2]);
+}

@@ -1,0 +1,152 @@
+//! Replicas beside a batch job, and leaves of which one stops now and then: what a second copy of a query helps against, and what
+//! it does not. `[The Tail at Scale]`
+
+use super::{NETWORK, at_load};
+use crate::Scenario;
+use crate::scenario::{Cost, Group, Load, Service, Sharing, Stall};
+use core::time::Duration;
+
+const REPLICAS: usize = 20;
+const CLIENTS: usize = 10;
+/// What a read usually takes.
+const READ: Duration = Duration::from_millis(15);
+/// Reads are not all alike.
+const SIGMA: f64 = 0.4;
+/// A cluster that is "mostly idle", by its share of the time in use.
+const IDLE: f64 = 0.3;
+/// Twice the mean network delay.
+const TIE: Duration = Duration::from_micros(400);
+
+/// A leaf takes 10 ms.
+const LEAF: Duration = Duration::from_millis(10);
+/// So many at a time.
+const LEAF_WORKERS: usize = 8;
+
+/// Replicas that do one read after the other, mostly idle. `[The Tail at Scale, Table 2]`
+pub fn reads() -> Scenario {
+    at_load(IDLE, of(Service::Fifo { workers: 1 }, CLIENTS))
+}
+
+/// The same with a batch job on each machine: it takes the disk for 25 ms, eight times a second on average.
+/// `[The Tail at Scale, Table 2]`
+pub fn reads_beside_batch() -> Scenario {
+    with_stalls(
+        reads(),
+        Duration::from_millis(100),
+        Duration::from_millis(25),
+    )
+}
+
+/// Replicas whose reads share the processor, as busy; nothing waits for its turn there.
+pub fn shared_reads() -> Scenario {
+    let sharing = Sharing {
+        cores: 1.0,
+        bucket: 0.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+    };
+    at_load(IDLE, of(Service::Shared(sharing), CLIENTS))
+}
+
+/// Replicas with room for all, and requests of which a few take very long because there is much to do: nothing stops.
+pub fn large_requests() -> Scenario {
+    let mut scenario = of(
+        Service::Fifo {
+            workers: LEAF_WORKERS,
+        },
+        CLIENTS,
+    );
+    scenario.cost = Cost::Lognormal {
+        median: LEAF,
+        sigma: 1.2,
+    };
+    at_load(IDLE, scenario)
+}
+
+/// Leaves that take 10 ms, on replicas each of which stops for a second, a hundredth of the time; one client asks them all.
+pub fn stopping_leaves() -> Scenario {
+    let mut scenario = of(
+        Service::Fifo {
+            workers: LEAF_WORKERS,
+        },
+        1,
+    );
+    scenario.cost = Cost::Lognormal {
+        median: LEAF,
+        sigma: 0.2,
+    };
+    with_stalls(
+        at_load(IDLE, scenario),
+        Duration::from_secs(99),
+        Duration::from_secs(1),
+    )
+}
+
+/// The same scenario with two tied copies of each query. `[The Tail at Scale, "Tied requests"]`
+#[must_use]
+pub fn tied(mut scenario: Scenario) -> Scenario {
+    scenario.load.tie = Some(TIE);
+    scenario
+}
+
+fn of(service: Service, clients: usize) -> Scenario {
+    Scenario {
+        load: Load::even(0.0, clients),
+        cost: Cost::Lognormal {
+            median: READ,
+            sigma: SIGMA,
+        },
+        fleet: vec![Group::healthy(REPLICAS, service)],
+        antagonists: None,
+        network: NETWORK,
+        events: Vec::new(),
+        deadline: Duration::from_secs(5),
+        cancel_expired: false,
+        warmup: Duration::from_secs(10),
+        span: Duration::from_secs(100),
+    }
+}
+
+fn with_stalls(mut scenario: Scenario, every: Duration, lasts: Duration) -> Scenario {
+    for group in &mut scenario.fleet {
+        group.stall = Some(Stall {
+            every,
+            regular: false,
+            lasts,
+        });
+    }
+    scenario
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_copy_follows_after_twice_the_mean_network_delay() {
+        assert_eq!(TIE, NETWORK.delay.least + NETWORK.delay.most);
+        let mut scenario = tied(reads_beside_batch());
+        assert_eq!(scenario.load.tie, Some(TIE));
+        scenario.load.tie = None;
+        assert_eq!(scenario, reads_beside_batch());
+    }
+
+    #[test]
+    fn a_leaf_s_replica_stops_for_a_hundredth_of_the_time() {
+        let stall = stopping_leaves().fleet[0].stall.expect("it does");
+        assert_eq!((stall.every + stall.lasts) / 100, stall.lasts);
+    }
+
+    #[test]
+    fn all_are_as_full() {
+        for scenario in [reads(), shared_reads(), large_requests(), stopping_leaves()] {
+            let mean = scenario.cost.mean_ns() / 1e9;
+            let cores = match scenario.fleet[0].service {
+                Service::Fifo { workers } => workers as f64,
+                _ => 1.0,
+            };
+            let load = scenario.load.rate * mean / (cores * REPLICAS as f64);
+            assert!((load - IDLE).abs() < 1e-9, "{load}");
+        }
+    }
+}

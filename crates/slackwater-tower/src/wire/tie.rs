@@ -1,0 +1,109 @@
+//! How a request's copy says that it is one of two, and where the other one went. `[H2]`
+//!
+//! `x-slackwater-tie: 00c0ffee00c0ffee; twin=10.0.0.7:8000`: the name that both copies have, 16 hexadecimal digits, and where
+//! the replica with the other one takes datagrams, an IP address with a port. A replica whose copy begins tells that one by a
+//! datagram ([`encode_begun`](super::datagram::encode_begun)). Whoever ties two copies draws the name, so that nobody guesses
+//! it; what a stranger says of a tie is not passed on. A field that is not quite like this says nothing.
+
+use super::hex;
+use core::net::SocketAddr;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use slackwater_core::tail::TieName;
+
+/// A copy's name, and where its twin went.
+pub const TIE: HeaderName = HeaderName::from_static("x-slackwater-tie");
+
+const NAME_DIGITS: usize = 16;
+const TWIN: &str = "; twin=";
+
+/// One of the two copies of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// What both are called.
+    pub name: TieName,
+    /// Where the other one's replica takes datagrams.
+    pub twin: SocketAddr,
+}
+
+impl Tie {
+    /// What these fields say; `None` if nothing, or not in one field, or not as it has to be.
+    pub fn read(headers: &HeaderMap) -> Option<Self> {
+        let mut said = headers.get_all(TIE).iter();
+        let (only, None) = (said.next()?, said.next()) else {
+            return None;
+        };
+        let (name, twin) = only.to_str().ok()?.split_at_checked(NAME_DIGITS)?;
+        let mut bytes = [0; NAME_DIGITS / 2];
+        hex::decode(name.as_bytes(), &mut bytes)?;
+        let twin: SocketAddr = twin.strip_prefix(TWIN)?.parse().ok()?;
+        Some(Self {
+            name: TieName(u64::from_be_bytes(bytes)),
+            twin,
+        })
+    }
+
+    /// Puts it into a request's fields, in place of what they say.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        let Self { name, twin } = self;
+        let value = HeaderValue::try_from(format!("{:016x}{TWIN}{twin}", name.0));
+        // Hexadecimal digits and an address are text.
+        if let Ok(value) = value {
+            headers.insert(TIE, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&'static str]) -> Option<Tie> {
+        let fields = values.iter().map(|it| (TIE, HeaderValue::from_static(it)));
+        // `from_iter` would keep the last.
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name, value);
+        }
+        Tie::read(&headers)
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for twin in ["10.0.0.7:8000", "[fd00::7]:1", "[fe80::1%3]:65535"] {
+            let tie = Tie {
+                name: TieName(0x00c0_ffee),
+                twin: twin.parse().expect("an address"),
+            };
+            let mut headers = HeaderMap::new();
+            headers.insert(TIE, HeaderValue::from_static("before"));
+            tie.write(&mut headers);
+            assert_eq!(Tie::read(&headers), Some(tie));
+            let text = format!("0000000000c0ffee; twin={twin}");
+            assert_eq!(headers[TIE], text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_quite_like_that_says_nothing() {
+        let good = "00c0ffee00C0FFEE; twin=10.0.0.7:8000";
+        assert!(read(&[good]).is_some());
+        assert_eq!(read(&[]), None);
+        assert_eq!(read(&[good, good]), None, "which of them?");
+        for text in [
+            "",
+            "00c0ffee00c0ffee",
+            "00c0ffee00c0ffee; twin=",
+            "00c0ffee00c0ffee; twin=10.0.0.7",
+            "00c0ffee00c0ffee; twin=localhost:80",
+            "00c0ffee00c0ffee; twin=10.0.0.7:8000 ",
+            "00c0ffee00c0ffee; twin=10.0.0.7:8000; more",
+            "00c0ffee00c0ffee;twin=10.0.0.7:8000",
+            "00c0ffee00c0ffe; twin=10.0.0.7:8000",
+            "00c0ffee00c0ffee0; twin=10.0.0.7:8000",
+            "00c0ffee00c0ffeg; twin=10.0.0.7:8000",
+            "+0c0ffee00c0ffee; twin=10.0.0.7:8000",
+        ] {
+            assert_eq!(read(&[text]), None, "{text}");
+        }
+    }
+}

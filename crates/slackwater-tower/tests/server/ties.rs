@@ -1,0 +1,337 @@
+//! Tied requests between two replicas in this process, with real datagrams: who begins tells the other, who then drops its
+//! copy, whether that waits or has yet to come.
+
+use crate::eventually;
+use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU32;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use slackwater_core::tail::TieName;
+use slackwater_tower::server::admission::{
+    Admission, AdmissionLayer, ConcurrencyLimit, Entry, Peers, Permit, QueueConfig, Shed,
+    TieCounts, TiesConfig, Waiting,
+};
+use slackwater_tower::server::{Load, respond_udp_tied};
+use slackwater_tower::wire::datagram::{
+    DATAGRAM_BYTES_MAX, Malformed, ProbeRequest, decode_begun, encode_begun, encode_request,
+};
+use slackwater_tower::wire::tie::{TIE, Tie};
+use slackwater_tower::wire::{ProbeKey, shed};
+use tokio::net::UdpSocket;
+use tower::{Layer, ServiceExt, service_fn};
+
+const NAME: TieName = TieName(0x1234_5678_9abc_def0);
+const LOCAL: &str = "127.0.0.1:0";
+
+/// A replica that works on one query at a time.
+struct Replica {
+    load: Load,
+    admission: Admission,
+    address: SocketAddr,
+    key: Option<ProbeKey>,
+}
+
+impl Replica {
+    async fn new() -> Self {
+        Self::at(LOCAL, None, |_| true).await
+    }
+
+    async fn at(
+        address: &str,
+        key: Option<ProbeKey>,
+        is_peer: impl Fn(IpAddr) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let socket = UdpSocket::bind(address).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let peers = Peers::new(TiesConfig::default(), key.clone(), is_peer);
+        let peers = peers.speak_by(&socket).unwrap();
+        let limit = ConcurrencyLimit::fixed(NonZeroU32::MIN);
+        let admission = Admission::tied(QueueConfig::default(), limit, peers);
+        let load = Load::new();
+        let responder = respond_udp_tied(socket, load.clone(), key.clone(), admission.clone());
+        tokio::spawn(responder);
+        Self {
+            load,
+            admission,
+            address,
+            key,
+        }
+    }
+
+    /// A copy comes whose twin went there.
+    fn come(&self, twin: SocketAddr) -> Entry {
+        let mut headers = HeaderMap::new();
+        Tie { name: NAME, twin }.write(&mut headers);
+        let tie = self.admission.tie(&headers);
+        self.admission.arrive(self.admission.asks(&headers), tie)
+    }
+
+    fn begins(&self, twin: SocketAddr) -> Permit {
+        match self.come(twin) {
+            Entry::Begin(permit) => permit,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn waits(&self, twin: SocketAddr) -> Waiting {
+        match self.come(twin) {
+            Entry::Wait(waiting) => waiting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes all of the room, without a tie.
+    fn fill(&self) -> Permit {
+        let headers = HeaderMap::new();
+        match self.admission.arrive(self.admission.asks(&headers), None) {
+            Entry::Begin(permit) => permit,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns when everything has been taken in that was sent to it by now.
+    async fn has_heard(&self) {
+        let client = UdpSocket::bind(LOCAL).await.unwrap();
+        let before = self.load.counts().udp_answered;
+        let mut probe = [0; DATAGRAM_BYTES_MAX];
+        let asked = ProbeRequest {
+            nonce: 1,
+            hint: b"",
+        };
+        let bytes = encode_request(&asked, self.key.as_ref(), &mut probe).unwrap();
+        client.send_to(&probe[..bytes], self.address).await.unwrap();
+        eventually("the probe is answered", || {
+            self.load.counts().udp_answered > before
+        })
+        .await;
+    }
+
+    /// Somebody says that the copy has begun.
+    async fn is_told(&self, by: &UdpSocket, key: Option<&ProbeKey>) {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let bytes = encode_begun(NAME, key, &mut datagram);
+        by.send_to(&datagram[..bytes], self.address).await.unwrap();
+        self.has_heard().await;
+    }
+
+    fn ties(&self) -> TieCounts {
+        self.admission.tie_counts().unwrap()
+    }
+
+    /// Copies dropped, and those done twice.
+    fn dropped_and_doubled(&self) -> (u64, u64) {
+        let copies = self.ties().copies;
+        (copies.dropped, copies.doubled)
+    }
+}
+
+fn key(byte: u8) -> ProbeKey {
+    ProbeKey::from_bytes(&[byte; 32]).unwrap()
+}
+
+#[tokio::test]
+async fn the_copy_that_waits_is_dropped_when_the_other_begins() {
+    for (address, key) in [(LOCAL, None), ("[::1]:0", None), (LOCAL, Some(key(1)))] {
+        let [one, other] = [
+            Replica::at(address, key.clone(), |_| true).await,
+            Replica::at(address, key, |_| true).await,
+        ];
+        let full = other.fill();
+        let waiting = other.waits(one.address);
+        let _begun = one.begins(other.address);
+        assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
+        assert_eq!((one.ties().told, other.ties().told), (1, 0));
+        assert_eq!(other.dropped_and_doubled(), (1, 0));
+        assert_eq!(one.dropped_and_doubled(), (0, 0));
+        let view = other.admission.view();
+        assert_eq!(view.shed[Shed::TwinStarted.index()], 1);
+        assert_eq!((view.rif, view.waiting), (1, [0; 3]));
+        drop(full);
+        assert_eq!(other.admission.view().rif, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_waited_tells_when_its_turn_comes() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let [full, also_full] = [one.fill(), other.fill()];
+    let first = one.waits(other.address);
+    let second = other.waits(one.address);
+    drop(also_full);
+    let second = second.await.expect("its turn");
+    assert_eq!(first.await.err(), Some(Shed::TwinStarted));
+    assert_eq!(other.ties().told, 1);
+    drop((second, full));
+    assert_eq!(
+        (one.admission.view().rif, other.admission.view().rif),
+        (0, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_copy_that_comes_after_the_word_of_its_twin_is_dropped_at_once() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let begun = one.begins(other.address);
+    other.has_heard().await;
+    assert!(matches!(
+        other.come(one.address),
+        Entry::Shed(Shed::TwinStarted)
+    ));
+    assert_eq!(other.admission.view().rif, 0, "though there is room");
+    assert_eq!(other.dropped_and_doubled(), (1, 0));
+    // That was for one copy; and whoever is over takes nobody along.
+    drop(begun);
+    let again = other.begins(one.address);
+    one.has_heard().await;
+    drop(again);
+    assert_eq!(one.dropped_and_doubled(), (0, 0));
+}
+
+#[tokio::test]
+async fn what_begins_on_both_sides_is_done_twice_and_counted() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let [begun, also_begun] = [one.begins(other.address), other.begins(one.address)];
+    one.has_heard().await;
+    other.has_heard().await;
+    // Which of the two words came in time to be kept does not matter: neither drops anybody.
+    assert_eq!(one.dropped_and_doubled(), (0, 1));
+    assert_eq!(other.dropped_and_doubled(), (0, 1));
+    drop((begun, also_begun));
+}
+
+#[tokio::test]
+async fn who_leaves_while_it_waits_is_forgotten() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let full = other.fill();
+    drop(other.waits(one.address));
+    let _begun = one.begins(other.address);
+    other.has_heard().await;
+    assert_eq!(other.dropped_and_doubled(), (0, 0));
+    // Nor does it begin in the place of somebody else.
+    drop(full);
+    assert_eq!(other.ties().told, 0);
+}
+
+#[tokio::test]
+async fn who_is_gone_when_its_turn_comes_tells_nobody() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let full = other.fill();
+    let mut waiting = Box::pin(other.waits(one.address));
+    assert!((&mut waiting).now_or_never().is_none());
+    drop(waiting);
+    drop(full);
+    assert_eq!((other.ties().told, other.admission.view().rif), (0, 0));
+}
+
+#[tokio::test]
+async fn a_name_that_is_here_already_is_no_tie() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let full = other.fill();
+    let first = other.waits(one.address);
+    let same = other.waits(one.address);
+    assert_eq!(other.ties().copies.untied, 1);
+    drop(same);
+    let _begun = one.begins(other.address);
+    assert_eq!(
+        first.await.err(),
+        Some(Shed::TwinStarted),
+        "its own tie holds"
+    );
+    drop(full);
+}
+
+#[tokio::test]
+async fn strangers_are_neither_told_nor_believed() {
+    let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
+    let peer = UdpSocket::bind(LOCAL).await.unwrap();
+    let is_peer = |address: IpAddr| address == IpAddr::from([127, 0, 0, 1]);
+    let replica = Replica::at(LOCAL, None, is_peer).await;
+    // It begins, and the address that its client named hears nothing of it.
+    drop(replica.begins(stranger.local_addr().unwrap()));
+    assert_eq!((replica.ties().told, replica.ties().strange), (0, 1));
+    let full = replica.fill();
+    let mut waiting = Box::pin(replica.waits(peer.local_addr().unwrap()));
+    replica.is_told(&stranger, None).await;
+    assert!((&mut waiting).now_or_never().is_none());
+    assert_eq!(replica.ties().strange, 2);
+    replica.is_told(&peer, None).await;
+    assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
+    drop(full);
+}
+
+#[tokio::test]
+async fn with_a_key_only_what_is_made_with_it_is_believed() {
+    let peer = UdpSocket::bind(LOCAL).await.unwrap();
+    let replica = Replica::at(LOCAL, Some(key(1)), |_| true).await;
+    let full = replica.fill();
+    let mut waiting = Box::pin(replica.waits(peer.local_addr().unwrap()));
+    replica.is_told(&peer, None).await;
+    replica.is_told(&peer, Some(&key(2))).await;
+    assert!((&mut waiting).now_or_never().is_none());
+    let counts = replica.load.counts();
+    assert_eq!(counts.udp_refused(Malformed::Unkeyed), 1);
+    assert_eq!(counts.udp_refused(Malformed::Authentication), 1);
+    replica.is_told(&peer, Some(&key(1))).await;
+    assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
+    drop(full);
+    // And what it says is made with it.
+    drop(replica.begins(peer.local_addr().unwrap()));
+    let mut datagram = [0; DATAGRAM_BYTES_MAX];
+    let bytes = peer.recv(&mut datagram).await.unwrap();
+    assert_eq!(decode_begun(&datagram[..bytes], Some(&key(1))), Ok(NAME));
+}
+
+#[tokio::test]
+async fn without_ties_such_a_datagram_is_refused() {
+    let socket = UdpSocket::bind(LOCAL).await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let load = Load::new();
+    let limit = ConcurrencyLimit::fixed(NonZeroU32::MIN);
+    let admission = Admission::new(QueueConfig::default(), limit);
+    let replica = Replica {
+        load: load.clone(),
+        admission: admission.clone(),
+        address,
+        key: None,
+    };
+    tokio::spawn(slackwater_tower::server::respond_udp(
+        socket,
+        load.clone(),
+        None,
+    ));
+    replica
+        .is_told(&UdpSocket::bind(LOCAL).await.unwrap(), None)
+        .await;
+    assert_eq!(load.counts().udp_refused(Malformed::Kind), 1);
+    assert_eq!(admission.tie_counts(), None);
+    drop(replica.begins(address));
+}
+
+#[tokio::test]
+async fn the_layer_reads_the_tie_and_answers_for_the_copy_that_is_dropped() {
+    let [one, other] = [Replica::new().await, Replica::new().await];
+    let app = service_fn(async |_: Request<String>| {
+        Ok::<_, core::convert::Infallible>(Response::new(String::new()))
+    });
+    let layer = AdmissionLayer::new(one.admission.clone());
+    let ask = || {
+        let request = Request::get("/");
+        let twin = format!("123456789abcdef0; twin={}", other.address);
+        let request = request.header(TIE, twin).body(String::new()).unwrap();
+        layer.layer(app).oneshot(request)
+    };
+    let answer = ask().await.unwrap();
+    assert_eq!((answer.status().as_u16(), one.ties().told), (200, 1));
+    drop(answer);
+    other.has_heard().await;
+    assert!(matches!(
+        other.come(one.address),
+        Entry::Shed(Shed::TwinStarted)
+    ));
+    one.is_told(&UdpSocket::bind(LOCAL).await.unwrap(), None)
+        .await;
+    let answer = ask().await.unwrap();
+    assert_eq!(answer.status(), 503);
+    let mark = HeaderValue::from_static("shed_twin_started");
+    assert_eq!(answer.headers()[shed::ERROR], mark);
+}

@@ -1,0 +1,158 @@
+//! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy is sent, and to whom, is
+//! the reason's to say; what happens then is the same (`race`).
+
+use super::hedging::{Hedging, Watching};
+use super::tying::{Tied, Tying};
+use super::{Service, flight::Flight};
+use crate::access_log::CopyKind;
+use crate::forward::RequestBody;
+use http::{HeaderMap, Request};
+use slackwater_core::ReplicaId;
+use slackwater_core::overload::Priority;
+use slackwater_core::policy::Query;
+use slackwater_core::tail::WatchEnd;
+use slackwater_tower::wire::asks::set_priority;
+use tokio::time::Instant;
+
+/// A request that may be sent twice, and why.
+#[derive(Debug)]
+pub(super) enum Copying<'s> {
+    /// If it is late.
+    Late(Watching<'s>),
+    /// Two replicas are to have it.
+    Tied(Tied<'s>),
+}
+
+/// Where the second copy goes.
+#[derive(Debug)]
+pub(super) enum Next<'s> {
+    /// To whom the policy has next.
+    Pick(&'s Hedging),
+    /// To whom it had at the beginning.
+    Chosen(Box<Flight>, &'s Tying),
+}
+
+impl Service {
+    /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin with. One that is tied is
+    /// not watched besides.
+    pub(super) fn copying(
+        &self,
+        route: usize,
+        first: &Flight,
+        request: &Request<RequestBody>,
+    ) -> Option<Copying<'_>> {
+        if let Some(tied) = self.tie(first) {
+            return Some(Copying::Tied(tied));
+        }
+        let hedging = self.hedging.as_ref()?;
+        Some(Copying::Late(hedging.begin(route, request)))
+    }
+}
+
+impl<'s> Copying<'s> {
+    /// When to ask [`Self::is_to_be_copied`]; `None`: never.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        match self {
+            Self::Late(watching) => watching.due_at(),
+            Self::Tied(tied) => Some(tied.due_at()),
+        }
+    }
+
+    /// The first copy goes out, and there may be a second.
+    pub(super) fn begin(&self, request: &mut Request<RequestBody>) {
+        if let Self::Tied(tied) = self {
+            tied.name_first(request);
+        }
+    }
+
+    /// Whether to send a second copy now; it is paid for.
+    pub(super) fn is_to_be_copied(&mut self) -> bool {
+        match self {
+            Self::Late(watching) => watching.is_to_be_copied(),
+            Self::Tied(tied) => tied.pay(),
+        }
+    }
+
+    /// Where to send it.
+    pub(super) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<Next<'s>> {
+        match self {
+            Self::Late(watching) => {
+                // Where requests queue, it waits behind those that have no other copy.
+                set_priority(copy.headers_mut(), Priority::Shadow);
+                Some(Next::Pick(watching.hedging()))
+            }
+            Self::Tied(tied) => {
+                let second = tied.send_second(copy)?;
+                Some(Next::Chosen(second, tied.tying()))
+            }
+        }
+    }
+
+    /// It was not sent.
+    pub(super) fn unsent(&mut self) {
+        match self {
+            Self::Late(watching) => watching.unsent(),
+            Self::Tied(tied) => tied.refund(),
+        }
+    }
+
+    /// A replica has dropped one of both, for the other had begun.
+    pub(super) fn dropped(&mut self) {
+        if let Self::Tied(tied) = self {
+            tied.tying().count_dropped();
+            tied.refund();
+        }
+    }
+
+    /// The first copy was answered, with these fields.
+    pub(super) fn answered(self, headers: &HeaderMap) {
+        match self {
+            Self::Late(watching) => watching.answered(headers),
+            Self::Tied(tied) => tied.end(WatchEnd::Answered),
+        }
+    }
+
+    pub(super) fn end(self, end: WatchEnd) {
+        match self {
+            Self::Late(watching) => watching.end(end),
+            Self::Tied(tied) => tied.end(end),
+        }
+    }
+}
+
+impl Next<'_> {
+    pub(super) const fn kind(&self) -> CopyKind {
+        match self {
+            Self::Pick(_) => CopyKind::Hedge,
+            Self::Chosen(..) => CopyKind::Tie,
+        }
+    }
+
+    /// The replica for the second copy, of which those to `avoid` are none; `None`: there is nowhere to send it to.
+    pub(super) async fn flight(
+        self,
+        service: &Service,
+        avoid: &[ReplicaId],
+    ) -> Option<Box<Flight>> {
+        match self {
+            Self::Pick(hedging) => {
+                let mut next = service.pick(Query::hedge(avoid)).await?;
+                if !service.members.may_choose(next.member()) || !next.enter() {
+                    next.cancel();
+                    return None;
+                }
+                next.member().counts().hedges.add_one();
+                hedging.sent();
+                Some(next)
+            }
+            Self::Chosen(mut chosen, tying) => {
+                if !chosen.enter() {
+                    chosen.cancel();
+                    return None;
+                }
+                Tied::sent(tying);
+                Some(chosen)
+            }
+        }
+    }
+}

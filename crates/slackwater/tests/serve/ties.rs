@@ -1,0 +1,352 @@
+//! Tied requests: a proxy, agents that keep queues, and servers that work on one request at a time. Which copies reach a
+//! server, and what is said and counted of the others.
+
+use crate::clients::{Answer, Client, get};
+use crate::proxy::{Proxy, slackwater, until};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use serde_json::Value;
+use std::sync::{Arc, Mutex};
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+const TIED: &str = "[tie]\nenabled = true\ndelay = \"20ms\"\n";
+
+/// A server that answers each request when it is told to; at `/break` the `other` one breaks off.
+struct Server {
+    replica: Replica,
+    go_on: Arc<Notify>,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn new(name: &'static str) -> Self {
+        let (go_on, heads) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
+        let (told, notes) = (Arc::clone(&go_on), Arc::clone(&heads));
+        let replica = Replica::scripted(move |mut connection| {
+            let (go_on, heads): (_, Arc<Mutex<Vec<String>>>) =
+                (Arc::clone(&told), Arc::clone(&notes));
+            async move {
+                while let Some(head) = connection.head().await {
+                    let breaks = name == "other" && head.starts_with("GET /break");
+                    heads.lock().unwrap().push(head);
+                    if breaks {
+                        return;
+                    }
+                    go_on.notified().await;
+                    connection.answer(name).await;
+                }
+            }
+        });
+        Self {
+            replica: replica.await,
+            go_on,
+            heads,
+        }
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+
+    /// How often it was asked for that.
+    fn asked(&self, path: &str) -> usize {
+        let begin = format!(" {path} ");
+        self.heads()
+            .iter()
+            .filter(|head| head.contains(&begin))
+            .count()
+    }
+
+    async fn is_asked(&self, path: &str) {
+        until("the server is asked", async || {
+            (self.asked(path) > 0).then_some(())
+        })
+        .await;
+    }
+}
+
+/// Two agents before a server each, and a proxy before them.
+struct Site {
+    servers: [Server; 2],
+    agents: [Proxy; 2],
+    proxy: Proxy,
+}
+
+impl Site {
+    async fn new(keys: &str) -> Self {
+        let servers = [Server::new("one").await, Server::new("other").await];
+        let agents = servers
+            .each_ref()
+            .map(|server| agent(server.replica.address));
+        let addresses = agents.each_ref().map(|agent| agent.address);
+        Self {
+            servers,
+            agents,
+            proxy: Proxy::start(&addresses, keys),
+        }
+    }
+
+    /// Takes the only place at the server behind that agent.
+    async fn fill(&self, number: usize) -> JoinHandle<Answer> {
+        let address = self.agents[number].address;
+        let asking = tokio::spawn(async move { get(address, "/full").await });
+        self.servers[number].is_asked("/full").await;
+        asking
+    }
+
+    fn ask(&self, path: &'static str) -> JoinHandle<Answer> {
+        let address = self.proxy.address;
+        tokio::spawn(async move { get(address, path).await })
+    }
+
+    /// A request waits at the agent.
+    async fn waits_at(&self, number: usize) {
+        until("it waits", async || {
+            let status = status(&self.agents[number]).await;
+            (status["own_queue"]["waiting"]["interactive"] == 1).then_some(())
+        })
+        .await;
+    }
+
+    /// A count of the agent's.
+    async fn ties(&self, number: usize, count: &str) -> u64 {
+        status(&self.agents[number]).await["own_ties"][count]
+            .as_u64()
+            .unwrap()
+    }
+
+    async fn drops(&self, number: usize) {
+        until("a copy is dropped", async || {
+            (self.ties(number, "dropped").await > 0).then_some(())
+        })
+        .await;
+    }
+}
+
+fn agent(server: SocketAddr) -> Proxy {
+    let name = format!(
+        "slackwater-ties-{}-{}.toml",
+        std::process::id(),
+        server.port()
+    );
+    let file = std::env::temp_dir().join(name);
+    let keys = "[queue]\nrequests_max = 1\nwait_max = \"1m\"\n[tie]\npeers = [\"127.0.0.0/8\"]\n";
+    std::fs::write(&file, keys).unwrap();
+    let (path, to) = (file.to_str().unwrap(), server.to_string());
+    let any = "127.0.0.1:0";
+    let agent = Proxy::spawn_command(&mut slackwater(&[
+        "agent", "--config", path, "--to", &to, "--listen", any, "--admin", any,
+    ]));
+    std::fs::remove_file(&file).unwrap();
+    agent
+}
+
+async fn status(process: &Proxy) -> Value {
+    serde_json::from_str(&process.admin_page("/status").await).unwrap()
+}
+
+/// Of the proxy's service: tied, second copies sent, won by those, dropped by a replica, without a second for the budget.
+async fn counts(proxy: &Proxy) -> [u64; 5] {
+    let status = status(proxy).await;
+    let admission = &status["services"][0]["admission"];
+    [
+        "ties",
+        "ties_sent",
+        "ties_won",
+        "ties_dropped",
+        "ties_over_budget",
+    ]
+    .map(|name| admission[name].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn the_copy_that_waits_leaves_its_queue_when_the_other_begins() {
+    let site = Site::new(TIED).await;
+    let full = [site.fill(0).await, site.fill(1).await];
+    let answer = site.ask("/work");
+    site.waits_at(0).await;
+    site.waits_at(1).await;
+    site.servers[1].go_on.notify_one();
+    site.servers[1].is_asked("/work").await;
+    site.drops(0).await;
+    site.servers[1].go_on.notify_one();
+    let answer = answer.await.unwrap();
+    assert_eq!((answer.status, answer.text()), (200, "other"));
+    let won = match answer.field("x-slackwater-attempt") {
+        Some("1") => 0,
+        Some("2") => 1,
+        other => panic!("{other:?}"),
+    };
+    site.servers[0].go_on.notify_one();
+    for full in full {
+        assert_eq!(full.await.unwrap().status, 200);
+    }
+    site.proxy.settled().await;
+    assert_eq!(site.servers[0].asked("/work"), 0, "nothing is done twice");
+    assert_eq!(site.ties(1, "told").await, 1);
+    assert_eq!(
+        site.ties(0, "doubled").await + site.ties(1, "doubled").await,
+        0
+    );
+    assert_eq!(counts(&site.proxy).await, [1, 1, won, 1, 0]);
+    // It is neither a failure nor load.
+    assert_eq!(site.proxy.sum("/requests/superseded").await, 1);
+    for none in ["responses_5xx", "shed", "retries", "client_gone"] {
+        assert_eq!(
+            site.proxy.sum(&format!("/requests/{none}")).await,
+            0,
+            "{none}"
+        );
+    }
+    let dropped = "slackwater_own_ties_total{event=\"dropped\"} 1";
+    assert!(
+        site.agents[0]
+            .admin_page("/metrics")
+            .await
+            .contains(dropped)
+    );
+    let dropped = "slackwater_ties_dropped_total{service=\"default\"} 1";
+    assert!(site.proxy.admin_page("/metrics").await.contains(dropped));
+    let seen = site.servers[1].heads().concat();
+    assert!(!seen.contains("x-slackwater-tie"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_copy_that_comes_after_the_other_has_begun_is_dropped_at_once() {
+    let site = Site::new(TIED).await;
+    let answer = site.ask("/work");
+    until("a copy is dropped", async || {
+        let dropped = site.ties(0, "dropped").await + site.ties(1, "dropped").await;
+        (dropped > 0).then_some(())
+    })
+    .await;
+    until("it is begun", async || {
+        let asked = site.servers.iter().map(|server| server.asked("/work"));
+        (asked.sum::<usize>() > 0).then_some(())
+    })
+    .await;
+    let asked = site.servers.each_ref().map(|server| server.asked("/work"));
+    assert_eq!(asked[0] + asked[1], 1, "there was room at both");
+    site.servers[asked[1]].go_on.notify_one();
+    let answer = answer.await.unwrap();
+    assert_eq!(
+        (answer.status, answer.text()),
+        (200, ["one", "other"][asked[1]])
+    );
+    assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
+    assert_eq!(counts(&site.proxy).await, [1, 1, 0, 1, 0]);
+}
+
+#[tokio::test]
+async fn when_who_began_fails_the_request_goes_to_the_replica_that_had_dropped_it() {
+    let site = Site::new(TIED).await;
+    let full = [site.fill(0).await, site.fill(1).await];
+    let answer = site.ask("/break");
+    site.waits_at(0).await;
+    site.waits_at(1).await;
+    site.servers[1].go_on.notify_one();
+    site.servers[1].is_asked("/break").await;
+    site.drops(0).await;
+    site.waits_at(0).await;
+    site.servers[0].go_on.notify_one();
+    site.servers[0].is_asked("/break").await;
+    site.servers[0].go_on.notify_one();
+    let answer = answer.await.unwrap();
+    assert_eq!((answer.status, answer.text()), (200, "one"));
+    for full in full {
+        assert_eq!(full.await.unwrap().status, 200);
+    }
+    assert_eq!(site.proxy.sum("/requests/retries").await, 1);
+    assert_eq!(site.ties(0, "told").await, 0, "it has no twin any more");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_gone_costs_the_request_nothing() {
+    let server = Server::new("one").await;
+    let agent = agent(server.replica.address);
+    // Nobody listens there.
+    let gone = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let addresses = [agent.address, gone.local_addr().unwrap()];
+    for (addresses, failed) in [(addresses, 1), ([addresses[1], addresses[0]], 1)] {
+        let proxy = Proxy::start(&addresses, TIED);
+        let address = proxy.address;
+        let answer = tokio::spawn(async move { get(address, "/work").await });
+        until("the other one is tried", async || {
+            (proxy.sum("/requests/connect_failures").await == 1).then_some(())
+        })
+        .await;
+        server.go_on.notify_one();
+        let answer = answer.await.unwrap();
+        assert_eq!((answer.status, answer.text()), (200, "one"));
+        proxy.settled().await;
+    }
+}
+
+#[tokio::test]
+async fn replicas_that_know_nothing_of_ties_work_twice_as_far_as_the_budget_goes() {
+    let servers = [Server::new("one").await, Server::new("other").await];
+    let addresses = servers.each_ref().map(|server| server.replica.address);
+    let keys = format!("{TIED}budget = 0\nburst = 1\n");
+    let proxy = Proxy::start(&addresses, &keys);
+    let address = proxy.address;
+    let answer = tokio::spawn(async move { get(address, "/twice").await });
+    for server in &servers {
+        server.is_asked("/twice").await;
+    }
+    let said = servers.each_ref().map(|server| {
+        let head = &server.heads()[0];
+        let said = head.split("x-slackwater-tie: ").nth(1).unwrap();
+        let said = said.lines().next().unwrap();
+        let (name, twin) = said.split_once("; twin=").unwrap();
+        (name.to_owned(), twin.parse::<SocketAddr>().unwrap())
+    });
+    assert_eq!(said[0].0, said[1].0);
+    assert_eq!((said[0].1, said[1].1), (addresses[1], addresses[0]));
+    servers[1].go_on.notify_one();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.text(), "other");
+    let won = u64::from(answer.field("x-slackwater-attempt") == Some("2"));
+    assert_eq!(counts(&proxy).await, [1, 1, won, 0, 0]);
+    // Nobody dropped either, so that was all.
+    let answer = tokio::spawn(async move { get(address, "/once").await });
+    until("the budget is spent", async || {
+        (counts(&proxy).await[4] == 1).then_some(())
+    })
+    .await;
+    // The first that was given up still waits for its word.
+    for server in &servers {
+        server.go_on.notify_one();
+        server.go_on.notify_one();
+    }
+    assert_eq!(answer.await.unwrap().field("x-slackwater-attempt"), None);
+    let once: usize = servers.iter().map(|server| server.asked("/once")).sum();
+    assert_eq!(once, 1);
+}
+
+#[tokio::test]
+async fn only_what_may_be_repeated_is_tied_and_nobody_outside_ties_anything() {
+    let servers = [Server::new("one").await, Server::new("other").await];
+    let addresses = servers.each_ref().map(|server| server.replica.address);
+    for keys in ["", TIED] {
+        let proxy = Proxy::start(&addresses, keys);
+        for server in &servers {
+            server.go_on.notify_one();
+        }
+        let tie = "x-slackwater-tie: 00c0ffee00c0ffee; twin=127.0.0.1:1\r\n";
+        let mut client = Client::connect(proxy.address).await;
+        client
+            .send(&format!(
+                "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n{tie}\r\n"
+            ))
+            .await;
+        assert_eq!(client.answer().await.status, 200);
+        assert_eq!(counts(&proxy).await[0], 0);
+        let seen: String = servers
+            .iter()
+            .map(|server| server.heads().concat())
+            .collect();
+        assert!(!seen.contains("x-slackwater-tie"), "{seen}");
+    }
+}
