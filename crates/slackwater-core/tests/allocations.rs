@@ -257,7 +257,7 @@ fn who_waits_takes_no_memory() {
                 Admit::Wait(waits) => {
                     waited += 1;
                     // Every other one's twin begins sooner.
-                    if waited % 2 == 0 {
+                    if waited.is_multiple_of(2) {
                         admission.twin_started(waits.place);
                     }
                 }
