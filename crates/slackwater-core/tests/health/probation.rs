@@ -2,7 +2,7 @@
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
-use slackwater_core::policy::POLICIES;
+use slackwater_core::policy::{Outcome, POLICIES};
 
 fn taking(ms: u32) -> Manner {
     Manner {
@@ -160,6 +160,25 @@ fn who_was_silent_and_answers_is_back_at_once_with_half() {
     assert_eq!(view.share_millionths, 500_000);
     client.run(SECOND);
     assert_eq!(client.view(1).state, HealthState::Sound);
+}
+
+/// Its client had a second copy answered elsewhere.
+#[test]
+fn a_trial_given_up_late_has_failed_and_one_given_up_soon_tells_nothing() {
+    for (after, more) in [(100 * MS, 0), (5 * MS, 1)] {
+        let mut client = Client::new("random", 4, HealthSettings::default());
+        client.run(5 * SECOND);
+        client.manners[1].is_stopped = true;
+        while client.counters().trials == 0 {
+            client.run(2 * MS);
+        }
+        let trial = client.stuck.pop().expect("it has stopped");
+        let dropped_at = client.now + after;
+        (client.policy).handle_query_done(dropped_at, trial, Outcome::Dropped);
+        client.now = dropped_at;
+        client.run(SECOND);
+        assert_eq!(client.counters().trials, 1 + more, "{after:?}");
+    }
 }
 
 #[test]

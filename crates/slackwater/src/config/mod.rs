@@ -52,6 +52,7 @@ pub(crate) use model::{
 };
 pub(crate) use network::Network;
 pub(crate) use overrides::Overrides;
+pub(crate) use passive_health::read_played_health;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use retries::RetrySettings;

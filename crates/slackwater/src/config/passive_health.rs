@@ -90,6 +90,25 @@ fn idle(
     .collect()
 }
 
+/// Which mechanisms are on where nothing is said of them.
+struct ByDefault {
+    errors: bool,
+    probation: bool,
+    warm_up: bool,
+}
+
+const SERVED: ByDefault = ByDefault {
+    errors: true,
+    probation: false,
+    warm_up: true,
+};
+/// A scenario shows a policy as it is, unless it says what is to be around it.
+const PLAYED: ByDefault = ByDefault {
+    errors: false,
+    probation: false,
+    warm_up: false,
+};
+
 /// Reads the sections of the service that `prefix` names, and what is to be remarked on them. `warm_up` is when a replica that
 /// joins has its whole share at the latest; zero: at once.
 pub(super) fn read_passive_health(
@@ -98,15 +117,48 @@ pub(super) fn read_passive_health(
     policy: &str,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
+    let (settings, mut remarks) = read_mechanisms(reader, prefix, &SERVED, warm_up);
+    if settings.errors.is_some() && policy == "peak_ewma" {
+        let told = format!("only with {} = false", ERRORS.name(prefix));
+        let penalty = ("peak_ewma", ["failure_penalty"].as_slice());
+        remarks.extend(idle(reader, prefix, penalty, &told));
+    }
+    // Each is in its range by now, or has been noted as a mistake.
+    (settings.validate().unwrap_or_default(), remarks)
+}
+
+/// Reads the same sections of a scenario that is to be played, where all is off unless it is turned on, and what does nothing is a
+/// mistake; `None` if nothing is on.
+pub(crate) fn read_played_health(reader: &mut Reader<'_>) -> Option<HealthConfig> {
+    let span_max = WarmUpSettings::default().span_max;
+    let (settings, remarks) = read_mechanisms(reader, "", &PLAYED, span_max);
+    for remark in remarks {
+        reader.add_mistake(remark.about);
+    }
+    if settings.shadow_trials {
+        let told = "cannot be played, expected false: simulated clients send no copies".to_owned();
+        reader.add_mistake_near("ejection.shadow_trials", told);
+    }
+    (!settings.is_off()).then(|| settings.validate().ok())?
+}
+
+fn read_mechanisms(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    by_default: &ByDefault,
+    warm_up: Duration,
+) -> (HealthSettings, Vec<Remark>) {
     let mut remarks = Vec::new();
     let mut settings = HealthSettings::default();
     let errors = read_errors(reader, prefix);
-    settings.errors = ERRORS.is_on(reader, prefix, true).then_some(errors);
+    let is_on = ERRORS.is_on(reader, prefix, by_default.errors);
+    settings.errors = is_on.then_some(errors);
     if settings.errors.is_none() {
         remarks.extend(ERRORS.idle(reader, prefix));
     }
     let probation = read_probation(reader, prefix);
-    settings.probation = PROBATION.is_on(reader, prefix, false).then_some(probation);
+    let is_on = PROBATION.is_on(reader, prefix, by_default.probation);
+    settings.probation = is_on.then_some(probation);
     if settings.probation.is_none() {
         remarks.extend(PROBATION.idle(reader, prefix));
     }
@@ -120,18 +172,12 @@ pub(super) fn read_passive_health(
         settings = HealthSettings::off();
     }
     let evidence = read_warm_up(reader, prefix, warm_up);
-    let by_evidence = WARM_UP.is_on(reader, prefix, true);
+    let by_evidence = WARM_UP.is_on(reader, prefix, by_default.warm_up);
     settings.warm_up = (by_evidence && !warm_up.is_zero()).then_some(evidence);
     if !by_evidence {
         remarks.extend(WARM_UP.idle(reader, prefix));
     }
-    if settings.errors.is_some() && policy == "peak_ewma" {
-        let told = format!("only with {} = false", ERRORS.name(prefix));
-        let penalty = ("peak_ewma", ["failure_penalty"].as_slice());
-        remarks.extend(idle(reader, prefix, penalty, &told));
-    }
-    // Each is in its range by now, or has been noted as a mistake.
-    (settings.validate().unwrap_or_default(), remarks)
+    (settings, remarks)
 }
 
 fn read_errors(reader: &mut Reader<'_>, prefix: &str) -> ErrorSettings {

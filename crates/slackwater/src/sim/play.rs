@@ -4,14 +4,13 @@ use super::effort::{self, EffortArgs};
 use super::file::ScenarioFile;
 use super::memory;
 use super::out;
-use super::policies;
+use super::policies::{self, Around};
 use super::progress::Meter;
 use super::stop::Stop;
 use super::summary;
 use super::written;
 use crate::fault::Fault;
 use crate::output::print;
-use slackwater_core::policy::PolicySettings;
 use slackwater_sim::figure::{Cell, Played};
 use slackwater_sim::report::with_thousands;
 use slackwater_sim::runner::{Job, run_all};
@@ -56,9 +55,10 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     let ScenarioFile {
         mut scenario,
         settings,
+        health,
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
-    let chosen = chosen(args, &settings)?;
+    let chosen = chosen(args, &Around { settings, health })?;
     args.out.as_deref().map_or(Ok(()), out::check)?;
     let runs = memory::Runs {
         scenario: &scenario,
@@ -140,15 +140,15 @@ fn play(
 }
 
 /// `--policy`, then those of `--versus`.
-fn chosen(args: &Args, settings: &PolicySettings) -> Result<Vec<PolicyChoice>, Fault> {
+fn chosen(args: &Args, around: &Around) -> Result<Vec<PolicyChoice>, Fault> {
     if args.policy.contains(',') {
         return Err(Fault::usage(format!(
             "--policy {}: takes one policy here, give the others with --versus",
             args.policy
         )));
     }
-    let base = policies::choice("--policy", &args.policy, settings)?;
-    let mut versus = policies::choose("--versus", &args.versus, settings)?;
+    let base = policies::choice("--policy", &args.policy, around)?;
+    let mut versus = policies::choose("--versus", &args.versus, around)?;
     if policies::is_all(&args.versus) {
         versus.retain(|policy| policy.name != base.name);
     }

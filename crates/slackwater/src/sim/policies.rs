@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::toml_reader::nearest;
+use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::PolicyChoice;
 
@@ -10,17 +11,24 @@ fn names() -> String {
     PolicyChoice::names().collect::<Vec<_>>().join(", ")
 }
 
+/// What a scenario says of the policies that it is played under.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub(super) settings: PolicySettings,
+    pub(super) health: Option<HealthConfig>,
+}
+
 /// What stands for every name.
 const ALL: &str = "all";
 
-/// The policies named, each with its settings; `option` is what they were given by. The only name `all` stands for all.
+/// The policies named, each as the scenario has it; `option` is what they were given by. The only name `all` stands for all.
 pub(super) fn choose(
     option: &str,
     names: &[String],
-    settings: &PolicySettings,
+    around: &Around,
 ) -> Result<Vec<PolicyChoice>, Fault> {
     if is_all(names) {
-        let all = PolicyChoice::names().map(|name| choice(option, name, settings));
+        let all = PolicyChoice::names().map(|name| choice(option, name, around));
         return all.collect();
     }
     let mut chosen = Vec::<PolicyChoice>::new();
@@ -33,7 +41,7 @@ pub(super) fn choose(
                 "{option} {name}: stands for every policy, so no other name goes with it"
             )));
         }
-        chosen.push(choice(option, name, settings)?);
+        chosen.push(choice(option, name, around)?);
     }
     Ok(chosen)
 }
@@ -44,13 +52,13 @@ pub(super) fn is_all(names: &[String]) -> bool {
 }
 
 /// The one policy that is named.
-pub(super) fn choice(
-    option: &str,
-    name: &str,
-    settings: &PolicySettings,
-) -> Result<PolicyChoice, Fault> {
-    let choice =
-        PolicyChoice::with_settings(name, settings.clone()).or_else(|| PolicyChoice::named(name));
+pub(super) fn choice(option: &str, name: &str, around: &Around) -> Result<PolicyChoice, Fault> {
+    let choice = PolicyChoice::with_settings(name, around.settings.clone())
+        .or_else(|| PolicyChoice::named(name));
+    let choice = choice.map(|choice| match &around.health {
+        Some(health) => choice.guarded(health.clone()),
+        None => choice,
+    });
     choice.ok_or_else(|| {
         let known = match nearest(name, PolicyChoice::names()) {
             Some(near) => format!("did you mean {near}?"),

@@ -64,7 +64,7 @@ impl Means {
             Self::Probation => "latency probation",
             Self::WarmUp => "warm-up by evidence",
             Self::Hedging => "hedging",
-            Self::All => "health: these but hedging",
+            Self::All => "all but hedging",
             Self::AllAndHedging => "all",
         }
     }
@@ -218,6 +218,17 @@ pub(super) fn in_trouble(effort: &Effort) -> Vec<Cell> {
 }
 
 pub(super) const TROUBLES: [&str; 5] = [PAUSES, STOPPED, COLD, ROLLING, KILLED];
+
+/// What befalls whom, for who reads a chart.
+pub(super) fn in_words(trouble: &str) -> &'static str {
+    match trouble {
+        PAUSES => "one of ten pauses for 2 s of every 20",
+        STOPPED => "one of ten stands still for 30 s",
+        COLD => "one of ten joins ten times as slow",
+        ROLLING => "all ten are restarted in turn, and drain before",
+        _ => "all ten are killed in turn, and start again",
+    }
+}
 
 fn trouble(effort: &Effort, name: &str, clients: usize) -> Arc<Scenario> {
     let span = match name {

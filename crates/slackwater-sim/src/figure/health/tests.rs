@@ -1,6 +1,8 @@
 //! The claims, held against made-up results.
 
-use super::cases::{COLD, EVERYWHERE, HEALS, LIES, Means, ROLLING, SINKHOLE, STOPPED, fast_step};
+use super::cases::{
+    COLD, EVERYWHERE, HEALS, LIES, Means, ROLLING, SINKHOLE, STOPPED, TROUBLES, fast_step,
+};
 use super::*;
 use crate::Measured;
 use crate::figure::Verdict::{NotReproduced, Reproduced};
@@ -36,6 +38,8 @@ fn good(cell: &Cell) -> Measured {
     let errors = if off { 130 } else { 4 };
     let mut run = run(cell, errors, if off { 1_000 } else { 400 });
     run.trials = 9;
+    // Ten for each of at most 100 clients are no news.
+    run.hedges = 20 + 10 * cell.scenario.load.clients.len() as u64;
     shares(&mut run, if step.starts_with(HEALS) { 21 } else { 5 });
     run
 }
@@ -56,7 +60,7 @@ fn what_is_wished_for_reproduces_every_claim() {
     for claim in &findings.claims {
         assert_eq!(claim.verdict, Reproduced, "{claim:?}");
     }
-    assert_eq!(findings.claims.len(), 9 + 3 + 2 + 4 + 5);
+    assert_eq!(findings.claims.len(), 9 + 3 + 2 + 4 + 6);
     assert_eq!((findings.charts.len(), findings.tables.len()), (10, 2));
 }
 
@@ -140,6 +144,11 @@ fn claims_of_what_health_does_can_fail() {
     fails(&["trials"], (STOPPED, PREQUAL, Means::All), |run| {
         run.trials = 11;
     });
+    fails(
+        &["hedging", "2 % more"],
+        (STOPPED, PREQUAL, Means::Hedging),
+        |run| run.hedges = 121,
+    );
 }
 
 /// Who heals has its time from when it heals, not from the beginning.
@@ -174,10 +183,18 @@ fn each_means_is_on_alone_and_all_are_on_together() {
         [true, false, false],
         [false, true, false],
         [false, false, true],
-        [true; 3],
     ];
-    assert_eq!(on[0], None);
-    assert_eq!(on[1..], alone.map(Some));
+    assert_eq!((on[0], on[4]), (None, None));
+    assert_eq!(on[1..4], alone.map(Some));
+    assert_eq!(on[5..], [Some([true; 3]); 2]);
+    let hedged = trial::cells(&Health).into_iter();
+    let hedged = hedged.filter_map(|cell| Some((cell.scenario.load.hedge?, cell.param)));
+    let hedged: Vec<_> = hedged.collect();
+    for (hedge, param) in &hedged {
+        assert!(param.ends_with("+hedging"), "{param}");
+        assert!((hedge.after_quantile, hedge.budget) == (0.95, 0.02));
+    }
+    assert_eq!(hedged.len(), 2 * TROUBLES.len() * IN_TROUBLE.len());
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | `[[fleet]]` | `fleet` |
 //! | `[antagonists]`, `[network]` | `surroundings` |
 //! | `[[event]]` | `event` |
+//! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `crate::config` |
 //! | `[prequal]` and the other policies' | `crate::config` |
 //!
 //! Every key is documented in `docs/scenario.md`; a test compares the two.
@@ -22,12 +23,13 @@ mod surroundings;
 mod tests;
 mod trace;
 
-use crate::config::PolicySections;
+use crate::config::{PolicySections, read_played_health};
 use crate::fault::Fault;
 use crate::toml_reader::values::boolean;
 use crate::toml_reader::{Mistake, Mistakes, Reader, Source};
 use core::time::Duration;
 use load::Rate;
+use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::Scenario;
 use slackwater_sim::presets::{rate_at, testbed};
@@ -39,6 +41,8 @@ use std::path::Path;
 pub(super) struct ScenarioFile {
     pub(super) scenario: Scenario,
     pub(super) settings: PolicySettings,
+    /// What is around each policy; `None`: nothing.
+    pub(super) health: Option<HealthConfig>,
 }
 
 impl ScenarioFile {
@@ -92,6 +96,7 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let events = event::read_events(reader_ref);
     let policies = PolicySections::read(reader_ref, "");
     let settings = policies.settings(reader_ref);
+    let health = read_played_health(reader_ref);
     let mut scenario = Scenario {
         load: load.load,
         // What could not be read is a mistake already; something valid in its place lets the others be found as well.
@@ -135,7 +140,12 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         }
     }
     if mistakes.is_empty() {
-        (fields, Ok(ScenarioFile { scenario, settings }))
+        let file = ScenarioFile {
+            scenario,
+            settings,
+            health,
+        };
+        (fields, Ok(file))
     } else {
         (fields, Err(Mistakes::new(mistakes)))
     }

@@ -29,8 +29,8 @@ fn the_testbeds_file_is_the_testbed() {
 
 #[test]
 fn six_lines_are_a_scenario() {
-    let scenario =
-        load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml")).scenario;
+    let file = load(&root().join("crates/slackwater/tests/fixtures/sim/good/minimal.sim.toml"));
+    let scenario = file.scenario;
     let sharing = Sharing {
         cores: 1.0,
         bucket: 0.0,
@@ -44,6 +44,7 @@ fn six_lines_are_a_scenario() {
     assert_eq!(scenario.load.clients, [1.0]);
     assert_eq!(scenario.load.arrivals, Arrivals::Poisson);
     assert_eq!(scenario.load.hedge, None);
+    assert_eq!(file.health, None, "a policy as it is");
     assert!((scenario.load.rate - 0.85 * 8.0 / 0.005).abs() < 1e-9);
     assert_eq!(scenario.cost, Cost::Exponential(5 * MS));
     assert_eq!((scenario.antagonists, scenario.events.len()), (None, 0));
@@ -55,7 +56,11 @@ fn six_lines_are_a_scenario() {
 
 #[test]
 fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
-    let ScenarioFile { scenario, settings } = load(&everything());
+    let ScenarioFile {
+        scenario,
+        settings,
+        health,
+    } = load(&everything());
     assert_eq!(scenario.load.clients, [1.0, 1.0, 2.5]);
     assert_eq!(scenario.replicas(), 11);
     let trace: &[Duration] = &[MS / 2, 3 * MS, 12 * MS];
@@ -103,6 +108,12 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
     assert_eq!(scenario.antagonists.map(|them| them.machines), Some(20));
     assert_eq!(settings.prequal.pool_capacity, 8);
     assert_eq!(settings.peak_ewma.choices, 3);
+    let health = health.expect("it is on");
+    let cost = health.errors.as_ref().map(|errors| errors.failure_cost);
+    let factor = (health.probation.as_ref()).map(|probation| probation.factor);
+    let warm_up = (health.warm_up.as_ref()).map(|it| it.share_min.millionths());
+    assert_eq!((cost, factor, warm_up), (Some(10), Some(5), Some(200_000)));
+    assert_eq!(health.back_off, 500 * MS);
 }
 
 /// Every key that the program asks for, with the lists' elements as `fleet[].cores`.

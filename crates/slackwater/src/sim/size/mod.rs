@@ -11,7 +11,7 @@ mod table;
 use super::effort::{self, Effort, EffortArgs};
 use super::file::ScenarioFile;
 use super::memory::{self, Runs};
-use super::policies;
+use super::policies::{self, Around};
 use super::progress::Meter;
 use super::stop::Stop;
 use super::summary;
@@ -91,10 +91,11 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     let ScenarioFile {
         mut scenario,
         settings,
+        health,
     } = ScenarioFile::load(&args.file)?;
     effort.apply(&mut scenario)?;
     let most = most(args.most, &scenario)?;
-    let policies = policies::choose("--policy", &args.policies, &settings)?;
+    let policies = policies::choose("--policy", &args.policies, &Around { settings, health })?;
     let question = Question {
         scenario,
         slos,
