@@ -82,7 +82,6 @@ impl Means {
         let settings = HedgeSettings::default();
         let mut scenario = Scenario::clone(scenario);
         scenario.load.hedge = Some(Hedge {
-            copies_max: settings.copies_max,
             after_quantile: of_one(settings.quantile),
             budget: of_one(settings.budget),
             delay_min: settings.delay_min,
