@@ -313,6 +313,27 @@ async fn without_a_budget_there_is_no_second_copy() {
 }
 
 #[tokio::test]
+async fn a_late_request_that_had_no_copy_is_looked_at_again() {
+    let pair = Pair::new().await;
+    // A fifth of a copy for each request: three so far, with the late one.
+    let toml = EAGER.replace("budget = 1", "budget = 0.2\nburst = 1");
+    let proxy = Proxy::start(&pair.addresses(), &toml);
+    teach(&proxy).await;
+    let withheld = "slackwater_hedges_withheld_total{service=\"default\",reason=\"budget\"}";
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("it is late", async || {
+            (metric(&proxy, withheld).await > 0).then_some(())
+        })
+        .await;
+        teach(&proxy).await;
+    };
+    let (answer, ()) = tokio::join!(asking, waiting);
+    assert_eq!(answer.text(), "second ");
+    pair.state.closed.notified().await;
+}
+
+#[tokio::test]
 async fn where_everybody_is_slow_there_is_no_second_copy() {
     let pair = Pair::new().await;
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");

@@ -132,7 +132,7 @@ impl Service {
         if let Some(copy) = copy
             && !response.status().is_server_error()
         {
-            self.try_out(copy, trace);
+            self.try_out(&copy, trace);
         }
         response
     }

@@ -58,6 +58,17 @@ impl<'s> Copying<'s> {
         }
     }
 
+    /// There was no second copy: when to ask again; `None`: never.
+    pub(super) fn again_at(&mut self) -> Option<Instant> {
+        match self {
+            Self::Late(watching) => {
+                watching.unsent();
+                watching.due_at()
+            }
+            Self::Tied(_) => None,
+        }
+    }
+
     /// The first copy goes out, and there may be a second.
     pub(super) fn begin(&self, request: &mut Request<RequestBody>) {
         if let Self::Tied(tied) = self {

@@ -49,7 +49,7 @@ impl Attempts<'_> {
         mut first: Box<Flight>,
         mut request: Box<Request<RequestBody>>,
     ) -> Result<Reply, Lost> {
-        let due_at = copying.due_at();
+        let mut due_at = copying.due_at();
         let twin = due_at.and_then(|_| Twin::of(&request));
         if twin.is_some() {
             copying.begin(&mut request);
@@ -58,29 +58,30 @@ impl Attempts<'_> {
         let part = first.part();
         first.enter_race(&lost.is_decided);
         let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.trace));
-        let in_time = tokio::select! {
-            biased;
-            sent = first.as_mut() => Some(sent),
-            () = until(due_at) => None,
-        };
-        let mut copy = None;
-        if in_time.is_none() && copying.is_to_be_copied() {
-            copy = twin.and_then(Twin::into_request);
-        }
-        let next = copy.and_then(|mut copy| Some((copying.next(&mut copy)?, copy)));
-        let Some((next, copy)) = next else {
-            copying.unsent();
-            let sent = match in_time {
-                Some(sent) => sent,
-                None => first.await,
+        let (next, copy) = loop {
+            let in_time = tokio::select! {
+                biased;
+                sent = first.as_mut() => Some(sent),
+                () = until(due_at) => None,
             };
-            return match sent {
-                Ok(reply) => Ok(self.first_won(reply, part, copying)),
-                Err(setback) => {
-                    lost.first_failed(&setback, &mut copying);
-                    Err(lost.with(setback))
-                }
-            };
+            if let Some(sent) = in_time {
+                copying.unsent();
+                return match sent {
+                    Ok(reply) => Ok(self.first_won(reply, part, copying)),
+                    Err(setback) => {
+                        lost.first_failed(&setback, &mut copying);
+                        Err(lost.with(setback))
+                    }
+                };
+            }
+            let twin = twin.as_ref().filter(|_| copying.is_to_be_copied());
+            let copy = twin.and_then(Twin::request);
+            let next = copy.and_then(|mut copy| Some((copying.next(&mut copy)?, copy)));
+            if let Some(next) = next {
+                break next;
+            }
+            // Who waits longest has what is saved until then.
+            due_at = copying.again_at();
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
         let is_copied = Cell::new(false);

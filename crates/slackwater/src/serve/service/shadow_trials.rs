@@ -20,8 +20,8 @@ impl Service {
 
     /// Sends a copy to whoever waits for a trial still. It takes no place in the service: there are no more at a time than
     /// replicas that are out.
-    pub(super) fn try_out(&self, copy: Box<Twin>, trace: &Trace) {
-        let Some(mut request) = copy.into_request() else {
+    pub(super) fn try_out(&self, copy: &Twin, trace: &Trace) {
+        let Some(mut request) = copy.request() else {
             return;
         };
         let Some(lease) = self.balancer.pick_trial() else {
