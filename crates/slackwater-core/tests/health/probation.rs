@@ -176,7 +176,8 @@ fn a_trial_given_up_late_has_failed_and_one_given_up_soon_tells_nothing() {
         let dropped_at = client.now + after;
         (client.policy).handle_query_done(dropped_at, trial, Outcome::Dropped);
         client.now = dropped_at;
-        client.run(SECOND);
+        // Longer than the back-off, and less than twice as long.
+        client.run(1_500 * MS);
         assert_eq!(client.counters().trials, 1 + more, "{after:?}");
     }
 }
