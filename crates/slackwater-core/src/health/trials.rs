@@ -40,7 +40,6 @@ impl Guarded {
                 return None;
             }
             let is_slow = record.course.why() != Why::Errors;
-            let in_a_hurry = !is_slow && judge::is_hurried(&self.others(record));
             let waited_ns = record.course.since_trial_was_due(now);
             // Probes cost no query: while they speak against it there is none, unless they have done so for very long.
             let is_told_off = is_slow
@@ -49,8 +48,13 @@ impl Guarded {
             // Whoever has copies to send spends what there is before a second trial could be paid for.
             let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
             let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
-            let wants = record.course.wants_trial(now, in_a_hurry);
-            let wants = wants && !waits_for_copy && !is_told_off;
+            if waits_for_copy || is_told_off {
+                return None;
+            }
+            // The others are looked at last, and only where it depends on them.
+            let wants = |in_a_hurry| record.course.wants_trial(now, in_a_hurry);
+            let is_hurried = || !is_slow && judge::is_hurried(&self.others(record));
+            let wants = wants(false) || wants(true) && is_hurried();
             wants.then_some((waited_ns, replica))
         });
         due.max_by_key(|&(waited_ns, _)| waited_ns)

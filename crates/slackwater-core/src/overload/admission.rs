@@ -132,10 +132,13 @@ impl<T> Admission<T> {
     }
 
     /// The head of a query's answer is ready: its latency ends here, though it keeps its place. Only the first call counts.
-    pub fn head_ready(&mut self, now: Instant, started: &mut Started, end: End) {
+    /// `true` if the limit has risen by it, so that there may be room for the next ones.
+    pub fn head_ready(&mut self, now: Instant, started: &mut Started, end: End) -> bool {
+        let before = self.limit.limit();
         if !core::mem::replace(&mut started.is_answered, true) {
             self.limit.finish(now, started.at, end);
         }
+        self.limit.limit() > before
     }
 
     /// A query is over, and gives its place back.

@@ -252,15 +252,24 @@ impl Fleet {
         }
     }
 
-    /// A uniformly random replica that the query may go to. If all available ones have had it, any other known one, where
+    /// What `of` finds for the query among those to choose from. If all of them have had it, among all that are known, where
     /// that is better than none.
-    pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        let random = random_of(self.choice(), query, draw);
+    pub(crate) fn find_for<T>(
+        &self,
+        query: Query<'_>,
+        mut of: impl FnMut(&[ReplicaId]) -> Option<T>,
+    ) -> Option<T> {
+        let found = of(self.choice());
         if query.may_leave_the_choice() {
-            random.or_else(|| random_of(self.known(), query, draw))
+            found.or_else(|| of(self.known()))
         } else {
-            random
+            found
         }
+    }
+
+    /// A uniformly random replica that the query may go to.
+    pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        self.find_for(query, |replicas| random_of(replicas, query, draw))
     }
 
     /// The replica that the query is pinned to, if it may go there.

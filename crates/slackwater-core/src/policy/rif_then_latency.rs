@@ -268,7 +268,7 @@ fn fewest_in_flight(
     draw: &mut dyn Draw,
 ) -> Option<Choice> {
     let fleet = &client.fleet;
-    let mut fewest_of = |replicas: &[ReplicaId]| {
+    fleet.find_for(query, |replicas| {
         let allowed = (0_u32..)
             .zip(replicas)
             .filter(|&(_, &replica)| query.allows(replica));
@@ -288,13 +288,7 @@ fn fewest_in_flight(
             chosen: None,
             runner_up: best.runner_up.map(|index| replicas[index]),
         })
-    };
-    let fewest = fewest_of(fleet.choice());
-    if query.may_leave_the_choice() {
-        fewest.or_else(|| fewest_of(fleet.known()))
-    } else {
-        fewest
-    }
+    })
 }
 
 impl Keep for LatestReports {

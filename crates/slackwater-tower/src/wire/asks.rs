@@ -65,6 +65,13 @@ pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     }
 }
 
+/// Tells that a request has waited for so long, where it says how much time it has: so much less is left.
+pub fn take_time(headers: &mut HeaderMap, waited: Duration) {
+    if let Some(left) = time_left(headers) {
+        set_time_left(headers, left.saturating_sub(waited));
+    }
+}
+
 fn parse_ms(value: &HeaderValue) -> Option<Duration> {
     digits(value.as_bytes(), DIGITS_MAX).map(Duration::from_millis)
 }

@@ -24,7 +24,7 @@ use slackwater_tower::server::{
     End, Load, QueryInFlight, end_by_head, end_by_trailers, respond_http,
 };
 use slackwater_tower::wire::ProbeKey;
-use slackwater_tower::wire::asks::{set_time_left, time_left};
+use slackwater_tower::wire::asks::take_time;
 use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;
@@ -190,9 +190,7 @@ impl Door {
 async fn wait(waiting: Waiting, request: &mut Request<RequestBody>) -> Result<Permit, Shed> {
     let began = Instant::now();
     let permit = waiting.await?;
-    if let Some(left) = time_left(request.headers()) {
-        set_time_left(request.headers_mut(), left.saturating_sub(began.elapsed()));
-    }
+    take_time(request.headers_mut(), began.elapsed());
     Ok(permit)
 }
 

@@ -158,6 +158,28 @@ async fn ask(proxy: &Proxy, head: &str, body: &str) -> Answer {
     client.answer().await
 }
 
+/// Lets somebody go on once that is counted, one time.
+async fn once(proxy: &Proxy, count: &str, go_on: &Notify) {
+    until(count, async || (proxy.sum(count).await == 1).then_some(())).await;
+    go_on.notify_one();
+}
+
+/// The answer to a late request whose first copy goes on once a second one was withheld, for that reason.
+async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> Answer {
+    let withheld =
+        format!("slackwater_hedges_withheld_total{{service=\"default\",reason=\"{reason}\"}}");
+    let before = metric(proxy, &withheld).await;
+    let asking = get(proxy.address, "/late");
+    let waiting = async {
+        until("it is late", async || {
+            (metric(proxy, &withheld).await > before).then_some(())
+        })
+        .await;
+        pair.state.go_on.notify_one();
+    };
+    tokio::join!(asking, waiting).0
+}
+
 /// The value of a metric's line.
 async fn metric(proxy: &Proxy, line: &str) -> u64 {
     let page = proxy.admin_page("/metrics").await;
@@ -295,17 +317,7 @@ async fn without_a_budget_there_is_no_second_copy() {
     let toml = EAGER.replace("budget = 1", "budget = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
-    let withheld = "slackwater_hedges_withheld_total{service=\"default\",reason=\"budget\"}";
-    let before = metric(&proxy, withheld).await;
-    let asking = get(proxy.address, "/late");
-    let waiting = async {
-        until("it is late", async || {
-            (metric(&proxy, withheld).await > before).then_some(())
-        })
-        .await;
-        pair.state.go_on.notify_one();
-    };
-    let (answer, ()) = tokio::join!(asking, waiting);
+    let answer = ask_withheld(&pair, &proxy, "budget").await;
     assert_eq!(answer.text(), "first ");
     assert_eq!(answer.field("x-slackwater-attempt"), None);
     assert_eq!(pair.late("/late"), 1);
@@ -339,17 +351,7 @@ async fn where_everybody_is_slow_there_is_no_second_copy() {
     let toml = EAGER.replace("slow_share = 1", "slow_share = 0");
     let proxy = Proxy::start(&pair.addresses(), &toml);
     teach(&proxy).await;
-    let withheld = "slackwater_hedges_withheld_total{service=\"default\",reason=\"slow\"}";
-    let before = metric(&proxy, withheld).await;
-    let asking = get(proxy.address, "/late");
-    let waiting = async {
-        until("it is late", async || {
-            (metric(&proxy, withheld).await > before).then_some(())
-        })
-        .await;
-        pair.state.go_on.notify_one();
-    };
-    let (answer, ()) = tokio::join!(asking, waiting);
+    let answer = ask_withheld(&pair, &proxy, "slow").await;
     assert_eq!(answer.text(), "first ");
     assert_eq!(pair.late("/late"), 1);
 }
@@ -364,13 +366,7 @@ async fn the_failure_of_one_copy_waits_for_the_other() {
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let asking = get(proxy.address, "/late");
-    let waiting = async {
-        until("the second has failed", async || {
-            (proxy.sum("/requests/broken").await == 1).then_some(())
-        })
-        .await;
-        pair.state.go_on.notify_one();
-    };
+    let waiting = once(&proxy, "/requests/broken", &pair.state.go_on);
     let (answer, ()) = tokio::join!(asking, waiting);
     assert_eq!(answer.text(), "first ");
     assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
@@ -394,13 +390,7 @@ async fn an_error_does_not_win_however_soon_it_comes() {
         teach(&proxy).await;
         let head = "POST /late HTTP/1.1\r\nidempotency-key: 1\r\n";
         let asking = ask(&proxy, head, "order");
-        let waiting = async {
-            until("the second has failed", async || {
-                (proxy.sum(class).await == 1).then_some(())
-            })
-            .await;
-            pair.state.go_on.notify_one();
-        };
+        let waiting = once(&proxy, class, &pair.state.go_on);
         let (answer, ()) = tokio::join!(asking, waiting);
         assert_eq!(answer.text(), "first order");
         assert_eq!(answer.field("x-slackwater-attempt"), Some("1"));
@@ -419,13 +409,7 @@ async fn an_error_of_the_first_waits_for_the_second() {
     let proxy = Proxy::start(&pair.addresses(), EAGER);
     teach(&proxy).await;
     let asking = get(proxy.address, "/late");
-    let waiting = async {
-        until("the first has failed", async || {
-            (proxy.sum("/requests/responses_5xx").await == 1).then_some(())
-        })
-        .await;
-        pair.state.go_on_second.notify_one();
-    };
+    let waiting = once(&proxy, "/requests/responses_5xx", &pair.state.go_on_second);
     let (answer, ()) = tokio::join!(asking, waiting);
     assert_eq!((answer.status, answer.text()), (200, "second "));
     proxy.settled().await;

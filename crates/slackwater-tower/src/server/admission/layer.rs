@@ -2,7 +2,7 @@
 
 use super::{Admission, AdmittedBody, Entry, Permit, Shed, Waiting};
 use crate::server::end_by_head;
-use crate::wire::asks::{set_time_left, time_left};
+use crate::wire::asks::take_time;
 use crate::wire::shed::shed_response;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -90,7 +90,6 @@ where
             Some(Box::new(Come {
                 service: self.inner.clone(),
                 request,
-                arrived_at: Instant::now(),
             }))
         };
         let state = match entry {
@@ -100,6 +99,7 @@ where
             },
             Entry::Wait(waiting) => State::Waiting {
                 waiting,
+                since: Instant::now(),
                 come: come(request),
             },
             Entry::Shed(shed) => State::Shed {
@@ -116,17 +116,6 @@ where
 struct Come<S, B> {
     service: S,
     request: Request<B>,
-    arrived_at: Instant,
-}
-
-impl<S, B> Come<S, B> {
-    /// Tells the service what is left, after a wait, of the time that the request had.
-    fn tell_time_left(&mut self) {
-        if let Some(left) = time_left(self.request.headers()) {
-            let left = left.saturating_sub(self.arrived_at.elapsed());
-            set_time_left(self.request.headers_mut(), left);
-        }
-    }
 }
 
 pin_project! {
@@ -145,6 +134,7 @@ pin_project! {
     enum State<S, B, F> {
         Waiting {
             waiting: Waiting,
+            since: Instant,
             come: Option<Box<Come<S, B>>>,
         },
         Ready {
@@ -174,11 +164,15 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Waiting { waiting, come } => {
+                StateProjection::Waiting {
+                    waiting,
+                    since,
+                    come,
+                } => {
                     match (ready!(Pin::new(waiting).poll(cx)), come.take()) {
                         (Ok(permit), mut come) => {
                             if let Some(come) = &mut come {
-                                come.tell_time_left();
+                                take_time(come.request.headers_mut(), since.elapsed());
                             }
                             State::Ready {
                                 permit: Some(permit),
@@ -207,7 +201,6 @@ where
                     let Come {
                         mut service,
                         request,
-                        arrived_at: _,
                     } = *ready;
                     State::Running {
                         inner: service.call(request),

@@ -281,12 +281,12 @@ impl Permit {
     pub fn head_ready(&mut self, end: End) {
         if let Some(started) = &mut self.started {
             let now = self.admission.shared.clock.now();
-            self.admission
-                .lock()
-                .admission
-                .head_ready(now, started, end);
-            // A learned limit may have risen.
-            self.admission.tell_all();
+            let mut state = self.admission.lock();
+            let has_risen = state.admission.head_ready(now, started, end);
+            drop(state);
+            if has_risen {
+                self.admission.tell_all();
+            }
         }
     }
 }

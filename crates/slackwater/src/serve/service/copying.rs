@@ -161,7 +161,7 @@ impl Next<'_> {
                     chosen.cancel();
                     return None;
                 }
-                Tied::sent(tying);
+                tying.sent();
                 Some(chosen)
             }
         }

@@ -48,6 +48,11 @@ impl Tying {
         })
     }
 
+    /// A second copy is on its way.
+    pub(super) fn sent(&self) {
+        self.counts.ties_sent.add_one();
+    }
+
     /// A copy of a tied request was dropped, for its twin had begun.
     pub(super) fn count_dropped(&self) {
         self.counts.ties_dropped.add_one();
@@ -144,11 +149,6 @@ impl<'s> Tied<'s> {
         if core::mem::take(&mut self.is_paid) {
             self.tying.budget.borrow_mut().refund();
         }
-    }
-
-    /// The second copy is on its way.
-    pub(super) fn sent(tying: &Tying) {
-        tying.counts.ties_sent.add_one();
     }
 
     pub(super) fn end(self, end: WatchEnd) {
