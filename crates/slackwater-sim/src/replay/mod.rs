@@ -1,0 +1,6 @@
+//! What was recorded, played again: exactly, under the policy that made the choices.
+
+pub mod exact;
+
+#[cfg(test)]
+mod tests;
