@@ -66,6 +66,11 @@ impl Stream {
         tape.put(at, &Event::Named { replica, name });
     }
 
+    /// Whether nobody else has this stream any more: its policy is gone.
+    pub fn is_over(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// Hands on what there is. What happens later begins another block.
     pub fn flush(&self) {
         self.tape().flush();

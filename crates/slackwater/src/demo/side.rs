@@ -10,6 +10,7 @@ use super::replica::service::REQUEST_NUMBER;
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::record::Recorder;
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -61,16 +62,17 @@ impl Side {
         policy: &'static PolicyEntry,
         world: &World,
         load: Load,
+        recorder: Option<Recorder>,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, fleet.addresses())?;
-        let proxy = serve::start(
-            &config,
-            serve::lists(&config),
-            &mut serve::Outside::default(),
-        )?;
+        let mut outside = serve::Outside {
+            recorder,
+            ..serve::Outside::default()
+        };
+        let proxy = serve::start(&config, serve::lists(&config), &mut outside)?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };

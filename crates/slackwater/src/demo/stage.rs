@@ -15,6 +15,7 @@ use crate::admin::Lifecycle;
 use crate::fault::Fault;
 use crate::load;
 use crate::process::Signals;
+use crate::record::{Recorder, Writing};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +36,10 @@ pub(super) async fn run(
     mut screen: Screen,
     mut signals: Signals,
 ) -> Result<Summary, Fault> {
-    let [mut first, mut second] = start_sides(settings).await?;
+    // Ends last, when the policies are gone.
+    let recording = settings.record.start(false)?;
+    let recorder = recording.as_ref().map(Writing::recorder);
+    let [mut first, mut second] = start_sides(settings, recorder).await?;
     let lifecycle = Lifecycle::default();
     let (pictures, latest) = watch::channel(None);
     let handles = [first.handles(), second.handles()];
@@ -62,7 +66,7 @@ pub(super) async fn run(
     Ok(sum_up(loads, &last))
 }
 
-async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
+async fn start_sides(settings: &Settings, recorder: Option<&Recorder>) -> Result<[Side; 2], Fault> {
     let (seed, rate_per_second) = (settings.seed, settings.rate_per_second);
     let world = World::for_load(seed, settings.replicas, rate_per_second, Instant::now());
     let load = Load {
@@ -71,9 +75,15 @@ async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
         seed,
     };
     let [first, second] = settings.policies;
+    let second_name = if first == second {
+        format!("{} again", second.name)
+    } else {
+        second.name.to_owned()
+    };
+    let labelled = |name: &str| recorder.map(|it| it.labelled(name));
     Ok([
-        Side::start(first, &world, load).await?,
-        Side::start(second, &world, load).await?,
+        Side::start(first, &world, load, labelled(first.name)).await?,
+        Side::start(second, &world, load, labelled(&second_name)).await?,
     ])
 }
 

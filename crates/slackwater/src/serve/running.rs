@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
+use crate::record::Recorder;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
 use crate::tls::Client;
@@ -54,6 +55,8 @@ pub(crate) struct Outside {
     pub(crate) access_log: Option<Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Where what policies are told and say is written down.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Outside {
@@ -129,6 +132,7 @@ pub(crate) fn start(
             counts: counted,
             access_log: outside.access_log.clone(),
             pulse: outside.pulse.clone(),
+            recorder: outside.recorder.clone(),
             commands: told,
             plan,
         })?);

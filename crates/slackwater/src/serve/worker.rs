@@ -6,14 +6,15 @@
 
 use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, Sources, WorkerPlace};
 use super::tls::Tls;
-use crate::access_log::{Recorder, Switch};
+use crate::access_log::{Recorder as LineRecorder, Switch};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
+use crate::record::Recorder;
 use crate::routes::Route;
 use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
@@ -38,6 +39,8 @@ pub(super) struct WorkerParts {
     /// `None`: there is none.
     pub(super) access_log: Option<Switch>,
     pub(super) pulse: Pulse,
+    /// `None`: nobody is recorded.
+    pub(super) recorder: Option<Recorder>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -110,6 +113,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 counts,
                 access_log,
                 pulse,
+                recorder,
                 commands,
                 plan,
             } = parts;
@@ -118,7 +122,8 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 counts,
-                recorder: access_log.as_ref().map(Switch::recorder),
+                line_recorder: access_log.as_ref().map(Switch::recorder),
+                recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -169,7 +174,9 @@ struct Worker {
     connections: Arc<Semaphore>,
     counts: DoorCounts,
     /// `None`: there is no access log.
-    recorder: Option<Rc<Recorder>>,
+    line_recorder: Option<Rc<LineRecorder>>,
+    /// `None`: nobody is recorded.
+    recorder: Option<Recorder>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -219,8 +226,8 @@ impl Worker {
                         deadlines,
                         plan.tls.client(place),
                         self.place,
-                        fleets,
-                        health,
+                        Sources { fleets, health },
+                        self.recorder.as_ref(),
                     )?;
                     Some(Rc::new(started))
                 }
@@ -297,7 +304,7 @@ impl Worker {
             let routing = Rc::new(Routing::new(
                 Rc::clone(&table),
                 draw_seed(),
-                self.recorder.clone(),
+                self.line_recorder.clone(),
                 Arc::clone(&self.counts.unreadable),
             ));
             self.doors.push((number, Rc::clone(&routing)));

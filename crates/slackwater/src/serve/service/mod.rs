@@ -31,6 +31,7 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
+use crate::record::Recorder;
 use crate::seed::draw_seed;
 use crate::tls::Client;
 use availability::Availability;
@@ -100,6 +101,15 @@ pub(super) struct WorkerPlace {
     pub(super) workers: u16,
 }
 
+/// Whom a service hears of its replicas from.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// Who they are.
+    pub(super) fleets: watch::Receiver<Arc<Fleet>>,
+    /// How the checks of them ended.
+    pub(super) health: watch::Receiver<Health>,
+}
+
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -154,14 +164,20 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
-        mut fleets: watch::Receiver<Arc<Fleet>>,
-        health: watch::Receiver<Health>,
+        sources: Sources,
+        recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
-        let policy = build(
+        let Sources { mut fleets, health } = sources;
+        let mut policy = build(
             config.policy,
             &config.policy_settings,
             &config.passive_health,
         );
+        let mut recording = None;
+        if let Some(recorder) = recorder {
+            let (recorded, stream) = recorder.record(policy, config, worker.index);
+            (policy, recording) = (recorded, Some(stream));
+        }
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
         let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
@@ -180,6 +196,7 @@ impl Service {
             health.clone(),
             tls,
             rooms.clone(),
+            recording,
         ));
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
