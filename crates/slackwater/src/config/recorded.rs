@@ -82,7 +82,7 @@ mod tests {
         for toml in [
             "",
             "policy = \"peak_ewma\"\npeak_ewma.decay = \"3s\"\nerror_aversion.enabled = false\n",
-            "policy = \"c3\"\nprequal.probe_rate = 0.123457\nprequal.pool_capacity = 9\nc3.exponent = 2\n",
+            "policy = \"c3\"\nprequal.probe_rate = 0.123457\nprequal.pool_capacity = 9\nc3.clients = 3\n",
             "error_aversion.enabled = false\nwarm_up.by_evidence = false\n",
             "error_aversion.enabled = false\ndiscovery.warm_up = \"7s\"\nwarm_up.share_min = 0.25\n",
             "latency_probation = { enabled = true, factor = 9 }\nejection = { trials = 0.01, back_off = \"1500us\", shadow_trials = true }\n",
