@@ -6,6 +6,7 @@
 
 use super::codec::Encoder;
 use super::event::{Asked, Event, Said};
+use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
     Counters, Decision, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound, Query,
@@ -13,7 +14,6 @@ use slackwater_core::policy::{
 };
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, SplitMix64};
 use std::borrow::Cow;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where blocks of events go.

@@ -2,12 +2,12 @@
 //! changed in between.
 
 use crate::recording::{Event, Said};
+use core::fmt;
 use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, RoundReply, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// A policy that is asked again what it was asked before.
 #[derive(Debug)]

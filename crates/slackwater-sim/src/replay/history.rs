@@ -225,102 +225,80 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn name(replica: ReplicaId, name: &str) -> Event<'_> {
+        let name = Cow::Borrowed(name);
+        Event::Named { replica, name }
+    }
+
+    fn query(said: Said) -> Event<'static> {
+        let asked = Asked::new(Query::first());
+        Event::Query { asked, said }
+    }
+
+    fn pick(replica: ReplicaId) -> Said {
+        let reason = PickReason::Cold;
+        Said::Pick { replica, reason }
+    }
+
+    fn round(began_at_ms: u64, replica: ReplicaId) -> Event<'static> {
+        Event::Round {
+            started_at_ns: began_at_ms * MS,
+            asked: Asked::new(Query::first()),
+            replies: Vec::new(),
+            said: Some((replica, PickReason::Hot)),
+        }
+    }
+
+    fn done(picked_at_ms: u64, outcome: Outcome) -> Event<'static> {
+        Event::Done {
+            sent_at_ns: picked_at_ms * MS,
+            outcome,
+        }
+    }
+
     #[test]
     fn streams_come_together_on_one_clock_and_by_replicas_names() {
         let mut ids = ReplicaIds::new();
         let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
-        let name = |replica, name| Event::Named {
-            replica,
-            name: Cow::Borrowed(name),
-        };
-        let asked = || Asked::new(Query::first());
-        let query = |replica| Event::Query {
-            asked: asked(),
-            said: Said::Pick {
-                replica,
-                reason: PickReason::Cold,
-            },
-        };
-        let done = |sent_at_ns, outcome| Event::Done {
-            sent_at_ns,
-            outcome,
-        };
         let probe = ProbeId::from_bits(3);
-        let mut history = History::default();
-        let streams: [(u64, Vec<(u64, Event<'_>)>); 2] = [
-            (
-                0,
-                vec![
-                    (0, Event::Add { replica: a }),
-                    (0, name(a, "one")),
-                    (5, query(a)),
-                    (
-                        5,
-                        Event::Poll {
-                            probe: Some((probe, a)),
-                        },
-                    ),
-                    (
-                        7,
-                        Event::Report {
-                            probe,
-                            report: Cow::Owned(LoadReport::new(Rif::ZERO, None)),
-                        },
-                    ),
-                    (9, done(5 * MS, Outcome::Success)),
-                    (9, query(b)),
-                ],
-            ),
-            (
-                100 * MS,
-                vec![
-                    (0, Event::Add { replica: b }),
-                    (0, name(b, "one")),
-                    (
-                        1,
-                        Event::Query {
-                            asked: asked(),
-                            said: Said::Probe {
-                                targets: vec![a, b],
-                            },
-                        },
-                    ),
-                    (
-                        3,
-                        Event::Round {
-                            started_at_ns: MS,
-                            asked: asked(),
-                            replies: Vec::new(),
-                            said: Some((b, PickReason::Hot)),
-                        },
-                    ),
-                    (8, done(3 * MS, Outcome::Broken)),
-                ],
-            ),
+        let wanted = Some((probe, a));
+        let report = Cow::Owned(LoadReport::new(Rif::ZERO, None));
+        let targets = vec![a, b];
+        let first = vec![
+            (0, Event::Add { replica: a }),
+            (0, name(a, "one")),
+            (5, query(pick(a))),
+            (5, Event::Poll { probe: wanted }),
+            (7, Event::Report { probe, report }),
+            (9, done(5, Outcome::Success)),
+            (9, query(pick(b))),
         ];
-        for (client, (since, events)) in (0..).zip(streams) {
+        let second = vec![
+            (0, Event::Add { replica: b }),
+            (0, name(b, "one")),
+            (1, query(Said::Probe { targets })),
+            (3, round(1, b)),
+            (8, done(3, Outcome::Broken)),
+        ];
+        let mut history = History::default();
+        for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
             let mut reader = Reader::new(client, since);
             for (at_ms, event) in events {
                 reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
             }
         }
-        assert_eq!(
-            history.replicas,
-            ["one", "r1"],
-            "who has no name goes by its id"
-        );
+        let named = ["one", "r1"];
+        assert_eq!(history.replicas, named, "who has no name goes by its id");
         let short: Vec<_> = (history.queries.iter())
             .map(|query| (query.client, query.replica, query.latency(), query.failed()))
             .collect();
         let ms = |ms| Some(Duration::from_millis(ms));
-        assert_eq!(
-            short,
-            [
-                (0, 0, ms(4), false),
-                (0, 1, None, false),
-                (1, 0, ms(7), true)
-            ]
-        );
+        let expected = [
+            (0, 0, ms(4), false),
+            (0, 1, None, false),
+            (1, 0, ms(7), true),
+        ];
+        assert_eq!(short, expected);
         let last = history.queries[2];
         assert_eq!((last.arrived_at, last.sent_at), (101 * MS, 103 * MS));
         assert_eq!(history.ended_at(), 108 * MS);
@@ -329,7 +307,7 @@ mod tests {
         assert_eq!(history.latencies().count(), 2);
         assert_eq!(
             history.changes, 0,
-            "each stream's fleet was there from its beginning"
+            "each fleet was there from the beginning"
         );
     }
 }

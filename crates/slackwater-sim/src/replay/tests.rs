@@ -328,14 +328,14 @@ fn each_input_counts() {
     for (number, leaves_out) in leaves_out.into_iter().enumerate() {
         let mut player = Player::new(policy(entry), SEED);
         let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
-        let mut played = Ok(());
-        while !rest.is_empty() && played.is_ok() {
+        let mut outcome = Ok(());
+        while !rest.is_empty() && outcome.is_ok() {
             let (at, event) = decoder.take(&mut rest).expect("what was written");
             if !leaves_out(&event) {
-                played = player.play(at, &event);
+                outcome = player.play(at, &event);
             }
         }
-        assert!(played.is_err(), "{number} is not missed");
+        assert!(outcome.is_err(), "{number} is not missed");
     }
 }
 

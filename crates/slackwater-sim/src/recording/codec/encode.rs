@@ -115,7 +115,7 @@ impl Encoder {
         if is_plain {
             return;
         }
-        to.push(place_in(&Attempt::ALL, asked.attempt));
+        to.push(place_in(&Attempt::ALL, &asked.attempt));
         put_varint(to, asked.avoid.len() as u64);
         for replica in &*asked.avoid {
             self.put_replica(to, *replica);
@@ -146,7 +146,7 @@ impl Encoder {
     fn put_pick(&self, to: &mut Vec<u8>, said: Option<(ReplicaId, PickReason)>) {
         match said {
             Some((replica, reason)) => {
-                to.push(said::PICK + place_in(&PickReason::ALL, reason));
+                to.push(said::PICK + place_in(&PickReason::ALL, &reason));
                 self.put_replica(to, replica);
             }
             None => to.push(said::NO_REPLICA),
@@ -207,11 +207,11 @@ fn put_reply(to: &mut Vec<u8>, reply: &RoundReply) {
 }
 
 fn outcome_number(outcome: Outcome) -> u8 {
-    place_in(&Outcome::ALL, outcome)
+    place_in(&Outcome::ALL, &outcome)
 }
 
 /// The place of `one` in the list of all, which are few.
-fn place_in<T: PartialEq>(all: &[T], one: T) -> u8 {
-    let place = all.iter().position(|other| *other == one);
+fn place_in<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|other| other == one);
     place.map_or(0, |place| u8::try_from(place).unwrap_or(0))
 }

@@ -128,7 +128,7 @@ fn rare_of(report: &LoadReport) -> Rare {
 }
 
 fn fill(report: &mut LoadReport, rare: &Rare) -> Result<(), Malformed> {
-    let [incarnation, errors, cpu, rate, capacity, cost] = *rare;
+    let [incarnation, errors, cpu, query_rate, capacity, cost] = *rare;
     let small = |field: Option<u64>| {
         let small = field.map(u32::try_from).transpose();
         small.map_err(|_| Malformed("a number in a report is too large"))
@@ -136,7 +136,7 @@ fn fill(report: &mut LoadReport, rare: &Rare) -> Result<(), Malformed> {
     report.incarnation = incarnation;
     report.error_millionths = small(errors)?;
     report.cpu_millionths = small(cpu)?;
-    report.query_rate_millis = small(rate)?;
+    report.query_rate_millis = small(query_rate)?;
     report.capacity_millirif = small(capacity)?;
     report.cost = cost.map(Duration::from_nanos);
     Ok(())

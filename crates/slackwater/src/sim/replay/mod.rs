@@ -1,10 +1,15 @@
-//! `slackwater sim replay`: a recording played again, exactly under the policy that made its choices.
+//! `slackwater sim replay`: a recording played again, exactly under the policy that made its choices, and by a model of the
+//! replicas under another one.
 
 mod exact;
+mod model;
 mod text;
 
+use super::effort::HowOften;
+use super::policies;
 use super::stop::Stop;
 use crate::fault::Fault;
+use crate::json_output::JsonOutput;
 use crate::output::print;
 use crate::record::{Recording, read};
 use exact::Service;
@@ -16,6 +21,8 @@ Examples:
   slackwater demo --seconds 60 --record demo.rec
   slackwater sim replay demo.rec                            the same picks, one by one
   slackwater sim replay demo.rec --service prequal          of one service only
+  slackwater sim replay demo.rec --policy peak_ewma         what would have been, by a model of the replicas
+  slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
 
 docs/replay.md says what a recording holds and what a replay of it shows.
 Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed; 2 bad arguments or file; 130 stopped.";
@@ -30,6 +37,20 @@ pub(super) struct Args {
     /// Only this service's
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
+    /// What would have been under this policy, with the settings that were recorded
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    #[command(flatten)]
+    how_often: HowOften,
+    /// Write the figures to this file as JSON; - is standard output, instead of all else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    fn threads(&self) -> usize {
+        self.how_often.threads()
+    }
 }
 
 /// Runs `slackwater sim replay`.
@@ -40,11 +61,33 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     let recording = read(&bytes).map_err(|strange| Fault::usage(format!("{file}: {strange}")))?;
     drop(bytes);
     check_service(args, &recording)?;
+    if let Some(policy) = &args.policy {
+        policies::check("--policy", policy)?;
+    }
+    let json = args.json.clone().map(JsonOutput::open).transpose()?;
+    let is_told = !json.as_ref().is_some_and(JsonOutput::is_stdout);
     let stop = Stop::on_signals()?;
     let services = exact::play(&recording, args.service.as_deref(), &stop)?;
-    let services_text: String = services.iter().map(text::service).collect();
-    let head = text::recording(&file.to_string(), &recording);
-    print(&format!("{head}{services_text}"))?;
+    if is_told {
+        let services: String = services.iter().map(text::service).collect();
+        let head = text::recording(&file.to_string(), &recording);
+        print(&format!("{head}{services}"))?;
+    }
+    let mut changed = Vec::new();
+    for service in &services {
+        let other = args.policy.as_deref();
+        if let Some(policy) = other.filter(|policy| !model::is_own(service, policy)) {
+            let seeds = args.how_often.seeds();
+            let service = model::play(service, args, policy, seeds, &stop)?;
+            if is_told {
+                print(&service.text())?;
+            }
+            changed.push(service);
+        }
+    }
+    if let Some(json) = json {
+        json.write(&text::figures(&services, &changed))?;
+    }
     agree(&services)
 }
 

@@ -1,17 +1,17 @@
 //! What a replay says, as text.
 
 use super::exact::Service;
+use super::model::{Changed, ChangedFigures};
 use crate::record::{Ending, Recording};
 use crate::sim::summary::counted;
 use core::fmt::Write;
 use core::time::Duration;
+use serde::Serialize;
 use slackwater_core::policy::Attempt;
 use slackwater_sim::measure::Latencies;
+use slackwater_sim::replay::compare::QUANTILES;
 use slackwater_sim::report::with_thousands;
 
-/// The quantiles that are told.
-pub(super) const QUANTILES: [(&str, f64); 4] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 /// Of so many replicas each is told.
 const REPLICAS_MAX: usize = 32;
 
@@ -156,4 +156,53 @@ pub(super) fn span(span: Duration) -> String {
 /// `12,345`.
 pub(super) fn number(number: u64) -> String {
     with_thousands(&number.to_string())
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+pub(super) struct Figures<'s> {
+    services: Vec<ServiceFigures<'s>>,
+    changed: Vec<ChangedFigures<'s>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServiceFigures<'s> {
+    service: &'s str,
+    policy: &'static str,
+    streams: usize,
+    events: u64,
+    bytes: u64,
+    picks_same: u64,
+    probes_same: u64,
+    difference: Option<String>,
+    queries_sent: usize,
+    queries_failed: usize,
+    turned_away: u64,
+    latency_ms: [f64; 4],
+}
+
+/// The services as they were, and as they would have been.
+pub(super) fn figures<'s>(services: &'s [Service], changed: &'s [Changed]) -> Figures<'s> {
+    let service = |service: &'s Service| {
+        let history = &service.history;
+        let latencies = history.latencies();
+        ServiceFigures {
+            service: &service.name,
+            policy: service.policy.entry.name,
+            streams: service.streams,
+            events: service.events,
+            bytes: service.bytes,
+            picks_same: service.picks,
+            probes_same: service.probes,
+            difference: (service.difference.as_ref()).map(|(_, difference)| difference.to_string()),
+            queries_sent: history.queries.len(),
+            queries_failed: history.queries.iter().filter(|it| it.failed()).count(),
+            turned_away: history.turned_away,
+            latency_ms: QUANTILES.map(|(_, q)| latencies.quantile(q).as_secs_f64() * 1e3),
+        }
+    };
+    Figures {
+        services: services.iter().map(service).collect(),
+        changed: changed.iter().map(Changed::figures).collect(),
+    }
 }
