@@ -7,7 +7,7 @@ use super::balancer::Balancer;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::{Outcome, Pick, PickReason, PooledView, Ticket};
-use slackwater_core::{LoadReport, ReplicaId, Rif};
+use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
 /// Why a replica was picked: a [`Pick`] without its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Lease {
     balancer: Balancer,
     addr: SocketAddr,
     view: PickView,
+    picked_at: Instant,
     /// There until the query ends.
     ticket: Option<Ticket>,
 }
@@ -46,6 +47,7 @@ impl Lease {
         Self {
             balancer: balancer.clone(),
             addr,
+            picked_at: pick.ticket.sent_at(),
             view: PickView {
                 replica: pick.ticket.replica(),
                 reason: pick.reason,
@@ -62,6 +64,11 @@ impl Lease {
     /// Where the query goes.
     pub const fn replica(&self) -> ReplicaId {
         self.view.replica
+    }
+
+    /// When it was picked, on the balancer's clock.
+    pub const fn picked_at(&self) -> Instant {
+        self.picked_at
     }
 
     /// The replica's address for queries.
@@ -81,9 +88,12 @@ impl Lease {
 
     /// The response's head is here: latency ends now, while the query stays in flight until the lease ends. `outcome` is
     /// what the head says: `Success`, `Failed` or `PushedBack`. Only the first call counts. `[T1]`
-    pub fn head_ready(&mut self, outcome: Outcome) {
-        if let Some(ticket) = &mut self.ticket {
-            self.balancer.head_ready(ticket, outcome);
+    ///
+    /// The balancer's clock now, so that nobody has to read it again.
+    pub fn head_ready(&mut self, outcome: Outcome) -> Instant {
+        match &mut self.ticket {
+            Some(ticket) => self.balancer.head_ready(ticket, outcome),
+            None => self.balancer.now(),
         }
     }
 
@@ -92,21 +102,20 @@ impl Lease {
         self.balancer.carried_report(self.view.replica, report);
     }
 
-    /// Ends the query.
+    /// Ends the query. The balancer's clock now, so that nobody has to read it again.
     #[inline]
-    pub fn finish(mut self, outcome: Outcome) {
-        self.end(outcome);
-    }
-
-    fn end(&mut self, outcome: Outcome) {
-        if let Some(ticket) = self.ticket.take() {
-            self.balancer.query_done(ticket, outcome);
+    pub fn finish(mut self, outcome: Outcome) -> Instant {
+        match self.ticket.take() {
+            Some(ticket) => self.balancer.query_done(ticket, outcome),
+            None => self.balancer.now(),
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.end(Outcome::Dropped);
+        if let Some(ticket) = self.ticket.take() {
+            self.balancer.query_done(ticket, Outcome::Dropped);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
+use super::account::Account;
 use super::flight::{Flight, Setback, Unwanted};
 use super::race::Lost;
 use super::retries::{Hint, Place};
@@ -13,7 +14,7 @@ use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
@@ -65,24 +66,48 @@ impl Service {
         trace: &Trace,
         tries: Tries<'_>,
     ) -> Reply {
+        let mut began = Instant::now();
+        let account = Account::open(&self.latency, began, self.balancer.at(began));
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter(tries.patience.ends).await {
-                Ok(permit) => Some(permit),
-                Err(shed) => return shed.answer(),
+                Ok(permit) => {
+                    began = Instant::now();
+                    Some(permit)
+                }
+                Err(shed) => {
+                    let response = shed.answer();
+                    self.settle(account, response.status());
+                    return response;
+                }
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let mut response = self.attempt(request, pinned, &served, (trace, tries)).await;
+        let attempt = self.attempt(request, pinned, &served, (trace, tries, began));
+        let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
-        // An answer of our own, or one that is complete, holds no place any more.
-        if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
-            flight.hold(permit);
+        let status = response.status();
+        match response.body_mut().watch_mut() {
+            Some(flight) => {
+                flight.keep(account, status);
+                if let Some(permit) = permit {
+                    flight.hold(permit);
+                }
+            }
+            // An answer of our own, or one that is complete, holds no place any more.
+            None => self.settle(account, status),
         }
         response
+    }
+
+    /// A request's response is here, and complete.
+    fn settle(&self, mut account: Account, status: StatusCode) {
+        let now = self.balancer.now();
+        account.head(status, now);
+        account.complete(now);
     }
 
     async fn attempt(
@@ -90,7 +115,7 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, tries): (&Trace, Tries<'_>),
+        (trace, tries, began): (&Trace, Tries<'_>, Instant),
     ) -> Reply {
         let (patience, route) = (tries.patience, tries.route);
         let rules = tries.rules.unwrap_or(self.retries.rules());
@@ -102,7 +127,7 @@ impl Service {
             rules,
             may_repeat: rules.may_repeat(&request),
             is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
-            began: Instant::now(),
+            began,
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,

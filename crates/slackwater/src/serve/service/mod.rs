@@ -4,6 +4,7 @@
 //! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod account;
 mod attempts;
 mod availability;
 mod copying;
@@ -31,8 +32,10 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
+use crate::latency_histogram::Latencies;
 use crate::seed::draw_seed;
 use crate::tls::Client;
+use account::{Book, ServiceLatency};
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -66,6 +69,7 @@ pub(super) struct ServiceView {
     roster: Roster,
     tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
+    latency: Arc<ServiceLatency>,
 }
 
 impl ServiceView {
@@ -84,6 +88,11 @@ impl ServiceView {
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),
+            latency: Box::new(self.latency.read()),
+            heads: (seats.iter())
+                .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
+                .collect(),
+            reported: self.balancer.reported(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }
@@ -125,6 +134,7 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    latency: Book,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -205,6 +215,7 @@ impl Service {
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
+            latency: Book::default(),
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -222,6 +233,7 @@ impl Service {
             roster: self.members.roster(),
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
+            latency: Arc::clone(&self.latency),
         }
     }
 
