@@ -179,7 +179,11 @@ impl Balancer {
 
     /// Decides, without waiting.
     pub fn pick(&self, query: Query<'_>) -> Picked {
-        let now = self.now();
+        self.pick_at(self.now(), query)
+    }
+
+    /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need not be read again.
+    pub fn pick_at(&self, now: Instant, query: Query<'_>) -> Picked {
         self.shared.prober.collect(now);
         let mut guard = self.lock();
         let driver = &mut *guard;
@@ -286,10 +290,9 @@ impl Balancer {
         self.shared.clock.now()
     }
 
-    /// A moment that somebody has read already, on the same clock.
-    #[inline]
-    pub fn at(&self, moment: tokio::time::Instant) -> Instant {
-        self.shared.clock.at(moment)
+    /// The clock itself, for whoever outlives the balancer or holds no handle.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
     }
 
     /// A panic under the lock leaves the policy as it was: no method of it holds an invariant across a call that can

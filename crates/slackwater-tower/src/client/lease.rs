@@ -36,7 +36,6 @@ pub struct Lease {
     balancer: Balancer,
     addr: SocketAddr,
     view: PickView,
-    picked_at: Instant,
     /// There until the query ends.
     ticket: Option<Ticket>,
 }
@@ -47,7 +46,6 @@ impl Lease {
         Self {
             balancer: balancer.clone(),
             addr,
-            picked_at: pick.ticket.sent_at(),
             view: PickView {
                 replica: pick.ticket.replica(),
                 reason: pick.reason,
@@ -67,8 +65,9 @@ impl Lease {
     }
 
     /// When it was picked, on the balancer's clock.
-    pub const fn picked_at(&self) -> Instant {
-        self.picked_at
+    pub fn picked_at(&self) -> Instant {
+        // There is a ticket as long as there is somebody to ask.
+        self.ticket.as_ref().map_or(Instant::EPOCH, Ticket::sent_at)
     }
 
     /// The replica's address for queries.

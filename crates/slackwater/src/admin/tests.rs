@@ -150,7 +150,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         // The second worker heard it last.
         reported: vec![Reported {
             replica: ids[1],
-            rif: Rif::new(seed as u32),
+            rif: Rif::new(u32::try_from(seed).expect("a small one")),
             latency: Some(Duration::from_millis(12)),
             age: Duration::from_millis(10 / seed),
         }],

@@ -9,6 +9,7 @@ use crate::latency_histogram::LatencyHistogram;
 use core::array::from_fn;
 use http::StatusCode;
 use slackwater_core::Instant;
+use slackwater_tower::clock::Clock;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,26 +31,37 @@ impl ServiceLatency {
 }
 
 /// A worker's own handle, which requests can share without a locked instruction.
-pub(super) type Book = Rc<Arc<ServiceLatency>>;
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) latency: Arc<ServiceLatency>,
+    clock: Clock,
+}
+
+impl Book {
+    /// With nothing in it, by that clock.
+    pub(super) fn new(clock: Clock) -> Rc<Self> {
+        Rc::new(Self {
+            latency: Arc::default(),
+            clock,
+        })
+    }
+}
 
 /// One request's.
 #[derive(Debug)]
 pub(super) struct Account {
     /// `None` once it is closed.
-    book: Option<Book>,
-    began: tokio::time::Instant,
-    /// The same on the balancer's clock.
-    began_at: Instant,
+    book: Option<Rc<Book>>,
+    began: Instant,
     class: ResponseClass,
 }
 
 impl Account {
     /// A request has come.
-    pub(super) fn open(book: &Book, began: tokio::time::Instant, began_at: Instant) -> Self {
+    pub(super) fn open(book: &Rc<Book>, began: Instant) -> Self {
         Self {
             book: Some(Rc::clone(book)),
             began,
-            began_at,
             class: ResponseClass::Incomplete,
         }
     }
@@ -58,7 +70,7 @@ impl Account {
     pub(super) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
         if let Some(book) = &self.book {
-            book.first_byte[self.class.index()].add(at.saturating_since(self.began_at));
+            book.latency.first_byte[self.class.index()].add(at.saturating_since(self.began));
         }
     }
 
@@ -74,15 +86,15 @@ impl Account {
 
     fn close(&mut self, class: ResponseClass, at: Instant) {
         if let Some(book) = self.book.take() {
-            book.total[class.index()].add(at.saturating_since(self.began_at));
+            book.latency.total[class.index()].add(at.saturating_since(self.began));
         }
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        if let Some(book) = self.book.take() {
-            book.total[ResponseClass::Incomplete.index()].add(self.began.elapsed());
+        if let Some(now) = self.book.as_ref().map(|book| book.clock.now()) {
+            self.close(ResponseClass::Incomplete, now);
         }
     }
 }

@@ -16,8 +16,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ pub(super) struct Attempts<'s> {
     may_repeat: bool,
     /// Whether the body can be had again, as far as its length is known.
     is_kept: bool,
-    began: Instant,
+    began: CoreInstant,
     /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
@@ -66,13 +66,13 @@ impl Service {
         trace: &Trace,
         tries: Tries<'_>,
     ) -> Reply {
-        let mut began = Instant::now();
-        let account = Account::open(&self.latency, began, self.balancer.at(began));
+        let mut began = self.balancer.now();
+        let account = Account::open(&self.book, began);
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter(tries.patience.ends).await {
                 Ok(permit) => {
-                    began = Instant::now();
+                    began = self.balancer.now();
                     Some(permit)
                 }
                 Err(shed) => {
@@ -115,7 +115,7 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, tries, began): (&Trace, Tries<'_>, Instant),
+        (trace, tries, began): (&Trace, Tries<'_>, CoreInstant),
     ) -> Reply {
         let (patience, route) = (tries.patience, tries.route);
         let rules = tries.rules.unwrap_or(self.retries.rules());
@@ -138,7 +138,7 @@ impl Service {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(mut first) = self.pick(query).await else {
+        let Some(mut first) = self.pick_at(began, query).await else {
             return answer(None);
         };
         if !first.enter() {
@@ -206,9 +206,15 @@ impl<'s> Attempts<'s> {
         (self.may_repeat && !is_last).then_some(self.rules)
     }
 
+    fn now(&self) -> CoreInstant {
+        self.service.balancer.now()
+    }
+
     /// The time left for all tries together.
     fn left(&self) -> Duration {
-        let left = self.first_byte.saturating_sub(self.began.elapsed());
+        let left = self
+            .first_byte
+            .saturating_sub(self.now().saturating_since(self.began));
         let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
         self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
@@ -245,7 +251,7 @@ impl<'s> Attempts<'s> {
         let mut sent_at = self.began;
         loop {
             if setback.is_unreached() {
-                self.began += sent_at.elapsed();
+                self.began += self.now().saturating_since(sent_at);
             }
             // Without another replica there is nothing to wait for.
             let has_other = attempt < self.service.members.count();
@@ -281,7 +287,7 @@ impl<'s> Attempts<'s> {
             tried.extend(&next.member().parts);
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(number), self.rules(number));
-            sent_at = Instant::now();
+            sent_at = self.now();
             let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {

@@ -48,6 +48,7 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
+use slackwater_core::Instant as CoreInstant;
 use slackwater_core::health::build;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
@@ -134,7 +135,7 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
-    latency: Book,
+    book: Rc<Book>,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -215,7 +216,7 @@ impl Service {
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
-            latency: Book::default(),
+            book: Book::new(balancer.clock()),
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -233,7 +234,7 @@ impl Service {
             roster: self.members.roster(),
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
-            latency: Arc::clone(&self.latency),
+            latency: Arc::clone(&self.book.latency),
         }
     }
 
@@ -291,7 +292,12 @@ impl Service {
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
-        let lease = match self.balancer.pick(query) {
+        self.pick_at(self.balancer.now(), query).await
+    }
+
+    /// The same, at a moment that has just been read.
+    async fn pick_at(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
+        let lease = match self.balancer.pick_at(now, query) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // In a box, so that the others do not carry its size around.
