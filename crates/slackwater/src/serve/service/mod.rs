@@ -186,8 +186,9 @@ impl Service {
         );
         let mut recording = None;
         if let Some(recorder) = recorder {
-            let (recorded, stream) = recorder.record(policy, config, worker.index);
-            (policy, recording) = (recorded, Some(stream));
+            let stream;
+            (policy, stream) = recorder.record(policy, config, worker.index);
+            recording = Some(stream);
         }
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
