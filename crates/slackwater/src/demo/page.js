@@ -64,7 +64,7 @@ function makeSide(kind) {
 }
 
 function showFigures(view, side) {
-  const recent = side.recent.latency, overall = side.overall;
+  const recent = side.recent.latency, overall = side.overall.latency;
   for (const key of ["p50", "p99", "p999"]) {
     const of = (q) => q && q[`${key}_ms`];
     view.rows[key].cells[0].textContent = ms(of(recent));
@@ -142,7 +142,7 @@ function showBalancer(view, side) {
 }
 
 function showVerdict(picture, sideNames) {
-  const p99 = picture.sides.map((side) => side.overall && side.overall.p99_ms);
+  const p99 = picture.sides.map((side) => side.overall.latency && side.overall.latency.p99_ms);
   if (!p99[0] || !p99[1]) return "";
   const ratio = p99[0] / p99[1];
   const same = ratio >= 0.9 && ratio <= 1.1;
