@@ -7,6 +7,7 @@
 mod asset;
 mod facts;
 mod guard;
+mod latency;
 mod live;
 mod metrics;
 mod query;
@@ -26,6 +27,7 @@ pub(crate) use facts::{
     ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
 };
 pub(crate) use guard::may_change;
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use live::Extra;
 pub(crate) use reply::{Reply, json, refusal};
 pub(crate) use router::Asked;
