@@ -456,10 +456,10 @@ impl StatusSource for Stuck {
 async fn a_source_that_does_not_answer_is_not_waited_for() {
     let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
     for path in ["/status", "/metrics"] {
-        let reply = server.answer_to(&http::Method::GET, path).await;
+        let reply = server.answer_to(&http::Method::GET, path, "").await;
         assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
-    let reply = server.answer_to(&http::Method::GET, "/healthz").await;
+    let reply = server.answer_to(&http::Method::GET, "/healthz", "").await;
     assert_eq!(reply.status(), StatusCode::OK, "it lives all the same");
 }
 
