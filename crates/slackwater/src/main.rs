@@ -27,6 +27,7 @@ mod proxy_protocol;
 mod ready;
 mod request_record;
 mod routes;
+mod sampling;
 mod seed;
 mod serve;
 mod sim;

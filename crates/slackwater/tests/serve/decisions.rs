@@ -147,8 +147,14 @@ async fn a_retry_is_told_with_the_try_before_it() {
     let [first, retry] = &found[0]["attempts"].as_array().unwrap()[..] else {
         panic!("two attempts: {}", found[0]);
     };
-    assert_eq!((&first["status"], &first["answered"]), (&503.into(), &false.into()));
-    assert_eq!((&retry["status"], &retry["answered"]), (&200.into(), &true.into()));
+    assert_eq!(
+        (&first["status"], &first["answered"]),
+        (&503.into(), &false.into())
+    );
+    assert_eq!(
+        (&retry["status"], &retry["answered"]),
+        (&200.into(), &true.into())
+    );
     assert_eq!(first["cause"], "refused: tried again");
     assert!(first["end_us"].as_u64() <= retry["end_us"].as_u64());
     assert!(first["sent_us"].as_u64() <= first["head_us"].as_u64());
@@ -171,7 +177,10 @@ async fn a_hedge_is_told_with_what_it_was_sent_for_and_the_loser() {
     };
     assert_eq!(first["outcome"], "dropped");
     assert_eq!(first["cause"], "the other copy won");
-    assert_eq!((&first["answered"], &hedge["answered"]), (&false.into(), &true.into()));
+    assert_eq!(
+        (&first["answered"], &hedge["answered"]),
+        (&false.into(), &true.into())
+    );
     assert!(hedge["due_after_us"].as_u64().unwrap() >= 50_000, "{hedge}");
     assert!(hedge["sent_us"].as_u64().unwrap() >= 50_000, "{hedge}");
     assert_ne!(first["replica"], hedge["replica"]);
@@ -207,12 +216,24 @@ async fn a_shadow_trial_is_told_with_the_request_that_it_is_a_copy_of() {
         panic!("two attempts: {}", found[0]);
     };
     let sick = sick.replica.address.to_string();
-    assert_eq!((&trial["replica"], &trial["reason"]), (&(&*sick).into(), &"trial".into()));
-    assert_eq!((&trial["outcome"], &trial["status"]), (&"failed".into(), &500.into()));
-    assert_eq!((&first["answered"], &trial["answered"]), (&true.into(), &false.into()));
+    assert_eq!(
+        (&trial["replica"], &trial["reason"]),
+        (&(&*sick).into(), &"trial".into())
+    );
+    assert_eq!(
+        (&trial["outcome"], &trial["status"]),
+        (&"failed".into(), &500.into())
+    );
+    assert_eq!(
+        (&first["answered"], &trial["answered"]),
+        (&true.into(), &false.into())
+    );
     // Whoever chose the first replica knew that the sick one is out.
     let out = &first["outs"][0];
-    assert_eq!((&out["replica"], &out["why"]), (&(&*sick).into(), &"ejected".into()));
+    assert_eq!(
+        (&out["replica"], &out["why"]),
+        (&(&*sick).into(), &"ejected".into())
+    );
     assert_eq!(first["available"], 3);
 }
 
@@ -229,7 +250,10 @@ async fn a_failure_is_kept_where_failures_are_and_says_what_happened() {
     let cause = attempt["cause"].as_str().unwrap();
     assert!(cause.starts_with("no connection: "), "{cause}");
     let text = proxy.admin_page("/decisions?format=text").await;
-    assert!(text.contains("no response; unreachable (no connection: "), "{text}");
+    assert!(
+        text.contains("no response; unreachable (no connection: "),
+        "{text}"
+    );
 
     let live = Replica::echo("live").await;
     let proxy = Proxy::start(&[live.address], failed);
@@ -252,7 +276,10 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
     let found = decisions(&proxy, "reason=least_loaded", 1).await;
     assert_eq!(found[0]["policy"], "least_loaded");
     let attempt = &found[0]["attempts"][0];
-    assert_eq!((&attempt["available"], &attempt["considered"]), (&3.into(), &3.into()));
+    assert_eq!(
+        (&attempt["available"], &attempt["considered"]),
+        (&3.into(), &3.into())
+    );
     let candidates = attempt["candidates"].as_array().unwrap();
     let mut names: Vec<_> = (candidates.iter())
         .map(|candidate| candidate["replica"].as_str().unwrap().to_owned())
@@ -261,7 +288,11 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
     names.sort_unstable();
     expected.sort_unstable();
     assert_eq!(names, expected);
-    assert!(candidates.iter().all(|candidate| candidate["in_flight"] == 0));
+    assert!(
+        candidates
+            .iter()
+            .all(|candidate| candidate["in_flight"] == 0)
+    );
 
     // Replicas that answer no probes are known by the client's own counts.
     let toml = format!("policy = \"prequal\"\nprequal.local_only = true\n{ALL}");
@@ -274,7 +305,9 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
     .await;
     let attempt = &decision["attempts"][0];
     let mut candidates = attempt["candidates"].as_array().unwrap().iter();
-    let chosen = candidates.find(|it| it["replica"] == attempt["replica"]).unwrap();
+    let chosen = candidates
+        .find(|it| it["replica"] == attempt["replica"])
+        .unwrap();
     for key in ["rif", "age_us", "hot", "local"] {
         assert_eq!(chosen[key], attempt["chosen"][key], "{key}: {attempt}");
     }
@@ -290,5 +323,9 @@ async fn a_parameter_that_there_is_not_is_refused_by_name() {
         .await;
     let answer = client.answer().await;
     assert_eq!(answer.status, 400);
-    assert!(answer.text().starts_with("there is no parameter \"replca\""));
+    assert!(
+        answer
+            .text()
+            .starts_with("there is no parameter \"replca\"")
+    );
 }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) const SHADOWS: &str = "shadow_trials = true\n";
 /// Trials that are soon due, and for which no request is taken within a test's patience.
-pub(crate) const CALM: &str = "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1m\"\ntrials = 0.1\n";
+pub(crate) const CALM: &str =
+    "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1m\"\ntrials = 0.1\n";
 
 /// A replica that fails until it heals, and remembers the heads and bodies that it was sent.
 pub(crate) struct Sick {
