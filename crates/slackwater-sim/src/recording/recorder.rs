@@ -9,8 +9,8 @@ use super::event::{Asked, Event, Said};
 use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
-    Counters, Decision, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound, Query,
-    Snapshot, Ticket,
+    Counters, Decision, Explanation, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound,
+    Query, Snapshot, Ticket,
 };
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, SplitMix64};
 use std::borrow::Cow;
@@ -196,9 +196,16 @@ impl Policy for Recorded {
         self.policy.available_count()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, _draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        _draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
         let now = self.time_of_pick(now);
-        let decision = self.policy.handle_query(now, query, &mut self.draw);
+        let (policy, draw) = (&mut self.policy, &mut self.draw);
+        let decision = policy.handle_query_explained(now, query, draw, explanation);
         let said = match &decision {
             Decision::Pick(pick) => {
                 let (replica, reason) = said_of(pick);
@@ -248,17 +255,19 @@ impl Policy for Recorded {
         self.stream.put(now, &event);
     }
 
-    fn finish_round(
+    fn finish_round_explained(
         &mut self,
         now: Instant,
         round: ProbeRound,
         query: Query<'_>,
         _draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
         let now = self.time_of_pick(now);
         let started_at_ns = round.started_at().as_nanos();
         let replies = round.replies().collect();
-        let pick = (self.policy).finish_round(now, round, query, &mut self.draw);
+        let (policy, draw) = (&mut self.policy, &mut self.draw);
+        let pick = policy.finish_round_explained(now, round, query, draw, explanation);
         let event = Event::Round {
             started_at_ns,
             asked: Asked::new(query),

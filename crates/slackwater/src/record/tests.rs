@@ -41,10 +41,10 @@ fn config() -> Config {
 /// Records so many queries of one policy.
 fn record(writing: &Writing, label: &str, queries: u64) {
     let config = config();
-    let service = config.services.first().expect("one");
+    let mut service = config.services.first().expect("one").clone();
+    label.clone_into(&mut service.name);
     let policy = (service.policy.build)(&service.policy_settings);
-    let recorder = writing.recorder().labelled(label);
-    let (mut policy, stream) = recorder.record(policy, service, 3);
+    let (mut policy, stream) = writing.recorder().record(policy, &service, 3);
     let mut ids = ReplicaIds::new();
     let replica = ids.allocate().expect("room");
     policy.add_replica(Instant::EPOCH, replica);

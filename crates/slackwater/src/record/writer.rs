@@ -34,8 +34,6 @@ pub(crate) struct Writing {
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     shared: Arc<Shared>,
-    /// What services are called in place of their own names.
-    label: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -83,10 +81,7 @@ impl Writing {
         let thread = Builder::new().name("recording".to_owned()).spawn(work);
         Ok(Self {
             thread: Some(thread.map_err(|error| fault(&error))?),
-            recorder: Recorder {
-                shared,
-                label: None,
-            },
+            recorder: Recorder { shared },
         })
     }
 
@@ -111,14 +106,6 @@ impl Drop for Writing {
 }
 
 impl Recorder {
-    /// The same, for a service that is to be called `label`.
-    pub(crate) fn labelled(&self, label: &str) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            label: Some(label.into()),
-        }
-    }
-
     /// A worker's policy of that service, recorded from now on.
     pub(crate) fn record(
         &self,
@@ -135,7 +122,7 @@ impl Recorder {
             since_ns: u64::try_from(since).unwrap_or(u64::MAX),
             worker,
             seed,
-            service: self.label.as_deref().unwrap_or(&service.name).to_owned(),
+            service: service.name.clone(),
             policy: policy.name().to_owned(),
             settings: service.policy_toml(),
         };

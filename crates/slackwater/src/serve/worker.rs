@@ -8,13 +8,16 @@ use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, Sources, WorkerPlace};
 use super::tls::Tls;
-use crate::access_log::{Recorder as LineRecorder, Switch};
+use crate::access_log::Switch;
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::decisions::Archive;
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
-use crate::record::Recorder;
+use crate::record::Recorder as PolicyRecorder;
+use crate::request_record::ids::Ids;
+use crate::request_record::{Consumer, Recorder};
 use crate::routes::Route;
 use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
@@ -38,9 +41,11 @@ pub(super) struct WorkerParts {
     pub(super) counts: DoorCounts,
     /// `None`: there is none.
     pub(super) access_log: Option<Switch>,
+    /// `None`: no decisions are kept.
+    pub(super) archive: Option<Arc<Archive>>,
     pub(super) pulse: Pulse,
-    /// `None`: nobody is recorded.
-    pub(super) recorder: Option<Recorder>,
+    /// `None`: what policies are told is not recorded.
+    pub(super) policy_recorder: Option<PolicyRecorder>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -112,8 +117,9 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 connections,
                 counts,
                 access_log,
+                archive,
                 pulse,
-                recorder,
+                policy_recorder,
                 commands,
                 plan,
             } = parts;
@@ -122,8 +128,8 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 counts,
-                line_recorder: access_log.as_ref().map(Switch::recorder),
-                recorder,
+                recorder: recorder(&plan.config, access_log.as_ref(), archive.as_deref()),
+                policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -142,6 +148,18 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
             "no runtime for a worker: {error}"
         )))),
     }
+}
+
+/// Records for whoever tells of requests.
+fn recorder(
+    config: &Config,
+    access_log: Option<&Switch>,
+    archive: Option<&Archive>,
+) -> Rc<Recorder> {
+    let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
+    let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
+    let consumers = lines.into_iter().chain(keeper).collect();
+    Recorder::new(consumers, Ids::new(&config.request_id))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -173,10 +191,9 @@ struct Worker {
     place: WorkerPlace,
     connections: Arc<Semaphore>,
     counts: DoorCounts,
-    /// `None`: there is no access log.
-    line_recorder: Option<Rc<LineRecorder>>,
-    /// `None`: nobody is recorded.
-    recorder: Option<Recorder>,
+    recorder: Rc<Recorder>,
+    /// `None`: what policies are told is not recorded.
+    policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -227,7 +244,7 @@ impl Worker {
                         plan.tls.client(place),
                         self.place,
                         Sources { fleets, health },
-                        self.recorder.as_ref(),
+                        self.policy_recorder.as_ref(),
                     )?;
                     Some(Rc::new(started))
                 }
@@ -304,7 +321,7 @@ impl Worker {
             let routing = Rc::new(Routing::new(
                 Rc::clone(&table),
                 draw_seed(),
-                self.line_recorder.clone(),
+                Rc::clone(&self.recorder),
                 Arc::clone(&self.counts.unreadable),
             ));
             self.doors.push((number, Rc::clone(&routing)));

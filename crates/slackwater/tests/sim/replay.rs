@@ -68,7 +68,7 @@ fn another_policy_is_told_with_the_models_error() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     for told in [
         "prequal under peak_ewma in place of prequal",
-        "prequal again under peak_ewma",
+        "prequal_2 under peak_ewma",
         "taken for granted",
         "model's error",
     ] {
