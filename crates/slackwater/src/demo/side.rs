@@ -8,12 +8,14 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::Config;
+use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -43,6 +45,8 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Side {
     policy: &'static PolicyEntry,
+    /// What the proxy's service is called.
+    service: String,
     fleet: Fleet,
     proxy: serve::Running,
     live: Live,
@@ -59,17 +63,21 @@ impl Side {
     /// The machine has no port, thread or descriptor left.
     pub(super) async fn start(
         policy: &'static PolicyEntry,
+        name: &str,
         world: &World,
         load: Load,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let config = config(policy, fleet.addresses())?;
+        let config = config(policy, name, fleet.addresses())?;
         let proxy = serve::start(
             &config,
             serve::lists(&config),
-            &mut serve::Outside::default(),
+            &mut serve::Outside {
+                is_told_of: true,
+                ..serve::Outside::default()
+            },
         )?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
@@ -80,6 +88,7 @@ impl Side {
         })?;
         Ok(Self {
             policy,
+            service: name.to_owned(),
             fleet,
             proxy,
             live: run.live(),
@@ -87,9 +96,15 @@ impl Side {
         })
     }
 
+    /// Why it picked the replicas that it did.
+    pub(super) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.proxy.archive()
+    }
+
     /// What there is to see of this side.
     pub(super) fn handles(&self) -> Handles {
         Handles {
+            service: self.service.clone(),
             policy: self.policy,
             live: self.live.clone(),
             fleet: self.fleet.watcher(),
@@ -103,6 +118,48 @@ impl Side {
         Some(AbortOnDropHandle::new(tokio::spawn(driven)))
     }
 
+    /// Who balances.
+    pub(super) const fn policy(&self) -> &'static PolicyEntry {
+        self.policy
+    }
+
+    /// What the proxy's service is called.
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Has somebody else balance from now on, by a service of this name: the proxy reads another configuration. Requests that
+    /// run stay where they are.
+    ///
+    /// # Errors
+    /// The proxy cannot; then nothing has changed.
+    pub(super) async fn set_policy(
+        &mut self,
+        policy: &'static PolicyEntry,
+        name: &str,
+    ) -> Result<(), Fault> {
+        let config = config(policy, name, self.fleet.addresses())?;
+        self.proxy.change(config).await?;
+        self.policy = policy;
+        name.clone_into(&mut self.service);
+        Ok(())
+    }
+
+    /// How far the load has come.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.live.elapsed()
+    }
+
+    /// Asks for another rate from this offset of the load on.
+    pub(super) fn set_rate(&self, from: Duration, per_second: f64) {
+        self.live.set_rate(from, per_second);
+    }
+
+    /// The replicas.
+    pub(super) const fn fleet(&mut self) -> &mut Fleet {
+        &mut self.fleet
+    }
+
     /// The figures of the load so far.
     pub(super) fn load_summary(&self) -> load::Summary {
         self.live.summary()
@@ -112,6 +169,15 @@ impl Side {
     pub(super) async fn shutdown(self) {
         drop(self.proxy);
         self.fleet.shutdown(SHUTDOWN_PATIENCE).await;
+    }
+}
+
+/// What a side's service is called: by its policy, told apart from the other side's where that is called so.
+pub(super) fn service_name(side: usize, policy: &PolicyEntry, other: Option<&str>) -> String {
+    if other == Some(policy.name) {
+        format!("{}_{}", policy.name, side + 1)
+    } else {
+        policy.name.to_owned()
     }
 }
 
@@ -129,6 +195,7 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
 /// Read from the text of a file for `slackwater serve`.
 fn config(
     policy: &'static PolicyEntry,
+    name: &str,
     replicas: impl Iterator<Item = Addresses>,
 ) -> Result<Config, Fault> {
     let replicas = replicas.map(|replica| {
@@ -139,9 +206,9 @@ fn config(
     let policy = policy.name;
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
-        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
-         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n\
-         timeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n"
+        "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
+         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );
     let mut config = Config::of_text("demo", text)?;
     let replicas = config.services.iter_mut().flat_map(|it| &mut it.replicas);

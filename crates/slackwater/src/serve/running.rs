@@ -222,11 +222,7 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
-        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
-        let server = server.route("/decisions", move |query| {
-            let (status, content_type, body) = decisions::answer(&archives, query);
-            Box::pin(async move { admin::reply(status, content_type, body) })
-        });
+        let server = decisions::add_path(server, self.archive.iter().cloned().collect());
         let thread = server.spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)

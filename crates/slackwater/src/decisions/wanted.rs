@@ -1,6 +1,7 @@
 //! What somebody asks of the decisions that are kept, from the query of a request to the admin server.
 
 use super::decision::Decision;
+use crate::admin::Query;
 use crate::request_record::AttemptKind;
 use crate::toml_reader::values::parse_duration;
 use core::time::Duration;
@@ -20,7 +21,7 @@ pub(super) enum Form {
 
 /// What is asked for. A filter that is absent takes all.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Wanted {
     id: Option<String>,
     service: Option<String>,
     replica: Option<String>,
@@ -32,18 +33,33 @@ pub(super) struct Asked {
     pub(super) form: Form,
 }
 
-/// What can be asked, as it is told to whoever asks for something else.
-pub(super) const PARAMETERS: &str =
-    "id, service, replica, reason, attempt, failed, slower_than, limit, format";
+/// What can be asked for.
+const PARAMETERS: [&str; 9] = [
+    "id",
+    "service",
+    "replica",
+    "reason",
+    "attempt",
+    "failed",
+    "slower_than",
+    "limit",
+    "format",
+];
 
-impl Asked {
-    /// Reads a query such as `replica=a&failed=true`.
+impl Wanted {
+    /// Reads a request's parameters.
     ///
     /// # Errors
     ///
-    /// A parameter that there is not, or that comes twice, or whose value is none of its own: in words.
-    pub(super) fn read(query: &str) -> Result<Self, String> {
-        let mut asked = Self {
+    /// A parameter that there is not, or whose value is none of its own: in words.
+    pub(super) fn read(query: &Query) -> Result<Self, String> {
+        if let Some(unknown) = query.unknown(&PARAMETERS) {
+            let there_are = PARAMETERS.join(", ");
+            return Err(format!(
+                "parameter {unknown}: unknown; there are {there_are}"
+            ));
+        }
+        let mut wanted = Self {
             id: None,
             service: None,
             replica: None,
@@ -54,24 +70,18 @@ impl Asked {
             limit: LIMIT,
             form: Form::Json,
         };
-        let mut said = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value).ok_or_else(|| {
-                format!("{key}: found {value:?}, which is not UTF-8 in %-escapes")
-            })?;
-            if said.contains(&key) {
-                return Err(format!("{key}: given twice"));
+        for name in PARAMETERS {
+            if let Some(value) = query.get(name) {
+                wanted.set(name, value)?;
             }
-            said.push(key);
-            asked.set(key, value)?;
         }
-        Ok(asked)
+        Ok(wanted)
     }
 
-    fn set(&mut self, key: &str, value: String) -> Result<(), String> {
-        let unfit = |expected: &str| format!("{key}: found {value:?}, expected {expected}");
-        match key {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let unfit =
+            |expected: &str| format!("parameter {name}: found {value:?}, expected {expected}");
+        match name {
             "reason" => {
                 let reason = PickReason::ALL.into_iter().find(|it| it.as_str() == value);
                 let names = || PickReason::ALL.map(PickReason::as_str).join(", ");
@@ -87,7 +97,7 @@ impl Asked {
                 self.failed = Some(failed);
             }
             "slower_than" => {
-                let span = parse_duration(&value).and_then(Result::ok);
+                let span = parse_duration(value).and_then(Result::ok);
                 let span = span.ok_or_else(|| unfit("a duration such as \"50ms\" or \"1.5s\""))?;
                 self.slower_than = Some(span);
             }
@@ -97,20 +107,17 @@ impl Asked {
                 self.limit = limit.ok_or_else(|| unfit("a number from 1 to 10,000"))?;
             }
             "format" => {
-                self.form = match value.as_str() {
+                self.form = match value {
                     "json" => Form::Json,
                     "text" => Form::Text,
                     _ => return Err(unfit("json or text")),
                 };
             }
-            "id" => self.id = Some(value),
-            "service" => self.service = Some(value),
-            "replica" => self.replica = Some(value),
-            _ => {
-                return Err(format!(
-                    "there is no parameter {key:?}; there are {PARAMETERS}"
-                ));
-            }
+            "id" => self.id = Some(value.to_owned()),
+            "service" => self.service = Some(value.to_owned()),
+            "replica" => self.replica = Some(value.to_owned()),
+            // Only those that there are.
+            _ => {}
         }
         Ok(())
     }
@@ -135,24 +142,4 @@ impl Asked {
                         && self.kind.is_none_or(|kind| kind == attempt.kind)
                 }))
     }
-}
-
-/// Without %-escapes, and with spaces in place of `+`.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digits = rest.split_off(..2)?;
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let value = digit(digits[0])? * 16 + digit(digits[1])?;
-                u8::try_from(value).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
