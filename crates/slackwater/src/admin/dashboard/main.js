@@ -2,6 +2,7 @@
 
 import { ORDERS } from "./arrange.js";
 import { forgetTheme } from "./canvas.js";
+import { DecisionsView } from "./decisions_view.js";
 import { DemoView, spokenDemo } from "./demo_view.js";
 import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
 import { Frame } from "./frame.js";
@@ -20,7 +21,8 @@ const THEMES = ["system", "light", "dark"];
 const model = new Model();
 const frame = new Frame();
 const demo = new DemoView(post);
-const replica = new ReplicaView(post, closeReplica, element("div"));
+const decisions = new DecisionsView("decisions-title", "Requests whose decisions were kept", byId("story"));
+const replica = new ReplicaView(post, closeReplica, new DecisionsView("replica-decisions", "Its last decisions that were kept", byId("story")));
 /** @type {Side[]} */
 let sides = [];
 /** @type {ServiceTrends | DemoTrends | null} */
@@ -30,6 +32,7 @@ let asked = false;
 
 byId("sheet").append(replica.root);
 byId("demo").append(demo.root);
+byId("decisions").append(decisions.root);
 
 /**
  * Turns a knob.
@@ -97,6 +100,13 @@ function handleFleet(fleet) {
   if (shared.service >= model.services.length) share({ service: 0 });
   arrange();
   void askHistory();
+  followDecisions();
+}
+
+/** Of the service that is shown; of both sides of the demo. */
+function followDecisions() {
+  const service = model.services[shared.service];
+  decisions.follow(model.isDemo || !service ? {} : { service: service.name });
 }
 
 /** @param {any} tick */
@@ -189,7 +199,8 @@ function setUpTools() {
     closeReplica();
     share({ service: Number(byId("services").value), pointed: null });
     location.hash = encodeURIComponent(model.services[shared.service].name);
-    void askHistory().then(soon);
+    void askHistory();
+    followDecisions();
   });
   byId("help-open").addEventListener("click", () => byId("help").showModal());
   byId("help-close").addEventListener("click", () => byId("help").close());

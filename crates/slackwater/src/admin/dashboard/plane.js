@@ -83,7 +83,7 @@ export function paint(canvas, width, height, scene) {
     label(draw, shortCount(mark), x(mark), base + 12, colours.soft, mark === frame.rifMost ? "right" : "center");
   }
   label(draw, "requests in flight →", right, base + 26, colours.soft, "right");
-  label(draw, "↑ latency", 0, 8, colours.soft);
+  if (limit === null || x(limit) > 110) label(draw, "↑ latency", 0, 8, colours.soft);
 
   const many = service.replicas.length > 200;
   const fair = 1 / Math.max(1, service.replicas.length);

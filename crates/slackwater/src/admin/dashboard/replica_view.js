@@ -15,7 +15,7 @@ export class ReplicaView {
   /**
    * @param {import("./trouble.js").Post} post
    * @param {() => void} close
-   * @param {HTMLElement} decisions where its decisions are listed
+   * @param {import("./decisions_view.js").DecisionsView} decisions of this replica
    */
   constructor(post, close, decisions) {
     this.title = element("h2");
@@ -38,7 +38,8 @@ export class ReplicaView {
     const charts = Object.values(this.charts).map((chart) => chart.root);
     const closeButton = button("Close", "knob", close);
     attributes(closeButton, { id: "replica-close" });
-    this.root = element("aside", "sheet", element("div", "card-head", this.title, closeButton), element("table", "facts", this.facts), this.troubleBox, ...charts, decisions);
+    this.root = element("aside", "sheet", element("div", "card-head", this.title, closeButton), element("table", "facts", this.facts), this.troubleBox, ...charts, decisions.root);
+    this.decisions = decisions;
     attributes(this.root, { "aria-labelledby": "replica-title" });
     this.root.hidden = true;
     this.series = new Series(PLACES);
@@ -59,6 +60,7 @@ export class ReplicaView {
     this.key = key;
     this.root.hidden = false;
     this.title.focus();
+    this.decisions.follow({ service: service.name, replica: replica.name });
     const query = new URLSearchParams({ service: service.name, replica: replica.name });
     const answer = await fetch(`/history?${query}`).catch(() => null);
     if (!answer?.ok || this.key !== key) return;
@@ -80,6 +82,7 @@ export class ReplicaView {
   close() {
     this.root.hidden = true;
     this.key = "";
+    this.decisions.stop();
   }
 
   /**
