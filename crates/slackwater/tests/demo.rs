@@ -197,7 +197,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     let (status, page) = running.get("/");
     assert_eq!(status, 200);
     assert!(page.starts_with("<!doctype html>") && page.contains("/demo/status.json"));
-    for source in ["src=\"", "href=\"http", "url("] {
+    for source in ["src=\"http", "href=\"http", "url("] {
         assert!(
             !page.contains(source),
             "the page needs nothing from elsewhere: {source}"
@@ -217,7 +217,9 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     assert!(picture["sides"][1]["overall"]["p99_ms"].as_f64() > Some(0.0));
     for (path, part) in [
         ("/status", "\"least_loaded\""),
-        ("/versus/status", "\"prequal\""),
+        ("/status", "\"prequal\""),
+        ("/demo.js", "/demo/status.json"),
+        ("/demo.css", ":root"),
         ("/metrics", "# EOF"),
         ("/healthz", "ok"),
         ("/readyz", "serving"),

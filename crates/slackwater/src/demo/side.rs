@@ -59,13 +59,14 @@ impl Side {
     /// The machine has no port, thread or descriptor left.
     pub(super) async fn start(
         policy: &'static PolicyEntry,
+        name: &str,
         world: &World,
         load: Load,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let config = config(policy, fleet.addresses())?;
+        let config = config(policy, name, fleet.addresses())?;
         let proxy = serve::start(
             &config,
             serve::lists(&config),
@@ -115,6 +116,15 @@ impl Side {
     }
 }
 
+/// What a side's service is called: by its policy, told apart from the other side's where that is called so.
+pub(super) fn service_name(side: usize, policy: &PolicyEntry, other: Option<&str>) -> String {
+    if other == Some(policy.name) {
+        format!("{}_{}", policy.name, side + 1)
+    } else {
+        policy.name.to_owned()
+    }
+}
+
 async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
     let target = format!("http://{proxy}/");
     let target = target.parse().map_err(std::io::Error::other)?;
@@ -129,6 +139,7 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
 /// Read from the text of a file for `slackwater serve`.
 fn config(
     policy: &'static PolicyEntry,
+    name: &str,
     replicas: impl Iterator<Item = Addresses>,
 ) -> Result<Config, Fault> {
     let replicas = replicas.map(|replica| {
@@ -139,9 +150,9 @@ fn config(
     let policy = policy.name;
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
-        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
-         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n\
-         timeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n"
+        "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
+         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );
     let mut config = Config::of_text("demo", text)?;
     let replicas = config.services.iter_mut().flat_map(|it| &mut it.replicas);

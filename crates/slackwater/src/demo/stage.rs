@@ -8,7 +8,7 @@ use super::observe::{Observer, Order};
 use super::page;
 use super::picture::{Phase, Picture};
 use super::replica::World;
-use super::side::{Driven, Load, Side};
+use super::side::{Driven, Load, Side, service_name};
 use super::summary::{SideSummary, Summary};
 use super::terminal::Screen;
 use crate::admin::Lifecycle;
@@ -71,9 +71,11 @@ async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
         seed,
     };
     let [first, second] = settings.policies;
+    let name = service_name(0, first, None);
+    let other = service_name(1, second, Some(&name));
     Ok([
-        Side::start(first, &world, load).await?,
-        Side::start(second, &world, load).await?,
+        Side::start(first, &name, &world, load).await?,
+        Side::start(second, &other, &world, load).await?,
     ])
 }
 
