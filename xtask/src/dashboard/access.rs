@@ -142,7 +142,8 @@ fn contrast(tab: &mut Tab) -> Result<String, String> {
     for dark in [false, true] {
         tab.look(View { dark, ..WINDOW })?;
         let low = tab.evaluate(CONTRAST)?;
-        none_of(&low, "").map_err(|low| format!("{}: {low}", if dark { "dark" } else { "light" }))?;
+        none_of(&low, "")
+            .map_err(|low| format!("{}: {low}", if dark { "dark" } else { "light" }))?;
     }
     tab.look(WINDOW)?;
     Ok("AA".to_owned())

@@ -100,11 +100,19 @@ fn pictures(
     };
     knobs.aim(7)?;
     knobs.take(90)?;
-    knobs.status_until("requests to wait at the second side's replica 7", |status| {
-        in_flight(status, 1, replicas, 7).filter(|rif| *rif >= 20)
-    })?;
+    knobs.status_until(
+        "requests to wait at the second side's replica 7",
+        |status| in_flight(status, 1, replicas, 7).filter(|rif| *rif >= 20),
+    )?;
     tab.evaluate("document.activeElement?.blur()")?;
-    let whole = stage.shoot(tab, &format!("demo-{replicas}"), View { height: 1180, ..WINDOW })?;
+    let whole = stage.shoot(
+        tab,
+        &format!("demo-{replicas}"),
+        View {
+            height: 1180,
+            ..WINDOW
+        },
+    )?;
     tab.evaluate("document.querySelector('.why').scrollIntoView({ block: 'start' })")?;
     let why = stage.shoot(tab, &format!("demo-{replicas}-why"), WINDOW)?;
     tab.evaluate("window.scrollTo(0, 0)")?;
@@ -146,8 +154,12 @@ impl Knobs<'_> {
 
     fn aim(&mut self, replica: usize) -> Result<(), String> {
         self.choose("#target", &replica.to_string())?;
-        let expression = format!("document.querySelector('#target').value === '{replica}' && document.querySelector('.knobs .trouble').getAttribute('aria-label').endsWith(' {replica}')");
-        self.tab.wait("the knobs to aim at it", &expression).map(drop)
+        let expression = format!(
+            "document.querySelector('#target').value === '{replica}' && document.querySelector('.knobs .trouble').getAttribute('aria-label').endsWith(' {replica}')"
+        );
+        self.tab
+            .wait("the knobs to aim at it", &expression)
+            .map(drop)
     }
 
     fn choose(&mut self, selector: &str, value: &str) -> Result<(), String> {
@@ -169,10 +181,11 @@ impl Knobs<'_> {
 
     /// That the page lists a trouble.
     fn listed(&mut self, text: &str) -> Result<(), String> {
-        let expression = format!(
-            "document.querySelector('.troubles').textContent.includes({text:?})"
-        );
-        self.tab.wait(&format!("{text:?} to be listed"), &expression).map(drop)
+        let expression =
+            format!("document.querySelector('.troubles').textContent.includes({text:?})");
+        self.tab
+            .wait(&format!("{text:?} to be listed"), &expression)
+            .map(drop)
     }
 
     /// That the page lists no trouble any more, but what comes by itself.
@@ -217,9 +230,13 @@ impl Knobs<'_> {
         )?;
         let [first, second] = self.rates()?;
         if first < 0.8 * before && second < 0.8 * before {
-            Ok(format!("{before:.0} requests/s before, {first:.0} and {second:.0} then, by /status"))
+            Ok(format!(
+                "{before:.0} requests/s before, {first:.0} and {second:.0} then, by /status"
+            ))
         } else {
-            Err(format!("{before:.0} requests/s before, {first:.0} and {second:.0} after"))
+            Err(format!(
+                "{before:.0} requests/s before, {first:.0} and {second:.0} after"
+            ))
         }
     }
 
@@ -246,9 +263,10 @@ impl Knobs<'_> {
         self.aim(2)?;
         self.take(90)?;
         self.listed("neighbour takes 90 %")?;
-        let rif = self.status_until("requests to wait at the second side's replica 2", |status| {
-            in_flight(status, 1, replicas, 2).filter(|rif| *rif >= 5)
-        })?;
+        let rif = self.status_until(
+            "requests to wait at the second side's replica 2",
+            |status| in_flight(status, 1, replicas, 2).filter(|rif| *rif >= 5),
+        )?;
         self.take(0)?;
         self.none_listed()?;
         Ok(format!("{rif} in flight at the second side's replica"))
@@ -259,14 +277,17 @@ impl Knobs<'_> {
         self.aim(3)?;
         self.tab.click("#demo [data-fault=stalled]")?;
         self.listed("stalled")?;
-        let rif = self.status_until("requests to be stuck at the second side's replica 3", |status| {
-            in_flight(status, 1, replicas, 3).filter(|rif| *rif >= 10)
-        })?;
+        let rif = self.status_until(
+            "requests to be stuck at the second side's replica 3",
+            |status| in_flight(status, 1, replicas, 3).filter(|rif| *rif >= 10),
+        )?;
         self.end()?;
         let after = self.status_until("them to go on", |status| {
             in_flight(status, 1, replicas, 3).filter(|after| *after < rif)
         })?;
-        Ok(format!("{rif} stuck at the second side's replica, {after} afterwards"))
+        Ok(format!(
+            "{rif} stuck at the second side's replica, {after} afterwards"
+        ))
     }
 
     /// Ends the trouble with the button in the list.
@@ -278,7 +299,9 @@ impl Knobs<'_> {
     fn fail(&mut self) -> Result<String, String> {
         let replicas = self.replicas;
         self.aim(4)?;
-        let failed = move |status: &Value| replica(status, 1, replicas, 4)["requests"]["responses_5xx"].as_u64();
+        let failed = move |status: &Value| {
+            replica(status, 1, replicas, 4)["requests"]["responses_5xx"].as_u64()
+        };
         let before = self.status_until("figures", failed)?;
         self.tab.click("#demo [data-fault=failing]")?;
         self.listed("fails")?;

@@ -112,12 +112,17 @@ impl Stage<'_> {
         for dark in [false, true] {
             tab.look(View { dark, ..view })?;
             // The theme's change and the next figures are drawn by then.
-            tab.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")?;
+            tab.evaluate(
+                "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
+            )?;
             let theme = if dark { "dark" } else { "light" };
             let file = shots.join(format!("{name}-{theme}.png"));
             let size = tab.shoot(&file)?;
             if size > PICTURE_MAX {
-                return Err(format!("{}: {size} bytes, at most {PICTURE_MAX}", file.display()));
+                return Err(format!(
+                    "{}: {size} bytes, at most {PICTURE_MAX}",
+                    file.display()
+                ));
             }
             sizes.push(format!("{name}-{theme}.png {} kB", size / 1000));
         }

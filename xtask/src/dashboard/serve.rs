@@ -99,7 +99,9 @@ fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Resu
     if told == replicas && said.contains(&grouped) {
         Ok(said.to_owned())
     } else {
-        Err(format!("/status has {told} replicas, the page says {said:?}"))
+        Err(format!(
+            "/status has {told} replicas, the page says {said:?}"
+        ))
     }
 }
 

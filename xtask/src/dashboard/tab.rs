@@ -96,7 +96,8 @@ impl Tab {
                 return Ok(value);
             }
             if begun.elapsed() >= CONDITION_MAX {
-                let seen = self.evaluate("document.querySelector('main').innerText.slice(0, 400)")?;
+                let seen =
+                    self.evaluate("document.querySelector('main').innerText.slice(0, 400)")?;
                 return Err(format!("waited for {what}; the page says {seen}"));
             }
             std::thread::sleep(LOOK);
@@ -115,8 +116,7 @@ impl Tab {
             return Err(format!("there is no {selector} to click on"));
         };
         for kind in ["mousePressed", "mouseReleased"] {
-            let event =
-                json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
             self.devtools.call("Input.dispatchMouseEvent", &event)?;
         }
         Ok(())

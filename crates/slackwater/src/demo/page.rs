@@ -4,7 +4,7 @@
 
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Asset, Facts, Lifecycle, Reply, StatusSource, json, refusal,
+    AdminServer, AdminThread, Facts, Lifecycle, Reply, StatusSource, json, refusal,
 };
 use crate::fault::Fault;
 use core::net::SocketAddr;
@@ -15,25 +15,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-/// The page, of three files.
-const ASSETS: [Asset; 3] = [
-    Asset {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        body: include_str!("page.html"),
-    },
-    Asset {
-        path: "/demo.css",
-        content_type: "text/css; charset=utf-8",
-        body: include_str!("page.css"),
-    },
-    Asset {
-        path: "/demo.js",
-        content_type: "text/javascript; charset=utf-8",
-        body: include_str!("page.js"),
-    },
-];
 
 /// Between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
@@ -84,11 +65,8 @@ pub(super) fn serve(
     latest: Latest,
 ) -> Result<AdminThread, Fault> {
     let source = Arc::new(BothSides(proxies));
-    let mut server = AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, None);
-    for asset in ASSETS {
-        server = server.asset(asset);
-    }
-    server
+    AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, None)
+        .dashboard()
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })

@@ -208,7 +208,7 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
-        let thread = server.spawn(listener).map_err(fault)?;
+        let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
     }
