@@ -7,6 +7,8 @@
 mod asset;
 mod dashboard;
 mod facts;
+mod guard;
+mod latency;
 mod live;
 mod metrics;
 mod query;
@@ -24,6 +26,10 @@ pub(crate) use facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
     ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
 };
+pub(crate) use guard::may_change;
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
+pub(crate) use live::Extra;
 pub(crate) use reply::{Reply, json, refusal};
+pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note};

@@ -22,10 +22,6 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request, read to its end.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "so far only tests change something")
-)]
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     /// Its parameters.

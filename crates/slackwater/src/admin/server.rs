@@ -158,10 +158,6 @@ impl AdminServer {
     }
 
     /// Adds a path that changes something: its handler has to see to it who may.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "so far only tests change something")
-    )]
     #[must_use]
     pub(crate) fn post(
         mut self,

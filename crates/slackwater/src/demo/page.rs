@@ -1,10 +1,14 @@
 //! The demo's own paths at the admin address: the page, and the picture that it draws, as JSON.
 //!
-//! The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
+//! Its knobs are turned there, too. The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
 
+use super::desk::Desk;
+use super::knobs::Knob;
+use super::live::DemoLive;
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Facts, Lifecycle, Reply, StatusSource, json, refusal,
+    AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
+    refusal,
 };
 use crate::fault::Fault;
 use core::net::SocketAddr;
@@ -62,11 +66,22 @@ pub(super) fn serve(
     listener: TcpListener,
     proxies: [Arc<dyn StatusSource>; 2],
     lifecycle: Lifecycle,
-    latest: Latest,
+    live: DemoLive,
+    desk: &Desk,
 ) -> Result<AdminThread, Fault> {
     let source = Arc::new(BothSides(proxies));
-    AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, None)
-        .dashboard()
+    let latest = live.latest.clone();
+    let live = Some(Arc::new(live) as Arc<dyn Extra>);
+    let mut server =
+        AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
+    for knob in Knob::ALL {
+        let desk = desk.clone();
+        server = server.post(knob.path(), move |asked| {
+            let desk = desk.clone();
+            Box::pin(async move { desk.turn(knob, &asked).await })
+        });
+    }
+    server
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })
@@ -84,12 +99,29 @@ impl StatusSource for BothSides {
         Box::pin(async {
             let (mut facts, second) = tokio::join!(first.facts(), second.facts());
             facts.services.extend(second.services);
+            facts.reloads = both(facts.reloads, second.reloads);
             Facts {
                 role: "demo",
                 ..facts
             }
         })
     }
+}
+
+/// The reloads of both proxies: how often, and what became of the last one.
+fn both(first: Option<ReloadFacts>, second: Option<ReloadFacts>) -> Option<ReloadFacts> {
+    let (first, second) = (first?, second?);
+    let (taken, refused) = (first.taken + second.taken, first.refused + second.refused);
+    let last = if first.last_at > second.last_at {
+        first
+    } else {
+        second
+    };
+    Some(ReloadFacts {
+        taken,
+        refused,
+        ..last
+    })
 }
 
 fn picture(latest: Option<&Picture>) -> Reply {

@@ -116,12 +116,11 @@ impl History {
                 let Some(sample) = ReplicaSample::of(columns, place) else {
                     continue;
                 };
-                match series.replicas.get_mut(&replica.name) {
-                    Some(samples) => keep(samples, sample, samples_max),
-                    None => {
-                        let samples = VecDeque::from([sample]);
-                        series.replicas.insert(replica.name.clone(), samples);
-                    }
+                if let Some(samples) = series.replicas.get_mut(&replica.name) {
+                    keep(samples, sample, samples_max);
+                } else {
+                    let samples = VecDeque::from([sample]);
+                    series.replicas.insert(replica.name.clone(), samples);
                 }
             }
         }

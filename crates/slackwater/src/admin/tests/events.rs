@@ -1,8 +1,7 @@
 //! The stream of events and the past, over real sockets.
 
 use super::{Board, facts, get, server, start};
-use crate::admin::live::Extra;
-use crate::admin::{AdminServer, AdminThread, Facts, Lifecycle};
+use crate::admin::{AdminServer, AdminThread, Extra, Facts, Lifecycle};
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};
