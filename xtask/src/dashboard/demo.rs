@@ -30,7 +30,7 @@ fn start(stage: &Stage<'_>, admin: SocketAddr, replicas: usize) -> Result<Proces
     let mut command = Command::new(stage.programs.slackwater);
     command.args(["demo", "--no-table", "--seed", "1"]);
     command.args(["--replicas", &replicas.to_string()]);
-    command.args(["--rate", &rate(replicas).to_string()]);
+    command.args(["--rate", &stage.rate(rate(replicas)).to_string()]);
     command.args(["--admin", &admin.to_string()]);
     let mut demo = stage.programs.processes.start("demo", &mut command)?;
     wait_for("demo to be ready", START_MAX, || {
@@ -58,7 +58,7 @@ fn play(stage: &mut Stage<'_>, replicas: usize) -> Result<String, String> {
         let mut knobs = Knobs {
             tab: &mut tab,
             admin,
-            replicas,
+            rate: stage.rate(rate(replicas)),
         };
         let checks: [(&str, Check<'_>); 8] = [
             ("weather", Knobs::weather),
@@ -96,13 +96,13 @@ fn pictures(
     let mut knobs = Knobs {
         tab,
         admin,
-        replicas,
+        rate: stage.rate(rate(replicas)),
     };
     knobs.aim(7)?;
     knobs.take(90)?;
     knobs.status_until(
         "requests to wait at the second side's replica 7",
-        |status| in_flight(status, 1, replicas, 7).filter(|rif| *rif >= 20),
+        |status| in_flight(status, 1, 7).filter(|rif| *rif >= 20),
     )?;
     tab.evaluate("document.activeElement?.blur()")?;
     let whole = stage.shoot(
@@ -136,7 +136,8 @@ type Check<'k> = fn(&mut Knobs<'k>) -> Result<String, String>;
 struct Knobs<'k> {
     tab: &'k mut Tab,
     admin: SocketAddr,
-    replicas: usize,
+    /// Requests each second to each side, as at the start.
+    rate: u32,
 }
 
 impl Knobs<'_> {
@@ -222,12 +223,13 @@ impl Knobs<'_> {
 
     fn load(&mut self) -> Result<String, String> {
         let [before, _] = self.rates()?;
-        self.choose("#load", "200")?;
-        self.tab.wait(
-            "the page to say it",
+        let half = self.rate / 2;
+        self.choose("#load", &half.to_string())?;
+        let said = format!(
             "[...document.querySelectorAll('.figures dd')].filter((figure) => figure.parentElement.textContent.startsWith('requests/s')) \
-             .every((figure) => Math.abs(Number(figure.textContent.replaceAll(',', '')) - 200) < 60)",
-        )?;
+             .every((figure) => Math.abs(Number(figure.textContent.replaceAll(',', '')) - {half}) < {half} * 0.35)"
+        );
+        self.tab.wait("the page to say it", &said)?;
         let [first, second] = self.rates()?;
         if first < 0.8 * before && second < 0.8 * before {
             Ok(format!(
@@ -258,14 +260,13 @@ impl Knobs<'_> {
     }
 
     fn neighbour(&mut self) -> Result<String, String> {
-        let replicas = self.replicas;
-        self.choose("#load", "400")?;
+        self.choose("#load", &self.rate.to_string())?;
         self.aim(2)?;
         self.take(90)?;
         self.listed("neighbour takes 90 %")?;
         let rif = self.status_until(
             "requests to wait at the second side's replica 2",
-            |status| in_flight(status, 1, replicas, 2).filter(|rif| *rif >= 5),
+            |status| in_flight(status, 1, 2).filter(|rif| *rif >= 5),
         )?;
         self.take(0)?;
         self.none_listed()?;
@@ -273,17 +274,16 @@ impl Knobs<'_> {
     }
 
     fn stall(&mut self) -> Result<String, String> {
-        let replicas = self.replicas;
         self.aim(3)?;
         self.tab.click("#demo [data-fault=stalled]")?;
         self.listed("stalled")?;
         let rif = self.status_until(
             "requests to be stuck at the second side's replica 3",
-            |status| in_flight(status, 1, replicas, 3).filter(|rif| *rif >= 10),
+            |status| in_flight(status, 1, 3).filter(|rif| *rif >= 10),
         )?;
         self.end()?;
         let after = self.status_until("them to go on", |status| {
-            in_flight(status, 1, replicas, 3).filter(|after| *after < rif)
+            in_flight(status, 1, 3).filter(|after| *after < rif)
         })?;
         Ok(format!(
             "{rif} stuck at the second side's replica, {after} afterwards"
@@ -297,11 +297,8 @@ impl Knobs<'_> {
     }
 
     fn fail(&mut self) -> Result<String, String> {
-        let replicas = self.replicas;
         self.aim(4)?;
-        let failed = move |status: &Value| {
-            replica(status, 1, replicas, 4)["requests"]["responses_5xx"].as_u64()
-        };
+        let failed = |status: &Value| replica(status, 1, 4)["requests"]["responses_5xx"].as_u64();
         let before = self.status_until("figures", failed)?;
         self.tab.click("#demo [data-fault=failing]")?;
         self.listed("fails")?;
@@ -319,10 +316,9 @@ impl Knobs<'_> {
     }
 
     fn kill(&mut self) -> Result<String, String> {
-        let replicas = self.replicas;
         self.aim(5)?;
-        let refused = move |status: &Value| {
-            let requests = &replica(status, 1, replicas, 5)["requests"];
+        let refused = |status: &Value| {
+            let requests = &replica(status, 1, 5)["requests"];
             let of = |field: &str| requests[field].as_u64().unwrap_or_default();
             Some(of("connect_failures") + of("broken"))
         };
@@ -371,13 +367,16 @@ impl Knobs<'_> {
     }
 }
 
-/// A replica of a side, as `/status` tells of it: both sides' replicas are there, the first's before the second's.
-fn replica(status: &Value, side: usize, replicas: usize, index: usize) -> &Value {
-    &status["replicas"][side * replicas + index]
+/// A replica of a side, as `/status` tells of it.
+fn replica(status: &Value, side: usize, index: usize) -> &Value {
+    let service = &status["services"][side]["name"];
+    let replicas = status["replicas"].as_array().into_iter().flatten();
+    let mut own = replicas.filter(|replica| replica["service"] == *service);
+    own.nth(index).unwrap_or(&Value::Null)
 }
 
-fn in_flight(status: &Value, side: usize, replicas: usize, index: usize) -> Option<u64> {
-    replica(status, side, replicas, index)["in_flight"].as_u64()
+fn in_flight(status: &Value, side: usize, index: usize) -> Option<u64> {
+    replica(status, side, index)["in_flight"].as_u64()
 }
 
 /// Picks of a side since the start.

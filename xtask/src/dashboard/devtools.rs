@@ -49,13 +49,27 @@ impl DevTools {
         self.session = Some(session);
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends the page a command and waits for its answer.
     pub(super) fn call(&mut self, method: &str, parameters: &Value) -> Result<Value, String> {
+        self.ask(method, parameters, self.session.clone())
+    }
+
+    /// The same for a command to the browser itself.
+    pub(super) fn call_browser(&mut self, method: &str) -> Result<Value, String> {
+        self.ask(method, &json!({}), None)
+    }
+
+    fn ask(
+        &mut self,
+        method: &str,
+        parameters: &Value,
+        session: Option<String>,
+    ) -> Result<Value, String> {
         let wrong = |why: &dyn core::fmt::Display| format!("{method}: {why}");
         self.sent += 1;
         let number = self.sent;
         let mut command = json!({"id": number, "method": method, "params": parameters});
-        if let Some(session) = &self.session {
+        if let Some(session) = session {
             command["sessionId"] = json!(session);
         }
         self.socket

@@ -43,6 +43,8 @@ struct Stage<'s> {
     browser: &'s Browser,
     folder: PathBuf,
     shots: Option<&'s PathBuf>,
+    /// Of requests each second, so many tenths: a build without optimization carries fewer.
+    rate_tenths: u32,
     report: &'s mut Report,
 }
 
@@ -86,6 +88,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         browser: &browser,
         folder: folder.path.clone(),
         shots: options.shots.as_ref(),
+        rate_tenths: if options.short { 3 } else { 10 },
         report: &mut report,
     };
     let sizes: &[usize] = if options.short { &[20] } else { &[20, 1_000] };
@@ -101,6 +104,11 @@ impl Stage<'_> {
     /// Notes what a check found.
     fn note(&mut self, step: &'static str, what: &str, found: Result<String, String>) {
         self.report.add(step, what, found);
+    }
+
+    /// Requests each second, of so many with an optimized build.
+    const fn rate(&self, optimized: u32) -> u32 {
+        optimized * self.rate_tenths / 10
     }
 
     /// Takes a picture in light and one in dark, if pictures are wanted.

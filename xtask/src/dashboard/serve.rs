@@ -41,7 +41,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
     )?;
     let arguments = [
         "--rate",
-        &rate(replicas).to_string(),
+        &stage.rate(rate(replicas)).to_string(),
         "--seconds",
         &LOAD_SECONDS.to_string(),
     ]
@@ -138,7 +138,7 @@ fn busy(tab: &mut Tab) -> Result<String, String> {
     let spent = tab.busy_seconds()? - before;
     let seconds = seconds.as_f64().ok_or("the page counted no ticks")?;
     Ok(format!(
-        "{:.1} % of a core, over {seconds:.0} s",
+        "the whole browser takes {:.0} % of a core, over {seconds:.0} s",
         100.0 * spent / seconds
     ))
 }

@@ -190,18 +190,16 @@ impl Tab {
             .collect())
     }
 
-    /// Seconds that the page's thread has been at work since it was opened.
+    /// Seconds of CPU that the browser has spent, in all of its processes.
     pub(super) fn busy_seconds(&mut self) -> Result<f64, String> {
-        self.devtools.call("Performance.enable", &json!({}))?;
-        let answer = self.devtools.call("Performance.getMetrics", &json!({}))?;
-        let metrics = answer["metrics"].as_array();
-        let metric = metrics
-            .into_iter()
-            .flatten()
-            .find(|metric| metric["name"] == "TaskDuration");
-        metric
-            .and_then(|metric| metric["value"].as_f64())
-            .ok_or_else(|| "the browser does not say how busy it was".to_owned())
+        let answer = self.devtools.call_browser("SystemInfo.getProcessInfo")?;
+        let processes = answer["processInfo"].as_array();
+        let processes =
+            processes.ok_or_else(|| "the browser does not say how busy it was".to_owned())?;
+        Ok(processes
+            .iter()
+            .filter_map(|process| process["cpuTime"].as_f64())
+            .sum())
     }
 
     /// What went wrong so far: errors in the console, exceptions, requests to others, answers that are errors.
@@ -220,10 +218,12 @@ impl Tab {
                 {
                     Some(format!("console: {}", parameters["args"]))
                 }
-                "Log.entryAdded" if parameters["entry"]["level"] == "error" => Some(format!(
-                    "log: {} {}",
-                    parameters["entry"]["text"], parameters["entry"]["url"]
-                )),
+                "Log.entryAdded" if parameters["entry"]["level"] == "error" => {
+                    let entry = &parameters["entry"];
+                    // A process that keeps no decisions has no such path.
+                    let is_known = text(entry, "url").contains("/decisions?");
+                    (!is_known).then(|| format!("log: {} {}", entry["text"], entry["url"]))
+                }
                 "Network.requestWillBeSent" => {
                     let url = text(&parameters["request"], "url");
                     let is_own = url.starts_with(&own) || url.starts_with("data:");

@@ -3,7 +3,7 @@
 
 import { label, level, theme } from "./canvas.js";
 import { rootScale } from "./scales.js";
-import { stateOf } from "./words.js";
+import { count, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
 const HEADING = 20;
@@ -49,9 +49,9 @@ export function paint(draw, width, scene) {
   const colours = theme();
   const { perRow, pitch, size, top, skyline } = layout(width, replicas.length, scene.tall);
   paintSkyline(draw, width, skyline, scene);
-  // A cell is full at the limit; without one, at the most that anybody has.
-  const full = limit ?? frame.rifMost;
-  const legend = limit === null ? `Each replica: full with ${full} in flight` : "Each replica: how much of its room below the limit is taken; full and bright: hot";
+  // A cell is full at the limit; without one at that of the fleet beside it, or else at the most that anybody has.
+  const full = limit ?? frame.limit ?? frame.rifMost;
+  const legend = limit === null ? `Each replica: full with ${full} in flight${frame.limit === null ? "" : ", the limit of the other side"}` : "Each replica: how much of its room below the limit is taken; full and bright: hot";
   label(draw, legend, 0, HEADING + skyline + 15, colours.soft);
   replicas.forEach((replica, place) => {
     const [x, y] = [(place % perRow) * pitch, top + Math.floor(place / perRow) * pitch];
@@ -61,7 +61,7 @@ export function paint(draw, width, scene) {
     draw.fillStyle = colours.well;
     draw.fillRect(x, y, size, size);
     draw.fillStyle = colourOf(replica);
-    draw.globalAlpha = out ? 0.35 : replica.hot ? 1 : 0.75;
+    draw.globalAlpha = out ? 0.35 : replica.hot || (limit === null && part === 1) ? 1 : 0.75;
     const height = Math.round(part * size);
     draw.fillRect(x, y + size - height, size, height);
     draw.globalAlpha = 1;
@@ -99,7 +99,8 @@ function paintSkyline(draw, width, height, scene) {
   const rif = rootScale(frame.rifMost, height);
   const sorted = scene.replicas.slice().sort((a, b) => b.rif - a.rif || a.index - b.index);
   const hot = sorted.filter((replica) => replica.hot).length;
-  const text = limit === null ? `Requests in flight, the most first: up to ${sorted[0]?.rif ?? 0}` : `Requests in flight, the most first: up to ${sorted[0]?.rif ?? 0}; ${hot} of ${sorted.length} hot, from the limit of ${limit} on`;
+  const most = `Requests in flight, the most first: up to ${count(sorted[0]?.rif ?? 0)}`;
+  const text = limit === null ? most : `${most}; ${count(hot)} of ${count(sorted.length)} hot, from the limit of ${limit} on`;
   label(draw, text, 0, 9, colours.soft);
   if (limit !== null) {
     draw.fillStyle = colours.room;

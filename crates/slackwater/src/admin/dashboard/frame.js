@@ -12,6 +12,8 @@ export class Frame {
     this.calmLatency = new CalmMost(1_000);
     this.rifMost = 5;
     this.shareMost = 0.01;
+    /** @type {number | null} the highest limit of those that have one */
+    this.limit = null;
     this.latencyLeast = 1_000;
     this.latencyMost = 100_000;
   }
@@ -19,6 +21,7 @@ export class Frame {
   /** @param {import("./model.js").Service[]} services those that are shown */
   follow(services) {
     let [rif, share, most, least] = [0, 0, 0, Infinity];
+    this.limit = services.reduce((/** @type {number | null} */ limit, service) => (service.limit === null ? limit : Math.max(limit ?? 0, service.limit)), null);
     for (const service of services) {
       rif = Math.max(rif, (service.limit ?? 0) * 1.4);
       for (const replica of service.replicas) {
