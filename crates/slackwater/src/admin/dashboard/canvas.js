@@ -3,7 +3,7 @@
 /** @type {Record<string, string> | null} */
 let colours = null;
 
-const NAMES = ["ground", "card", "ink", "soft", "line", "well", "room", "cold", "hot", "hot-ground", "alarm", "first", "second"];
+const NAMES = ["ground", "card", "ink", "soft", "line", "well", "room", "cold", "hot", "hot-ground", "alarm", "alarm-ground", "first", "second"];
 
 /** The colours of the theme in use, read once. @returns {Record<string, string>} */
 export function theme() {

@@ -89,9 +89,15 @@ async function askHistory() {
   }
 }
 
+/** The replica that is opened, by name. */
+const chosenName = () => (shared.chosen ? model.services[shared.chosen.service]?.told.replicas[shared.chosen.replica]?.name : undefined);
+
 /** @param {any} fleet */
 function handleFleet(fleet) {
+  const opened = chosenName();
   const anew = model.handleFleet(fleet);
+  // At its place there may be another one now.
+  if (!anew && opened !== chosenName()) closeReplica();
   if (anew) {
     closeReplica();
     const named = model.services.findIndex((service) => service.name === decodeURIComponent(location.hash.slice(1)));

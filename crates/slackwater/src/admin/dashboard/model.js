@@ -118,7 +118,9 @@ export class Model {
     this.services.forEach((service, index) => {
       service.tick = tick.services[index];
       service.replicas = replicasOf(this.fleet, service, tick);
-      service.series.push(tick.at_ms, sample(service.tick));
+      const values = sample(service.tick);
+      if (tick.demo) values.trouble = service.replicas.some((replica) => troubleText(replica.trouble)) ? 1 : 0;
+      service.series.push(tick.at_ms, values);
     });
     return true;
   }

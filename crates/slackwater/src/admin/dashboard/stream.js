@@ -5,6 +5,8 @@
 /** Ticks that are left out until the page says that none come. */
 const SILENT_AFTER = 5;
 const SILENT_MIN_MS = 5_000;
+/** A connection that says nothing for so long is made anew: its other end may be gone without a word. */
+const GIVE_UP_MS = 30_000;
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000];
 
 export class Stream {
@@ -17,6 +19,7 @@ export class Stream {
     this.hear = hear;
     this.intervalMs = 1_000;
     this.heardAt = Date.now();
+    this.openedAt = Date.now();
     this.tries = 0;
     /** @type {Link} */
     this.link = "connecting";
@@ -28,6 +31,7 @@ export class Stream {
   }
 
   open() {
+    this.openedAt = Date.now();
     const source = new EventSource(this.path);
     this.source = source;
     source.addEventListener("fleet", (event) => {
@@ -56,6 +60,10 @@ export class Stream {
     const quiet = Date.now() - this.heardAt;
     if (this.link === "live" && quiet > Math.max(SILENT_MIN_MS, SILENT_AFTER * this.intervalMs)) this.say("silent");
     else if (this.link !== "live") this.hear.link(this.link, quiet);
+    if (this.link === "silent" && this.source && Date.now() - this.openedAt > GIVE_UP_MS) {
+      this.source.close();
+      this.open();
+    }
   }
 
   /** @param {Link} link */

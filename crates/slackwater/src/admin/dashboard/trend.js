@@ -26,6 +26,7 @@ const BOTTOM = 18;
  * @property {boolean} [log]
  * @property {(value: number) => string} write for the axis
  * @property {number} [least] the axis reaches at least so far
+ * @property {{series: import("./series.js").Series, column: string}} [band] where it is above 0, the ground is tinted
  * @property {number} now ms
  * @property {number} [windowMs]
  */
@@ -45,6 +46,7 @@ export function paint(canvas, width, height, trend) {
   const from = trend.now - windowMs;
   const x = (/** @type {number} */ at) => left + ((at - from) / windowMs) * (right - left);
   const { y, marks } = upward(trend, from, base - TOP, base);
+  if (trend.band) paintBand(draw, trend.band, x, [TOP, base], from);
   for (const mark of marks) {
     level(draw, left, y(mark), right - left, colours.line);
     label(draw, trend.write(mark), left - 6, y(mark), colours.soft, "right");
@@ -61,6 +63,23 @@ export function paint(canvas, width, height, trend) {
   if (trend.stacked) paintStack(draw, trend, x, y, from);
   else for (const line of trend.lines) paintLine(draw, line, x, y, from);
   draw.restore();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} draw
+ * @param {{series: import("./series.js").Series, column: string}} band
+ * @param {(at: number) => number} x
+ * @param {number[]} ends
+ * @param {number} from
+ */
+function paintBand(draw, { series, column }, x, [top, base], from) {
+  const values = series.column(column);
+  draw.fillStyle = theme()["alarm-ground"];
+  for (let i = 1; i < values.length; i++) {
+    if (!values[i] || series.at[i] < from) continue;
+    const start = x(Math.max(series.at[i - 1], from));
+    draw.fillRect(start, top, x(series.at[i]) - start + 0.5, base - top);
+  }
 }
 
 /** @param {Trend} trend @param {number} from @param {number} length @param {number} base */

@@ -8,6 +8,9 @@ import { count, percent, rate, reasonName, shortCount, span, spanMark } from "./
 /** @typedef {import("./trend.js").Line} Line */
 /** @typedef {import("./chart.js").Entry} Entry */
 
+/** In the demo more happens in less time. */
+const DEMO_WINDOW_MS = 120_000;
+
 const NOW_MOST = ["now", "most"];
 
 /** @param {Service} service @param {string} column @param {(value: any) => string} write */
@@ -63,8 +66,8 @@ class Picks {
     this.chart = new Chart(title, ["now", "part"]);
   }
 
-  /** @param {Service} service @param {number} now */
-  show(service, now) {
+  /** @param {Service} service @param {number} now @param {number} [windowMs] */
+  show(service, now, windowMs) {
     const { series } = service;
     const columns = [...series.columns.keys()].filter((name) => name.startsWith("picks."));
     const reasons = columns.map((name) => name.slice("picks.".length));
@@ -84,7 +87,7 @@ class Picks {
       lines.push({ series, column: `picks.${reason}`, colour, width: alpha });
       entries.push({ name: reasonName(reason), colour, kind, values: [count(last), sum ? percent(last / sum) : "–"] });
     }
-    this.chart.show({ lines, stacked: true, write: shortCount, now }, entries.reverse());
+    this.chart.show({ lines, stacked: true, write: shortCount, now, windowMs }, entries.reverse());
   }
 }
 
@@ -96,13 +99,13 @@ class Kinds {
     this.kinds = kinds;
   }
 
-  /** @param {Service} service @param {number} now */
-  show(service, now) {
+  /** @param {Service} service @param {number} now @param {number} [windowMs] */
+  show(service, now, windowMs) {
     const { series } = service;
     const kinds = this.kinds.filter(([, column], i) => i < 2 || (series.most(column) ?? 0) > 0);
     const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.2, dash: kind === "dash" ? [4, 3] : [] }));
     const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: nowAndMost(service, column, ifAny(count)) }));
-    this.chart.show({ lines, write: shortCount, now }, entries);
+    this.chart.show({ lines, write: shortCount, now, windowMs }, entries);
   }
 }
 
@@ -154,18 +157,19 @@ class Both {
     const lines = [];
     /** @type {Entry[]} */
     const entries = [];
-    // The first side is drawn last, on top.
-    for (const [index, service] of [...services.entries()].reverse()) {
+    services.forEach((service, index) => {
       this.columns.forEach((column, thin) => {
         const colour = index === 0 ? "first" : "second";
-        lines.push({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
+        // The first is drawn last, on top.
+        lines.unshift({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
         const name = this.columns.length > 1 ? `${service.name}, ${column}` : service.name;
         const kind = thin ? "thin" : index === 0 ? "line" : "dash";
         entries.push({ name, colour, kind, values: nowAndMost(service, column, this.write) });
       });
-    }
-    const windowMs = 120_000;
-    this.chart.show({ lines, now, windowMs, write: shortCount, ...this.look }, entries.reverse());
+    });
+    const [{ series }] = services;
+    entries.push({ name: "a replica is in trouble", colour: "alarm", kind: "paler", values: [series.last("trouble") ? "yes" : "no", ""] });
+    this.chart.show({ lines, now, windowMs: DEMO_WINDOW_MS, band: { series, column: "trouble" }, write: shortCount, ...this.look }, entries);
   }
 }
 
@@ -187,13 +191,13 @@ export class DemoTrends {
     for (const part of this.both) part.show(services, now);
     this.picks.forEach((part, index) => {
       part.chart.title.textContent = `What decided: ${services[index].name}`;
-      part.show(services[index], now);
+      part.show(services[index], now, DEMO_WINDOW_MS);
     });
     const probing = services.find((service) => (service.series.most("probes.sent") ?? 0) > 0);
     setShown(this.probes.chart.root, Boolean(probing));
     if (probing) {
       this.probes.chart.title.textContent = `Probes: ${probing.name}`;
-      this.probes.show(probing, now);
+      this.probes.show(probing, now, DEMO_WINDOW_MS);
     }
   }
 
