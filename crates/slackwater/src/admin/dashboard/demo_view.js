@@ -136,7 +136,7 @@ export class DemoView {
     if (this.verdict.textContent !== parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("")) this.verdict.replaceChildren(...parts);
     const length = demo.length_ms === null ? "" : ` of ${clock(demo.length_ms)}`;
     setText(this.overall, `The slowest 1 % of the requests of the last 10 s took longer than that. ${clock(demo.elapsed_ms)}${length} since the start: ${span(first.overall)} against ${span(second.overall)}.`);
-    setText(this.doubt, demo.doubt ?? "");
+    setText(this.doubt, demo.doubt ? `${demo.doubt[0].toUpperCase()}${demo.doubt.slice(1)}.` : "");
     setShown(this.doubt, Boolean(demo.doubt));
   }
 }

@@ -30,6 +30,11 @@ export class Frame {
         most = Math.max(most, replica.latency ?? 0, replica.p99 ?? 0);
         if (replica.latency) least = Math.min(least, replica.latency);
       }
+      for (const report of service.tick?.pool ?? []) {
+        rif = Math.max(rif, report.rif);
+        most = Math.max(most, report.latency_us ?? 0);
+        if (report.latency_us) least = Math.min(least, report.latency_us);
+      }
     }
     this.rifMost = this.calmRif.follow(rif);
     this.shareMost = this.calmShare.follow(share);
