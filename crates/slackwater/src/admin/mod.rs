@@ -5,6 +5,7 @@
 //! The fields are documented in `docs/admin.md` and `docs/live.md`.
 
 mod asset;
+mod dashboard;
 mod facts;
 mod guard;
 mod latency;
@@ -19,7 +20,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use asset::Asset;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{

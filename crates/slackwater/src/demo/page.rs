@@ -7,8 +7,8 @@ use super::knobs::Knob;
 use super::live::DemoLive;
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Asset, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource,
-    json, refusal,
+    AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
+    refusal,
 };
 use crate::decisions::{self, Archive};
 use crate::fault::Fault;
@@ -20,25 +20,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-/// The page, of three files.
-const ASSETS: [Asset; 3] = [
-    Asset {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        body: include_str!("page.html"),
-    },
-    Asset {
-        path: "/demo.css",
-        content_type: "text/css; charset=utf-8",
-        body: include_str!("page.css"),
-    },
-    Asset {
-        path: "/demo.js",
-        content_type: "text/javascript; charset=utf-8",
-        body: include_str!("page.js"),
-    },
-];
 
 /// Between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
@@ -92,10 +73,8 @@ pub(super) fn serve(
     let source = Arc::new(BothSides(proxies));
     let latest = live.latest.clone();
     let live = Some(Arc::new(live) as Arc<dyn Extra>);
-    let mut server = AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live);
-    for asset in ASSETS {
-        server = server.asset(asset);
-    }
+    let mut server =
+        AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
     for knob in Knob::ALL {
         let desk = desk.clone();
         server = server.post(knob.path(), move |asked| {

@@ -223,7 +223,7 @@ impl Running {
             self.config.admin.connections_max,
         );
         let server = decisions::add_path(server, self.archive.iter().cloned().collect());
-        let thread = server.spawn(listener).map_err(fault)?;
+        let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
     }
