@@ -11,6 +11,7 @@ use super::metrics;
 use super::reply::{Reply, TEXT, refusal, reply, unwritten};
 use super::router::{Asked, Connection, Router};
 use super::status::Status;
+use crate::decisions::{self, Archive};
 use crate::fault::Fault;
 use core::convert::Infallible;
 use core::net::SocketAddr;
@@ -154,6 +155,15 @@ impl AdminServer {
     ) -> Self {
         self.router.add(Method::GET, path, handler);
         self
+    }
+
+    /// Adds the decisions in these archives; with none, that none are kept.
+    #[must_use]
+    pub(crate) fn decisions(self, archives: Vec<Arc<Archive>>) -> Self {
+        self.get("/decisions", move |asked| {
+            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
+            at_once(reply(status, content_type, body))
+        })
     }
 
     /// Adds a path that changes something: its handler has to see to it who may.

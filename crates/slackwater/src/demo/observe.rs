@@ -10,6 +10,7 @@ use super::picture::{
     Weather,
 };
 use crate::admin::{Facts, StatusSource, WorkerFacts};
+use crate::decisions::Archive;
 use crate::load::Live;
 use core::time::Duration;
 use slackwater_core::Rif;
@@ -37,6 +38,8 @@ pub(super) struct Handles {
     pub(super) live: Live,
     pub(super) fleet: Watcher,
     pub(super) proxy: Arc<dyn StatusSource>,
+    /// Why its requests went where they went; `None`: none are kept.
+    pub(super) decisions: Option<Arc<Archive>>,
 }
 
 /// Makes pictures, and remembers what a single look cannot tell.

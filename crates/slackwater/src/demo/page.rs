@@ -10,6 +10,7 @@ use crate::admin::{
     AdminServer, AdminThread, Asset, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource,
     json, refusal,
 };
+use crate::decisions::Archive;
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -84,6 +85,7 @@ pub(super) fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, Fault> {
 pub(super) fn serve(
     listener: TcpListener,
     proxies: [Arc<dyn StatusSource>; 2],
+    decisions: Vec<Arc<Archive>>,
     lifecycle: Lifecycle,
     live: DemoLive,
     desk: &Desk,
@@ -103,6 +105,7 @@ pub(super) fn serve(
         });
     }
     server
+        .decisions(decisions)
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })

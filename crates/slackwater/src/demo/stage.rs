@@ -48,12 +48,14 @@ pub(super) async fn run(
     let (pictures, latest) = watch::channel(None);
     let handles = sides.each_ref().map(Side::handles);
     let proxies = handles.each_ref().map(|side| Arc::clone(&side.proxy));
+    let decisions = handles.iter().filter_map(|side| side.decisions.clone());
+    let decisions = decisions.collect();
     let (desk, orders) = Desk::open(settings.replicas);
     let live = DemoLive {
         seed: settings.seed,
         latest,
     };
-    let _page = page::serve(listener, proxies, lifecycle.clone(), live, &desk)?;
+    let _page = page::serve(listener, proxies, decisions, lifecycle.clone(), live, &desk)?;
     let order = observe::Order {
         seed: settings.seed,
         length: settings.length,

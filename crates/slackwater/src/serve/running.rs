@@ -11,7 +11,7 @@ use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerPart
 use crate::access_log::Switch;
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
-use crate::decisions::{self, Archive};
+use crate::decisions::Archive;
 use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
@@ -213,14 +213,15 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
-        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
-        let server = server.get("/decisions", move |asked| {
-            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
-            Box::pin(async move { admin::reply(status, content_type, body) })
-        });
+        let server = server.decisions(self.archive().into_iter().collect());
         let thread = server.spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
+    }
+
+    /// Its decisions; `None`: none are kept.
+    pub(crate) fn archive(&self) -> Option<Arc<Archive>> {
+        self.archive.clone()
     }
 
     /// What a successor gets: clones of all sockets.
