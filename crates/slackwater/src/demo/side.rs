@@ -27,6 +27,9 @@ const IDLE_CONNECTIONS_MAX: u32 = 16;
 /// request is sent over it, would be counted as that policy's error.
 const IDLE: &str = "24h";
 
+/// Requests that take so long are kept, with why they went where they went; those that fail are, too.
+const SLOW: &str = "250ms";
+
 /// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -207,6 +210,7 @@ fn config(
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         decisions.slower_than = \"{SLOW}\"\ndecisions.failed = true\n\
          [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
          replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );
