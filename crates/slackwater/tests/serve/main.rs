@@ -21,6 +21,7 @@ mod health;
 mod hedge;
 mod http1;
 mod interim;
+mod latency;
 mod lifecycle;
 mod logging;
 mod members;
