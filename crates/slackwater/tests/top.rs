@@ -265,15 +265,10 @@ fn the_screen_comes_obeys_keys_and_goes() {
     let demo = Demo::start();
     let mut top = InTerminal::start(&demo.address);
     // Both sides, with a row for each twin.
-    top.until(&[
-        "\u{1b}[?1049h",
-        "slackwater top",
-        "round_robin",
-        "in flight",
-    ]);
+    top.shows(&["slackwater top", "■ prequal", "■ round_robin", "in flight"]);
     assert!(top.is_raw());
     top.press("?");
-    top.until(&["the first, the last"]);
+    top.shows(&["PgUp PgDn g G   a screen up or down, the first, the last"]);
     top.press("x");
     // The chosen replica's own page, with what the server has kept of it.
     top.press("j\r");

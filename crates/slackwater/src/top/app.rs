@@ -2,7 +2,7 @@
 //! be asked of the server comes out as [`Ask`].
 
 use super::keys::{Action, Page};
-use super::message::{Fleet, History, Tick};
+use super::message::{Decision, Decisions, Fleet, History, Tick};
 use super::model::{Model, Row};
 use super::rows::{Column, Order, is_match};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use ratatui::layout::{Position, Rect};
 use std::time::Instant;
 
 /// A replica's page is brought up to date so often.
-const HISTORY_EVERY: Duration = Duration::from_secs(2);
+const DETAILS_EVERY: Duration = Duration::from_secs(2);
 
 /// Letters that a filter has at most.
 const FILTER_MAX: usize = 64;
@@ -32,18 +32,38 @@ pub(super) enum Link {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) service: String,
-    /// `None`: the service's own history.
+    /// `None`: of the service itself.
     pub(super) replica: Option<String>,
+    pub(super) what: Wanted,
 }
 
-/// A replica's last minutes.
+/// What of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The last minutes.
+    #[default]
+    History,
+    /// The last requests whose story was kept.
+    Decisions,
+}
+
+/// What came, or why it did not.
 #[derive(Debug)]
-struct ReplicaHistory {
+pub(super) enum Answer {
+    History(Result<History, String>),
+    Decisions(Result<Decisions, String>),
+}
+
+/// What the page of a replica shows beside the last tick.
+#[derive(Debug)]
+struct Details {
+    service: String,
+    replica: String,
     asked_at: Instant,
-    is_under_way: bool,
-    of: Ask,
-    /// What came, or why it did not.
-    answer: Option<Result<History, String>>,
+    /// Answers that have not come.
+    missing: usize,
+    history: Option<Result<History, String>>,
+    decisions: Vec<Decision>,
 }
 
 /// Where things are on the screen, for the mouse.
@@ -77,7 +97,7 @@ pub(super) struct App {
     pub(super) is_over: bool,
     /// While the picture stands still: what came last.
     paused: Option<(Option<Fleet>, Option<Tick>)>,
-    history: Option<ReplicaHistory>,
+    details: Option<Details>,
     pub(super) hits: Hits,
 }
 
@@ -98,7 +118,7 @@ impl App {
             is_helping: false,
             is_over: false,
             paused: None,
-            history: None,
+            details: None,
             hits: Hits::default(),
         }
     }
@@ -144,7 +164,7 @@ impl App {
         }
         let asks = services.iter().map(|service| Ask {
             service: service.name.clone(),
-            replica: None,
+            ..Ask::default()
         });
         asks.collect()
     }
@@ -157,50 +177,80 @@ impl App {
         }
     }
 
-    /// What was asked for, or why it did not come.
-    pub(super) fn take_history(&mut self, of: &Ask, answer: Result<History, String>) {
-        if of.replica.is_none() {
+    /// What was asked for.
+    pub(super) fn take_answer(&mut self, of: &Ask, answer: Answer) {
+        let Some(replica) = &of.replica else {
             let mut services = self.model.fleet().services.iter();
             let service = services.position(|service| service.name == of.service);
-            if let (Some(service), Ok(history)) = (service, &answer) {
+            if let (Some(service), Answer::History(Ok(history))) = (service, &answer) {
                 self.model.take_history(service, history);
             }
-        } else if let Some(history) = self.history.as_mut().filter(|history| history.of == *of) {
-            history.is_under_way = false;
-            history.answer = Some(answer);
+            return;
+        };
+        let details = self.details.as_mut();
+        let is_wanted =
+            |details: &&mut Details| details.service == of.service && details.replica == *replica;
+        let Some(details) = details.filter(is_wanted) else {
+            return;
+        };
+        details.missing = details.missing.saturating_sub(1);
+        match answer {
+            Answer::History(history) => details.history = Some(history),
+            // Not every process keeps them.
+            Answer::Decisions(decisions) => {
+                details.decisions = decisions.unwrap_or_default().decisions;
+            }
         }
     }
 
     /// What the replica's page shows has to be asked for, if it is time for it.
-    pub(super) fn ask(&mut self, now: Instant) -> Option<Ask> {
+    pub(super) fn ask(&mut self, now: Instant) -> Vec<Ask> {
         if self.page != Page::Replica || self.is_paused() || self.link != Link::Live {
-            return None;
+            return Vec::new();
         }
-        let row = self.model.row(self.service, self.selected?)?;
-        let ask = Ask {
-            service: self.model.service_name(self.service).to_owned(),
-            replica: Some(row.name.to_owned()),
+        let chosen = self
+            .selected
+            .and_then(|index| self.model.row(self.service, index));
+        let Some(row) = chosen else {
+            return Vec::new();
         };
-        let of_same = self.history.take().filter(|history| history.of == ask);
-        let is_due = of_same.as_ref().is_none_or(|history| {
-            !history.is_under_way && now.duration_since(history.asked_at) >= HISTORY_EVERY
+        let replica = row.name.to_owned();
+        let service = self.model.service_name(self.service).to_owned();
+        let before = self.details.take();
+        let is_same = |details: &Details| details.service == service && details.replica == replica;
+        let mut details = before.filter(is_same).unwrap_or_else(|| Details {
+            service,
+            replica,
+            // Long ago enough.
+            asked_at: now.checked_sub(DETAILS_EVERY).unwrap_or(now),
+            missing: 0,
+            history: None,
+            decisions: Vec::new(),
         });
-        self.history = if is_due {
-            Some(ReplicaHistory {
-                asked_at: now,
-                is_under_way: true,
-                of: ask.clone(),
-                answer: of_same.and_then(|history| history.answer),
-            })
-        } else {
-            of_same
-        };
-        is_due.then_some(ask)
+        let is_due = details.missing == 0
+            && now.saturating_duration_since(details.asked_at) >= DETAILS_EVERY;
+        let asks = [Wanted::History, Wanted::Decisions].map(|what| Ask {
+            service: details.service.clone(),
+            replica: Some(details.replica.clone()),
+            what,
+        });
+        if is_due {
+            details.asked_at = now;
+            details.missing = asks.len();
+        }
+        self.details = Some(details);
+        if is_due { asks.into() } else { Vec::new() }
     }
 
     /// The last minutes of the replica that is shown: what came, or why it did not; `None` while it is asked for.
     pub(super) fn replica_history(&self) -> Option<&Result<History, String>> {
-        self.history.as_ref()?.answer.as_ref()
+        self.details.as_ref()?.history.as_ref()
+    }
+
+    /// The last requests that were sent to it and whose story was kept, newest first.
+    pub(super) fn replica_decisions(&self) -> &[Decision] {
+        let details = self.details.as_ref();
+        details.map_or(&[], |details| details.decisions.as_slice())
     }
 
     /// The replicas of the service, filtered and sorted.

@@ -1,11 +1,10 @@
 //! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after each.
 
 use super::address::Address;
-use super::app::{App, Ask, Link};
+use super::app::{Answer, App, Ask, Link, Wanted};
 use super::client::{self, Failure, Stream};
 use super::keys::{self, Action};
 use super::listen::{Heard, listen};
-use super::message::History;
 use super::screen::{self, Theme};
 use super::terminal::{Taken, fault, give_back_on_panic, read_events};
 use super::words::clean;
@@ -15,6 +14,7 @@ use core::time::Duration;
 use percent::encode;
 use ratatui::crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
 use ratatui::layout::Position;
+use serde::de::DeserializeOwned;
 use std::io;
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,10 +24,11 @@ use tokio::time::MissedTickBehavior;
 /// The clock in a picture that nothing else changes.
 const CLOCK: Duration = Duration::from_secs(1);
 
+/// So many of a replica's last decisions are asked for.
+const DECISIONS: usize = 50;
+
 /// Rows that a turn of the mouse's wheel goes.
 const WHEEL_ROWS: isize = 3;
-
-type Answer = (Ask, Result<History, String>);
 
 /// Shows what the server says until somebody quits.
 pub(super) async fn run(
@@ -43,7 +44,7 @@ pub(super) async fn run(
     let mut taken = Taken::new(has_mouse)?;
     let mut keys = read_events()?;
     let (heard_out, mut heard) = mpsc::channel(16);
-    let (answers_out, mut answers) = mpsc::channel::<Answer>(16);
+    let (answers_out, mut answers) = mpsc::channel::<(Ask, Answer)>(16);
     let mut app = App::new(address.authority());
     let listening = tokio::spawn(listen(address.clone(), stream, heard_out));
     let mut clock = tokio::time::interval(CLOCK);
@@ -61,7 +62,7 @@ pub(super) async fn run(
                 None => return Err(fault(&io::Error::from(io::ErrorKind::UnexpectedEof))),
             },
             Some(heard) = heard.recv() => asks = take_heard(&mut app, heard),
-            Some((ask, answer)) = answers.recv() => app.take_history(&ask, answer),
+            Some((ask, answer)) = answers.recv() => app.take_answer(&ask, answer),
             _ = clock.tick() => {}
             () = signals.next() => break,
             _ = hang_up.recv() => break,
@@ -118,22 +119,37 @@ fn take_heard(app: &mut App, heard: Heard) -> Vec<Ask> {
 }
 
 /// Asks, and hands on what came.
-async fn answer(address: Address, ask: Ask, out: mpsc::Sender<Answer>) {
-    let answer = history(&address, &ask).await;
-    let answer = answer.map_err(|failure| clean(&failure.to_string()));
+async fn answer(address: Address, ask: Ask, out: mpsc::Sender<(Ask, Answer)>) {
+    let answer = match ask.what {
+        Wanted::History => Answer::History(get(&address, "/history", &ask, "").await),
+        Wanted::Decisions => {
+            let few = format!("&limit={DECISIONS}");
+            Answer::Decisions(get(&address, "/decisions", &ask, &few).await)
+        }
+    };
     // Nobody wants to know at the end.
     let _ = out.send((ask, answer)).await;
 }
 
-async fn history(address: &Address, ask: &Ask) -> Result<History, Failure> {
-    let mut path = format!("/history?service={}", encode(&ask.service));
+/// What the path says of it.
+async fn get<T: DeserializeOwned>(
+    address: &Address,
+    path: &str,
+    ask: &Ask,
+    rest: &str,
+) -> Result<T, String> {
+    let mut path = format!("{path}?service={}", encode(&ask.service));
     if let Some(replica) = &ask.replica {
         path.push_str("&replica=");
         path.push_str(&encode(replica));
     }
-    let bytes = client::json(address, &path).await?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::Strange(format!("its history cannot be read: {error}")))
+    path.push_str(rest);
+    let answer = client::json(address, &path).await;
+    let read = answer.and_then(|bytes| {
+        let read = serde_json::from_slice(&bytes);
+        read.map_err(|error| Failure::Strange(format!("its answer cannot be read: {error}")))
+    });
+    read.map_err(|failure| clean(&failure.to_string()))
 }
 
 /// Names in a query.

@@ -226,3 +226,48 @@ pub(super) struct History {
     pub(super) in_flight: Vec<u64>,
     pub(super) sent: Vec<u64>,
 }
+
+/// Requests whose story was kept, newest first: `docs/decisions.md`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Decisions {
+    pub(super) decisions: Vec<Decision>,
+}
+
+/// One request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Decision {
+    /// When it came: RFC 3339, UTC.
+    pub(super) time: String,
+    /// What the client got; 0: nothing.
+    pub(super) status: u64,
+    pub(super) failed: bool,
+    pub(super) total_us: u64,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+/// One try of it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Attempt {
+    pub(super) kind: String,
+    pub(super) replica: String,
+    /// Its response is the one that the client got.
+    pub(super) answered: bool,
+    pub(super) reason: String,
+    pub(super) rif_limit: Option<u64>,
+    pub(super) chosen: Option<Candidate>,
+    pub(super) runner_up: Option<Candidate>,
+    pub(super) outcome: Option<String>,
+}
+
+/// What was known of a replica.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Candidate {
+    pub(super) replica: String,
+    pub(super) rif: Option<u64>,
+    pub(super) latency_us: Option<u64>,
+    pub(super) age_us: Option<u64>,
+}

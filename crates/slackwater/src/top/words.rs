@@ -65,6 +65,22 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept.chain((columns > 0).then_some('…')).collect()
 }
 
+/// The text in lines of so many columns, broken at blanks; a longer word is on a line of its own.
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + length <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The text without what a terminal would obey: it comes from another machine.
 pub(super) fn clean(text: &str) -> String {
     let printable = |character: char| {
@@ -109,6 +125,11 @@ mod tests {
         assert_eq!(cut("replica 10", 9), "replica …");
         assert_eq!(cut("ab", 1), "…");
         assert_eq!(cut("ab", 0), "");
+        assert_eq!(
+            wrapped("a bc  def longer g", 4),
+            ["a bc", "def", "longer", "g"]
+        );
+        assert!(wrapped(" ", 4).is_empty());
         assert_eq!(
             clean("a\u{1b}[2Jb\n\u{9b}c"),
             "a\u{fffd}[2Jb\u{fffd}\u{fffd}c"

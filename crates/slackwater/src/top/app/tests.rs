@@ -132,7 +132,7 @@ fn services_go_round_and_are_asked_for_their_last_minutes() {
     let asks = app.take_fleet(two_services());
     let names: Vec<&str> = asks.iter().map(|ask| ask.service.as_str()).collect();
     assert_eq!(names, ["web", "api"]);
-    app.take_history(&asks[1], Ok(samples::service_history()));
+    app.take_answer(&asks[1], Answer::History(Ok(samples::service_history())));
     let points = |service: usize| app.model().trend(service).unwrap().points().len();
     assert_eq!((points(0), points(1)), (0, 12));
     press(&mut app, "j⇥");
@@ -178,29 +178,40 @@ fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
 fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
     let mut app = serve();
     let start = Instant::now();
-    assert_eq!(app.ask(start), None);
+    assert_eq!(app.ask(start), []);
     press(&mut app, "j⏎");
-    let ask = app.ask(start).unwrap();
-    assert_eq!(ask.replica.as_deref(), Some("10.0.0.1:8080"));
-    // Not twice at a time, however late the answer is.
-    assert_eq!(app.ask(start + Duration::from_mins(1)), None);
-    app.take_history(&ask, Ok(samples::replica_history()));
-    assert_eq!(app.ask(start + Duration::from_millis(1_999)), None);
-    assert!(app.ask(start + HISTORY_EVERY).is_some());
+    let asks = app.ask(start);
+    let wanted: Vec<Wanted> = asks.iter().map(|ask| ask.what).collect();
+    assert_eq!(wanted, [Wanted::History, Wanted::Decisions]);
+    assert_eq!(asks[0].replica.as_deref(), Some("10.0.0.1:8080"));
+    // Not twice at a time, however late the answers are.
+    assert_eq!(app.ask(start + Duration::from_mins(1)), []);
+    let history = || Answer::History(Ok(samples::replica_history()));
+    app.take_answer(&asks[0], history());
+    assert_eq!(app.ask(start + Duration::from_mins(1)), []);
+    app.take_answer(&asks[1], Answer::Decisions(Ok(samples::decisions())));
+    assert_eq!(app.ask(start + Duration::from_millis(1_999)), []);
+    assert_eq!(app.ask(start + DETAILS_EVERY).len(), 2);
     // What was there stays until the next answer.
     assert!(app.replica_history().is_some());
+    assert_eq!(app.replica_decisions().len(), 3);
+    // Whoever keeps none is no mistake.
+    let none = Err("there is no such path".to_owned());
+    app.take_answer(&asks[1], Answer::Decisions(none));
+    assert_eq!(app.replica_decisions().len(), 0);
     // The answer about somebody else is nobody's here.
     press(&mut app, "⎋j⏎");
-    assert!(app.ask(start).is_some());
+    assert_eq!(app.ask(start).len(), 2);
     assert!(app.replica_history().is_none());
-    app.take_history(&ask, Ok(samples::replica_history()));
+    app.take_answer(&asks[0], history());
     assert!(app.replica_history().is_none());
     // While nobody answers, nothing is asked.
+    press(&mut app, "⎋j⏎");
     app.link = Link::Lost {
         why: String::new(),
         retry_at: start,
     };
-    assert_eq!(app.ask(start + Duration::from_mins(2)), None);
+    assert_eq!(app.ask(start + Duration::from_mins(2)), []);
 }
 
 #[test]

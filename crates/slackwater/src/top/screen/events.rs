@@ -111,17 +111,18 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
 /// How many replicas are in which state, those in trouble first to be seen.
 pub(super) fn states(app: &App) -> Line {
     let rows = app.model().rows(app.service);
-    let mut counts: BTreeMap<usize, (&str, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
     let mut hot = 0_u64;
     for row in &rows {
-        counts.entry(row.state_rank).or_insert((row.state, 0)).1 += 1;
+        *counts.entry((row.state_rank, row.state)).or_default() += 1;
         hot += u64::from(row.is_hot == Some(true));
     }
     let all = words::count(rows.len() as u64);
     let noun = plural("replica", rows.len());
     let mut line = Line::default().with(Ink::Plain, format!(" {all} {noun}"));
     let mut is_first = true;
-    for (state, count) in counts.values().filter(|(state, _)| !state.is_empty()) {
+    let known = counts.iter().filter(|((_, state), _)| !state.is_empty());
+    for ((_, state), count) in known {
         let text = format!("{} {}", words::count(*count), state);
         let ink = match *state {
             "available" | "silent" => Ink::Plain,

@@ -1,7 +1,7 @@
 //! One replica: what is known of it, and its last minutes.
 
 use super::super::app::App;
-use super::super::message::History;
+use super::super::message::{Attempt, Decision, History};
 use super::super::model::Row;
 use super::super::words::{UNKNOWN, age, latency, latency_if_any, percent, rate};
 use super::bar;
@@ -10,6 +10,7 @@ use super::charts::{SPAN_MS, stand};
 use super::fleet::state;
 use crate::demo::terminal::line::{Ink, Line};
 use crate::demo::words;
+use core::fmt::Write as _;
 
 /// Before its states.
 const STATE: &str = " state: ";
@@ -35,6 +36,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
             canvas.line(&Line::default().with(Ink::Alarm, text));
         }
         Some(Ok(history)) => {
+            decisions(app, row.name, canvas);
             let columns = canvas.width();
             canvas.line(&states(app, history, columns));
             charts(history, canvas);
@@ -91,6 +93,73 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
         rate(row.failing),
     );
     canvas.line(&Line::default().with(Ink::Plain, sent));
+}
+
+/// The last requests that were sent to it and whose story was kept: at most a third of what is left.
+fn decisions(app: &App, name: &str, canvas: &mut Canvas<'_>) {
+    let decisions = app.replica_decisions();
+    let room = canvas.height() / 3;
+    if decisions.is_empty() || room < 2 {
+        return;
+    }
+    let shown = decisions.len().min(room - 1);
+    let mut foot = canvas.foot(shown + 1);
+    let head = " the last requests that were kept, and why they came here";
+    foot.line(&Line::default().with(Ink::Strong, head));
+    for decision in &decisions[..shown] {
+        let mut attempts = decision.attempts.iter();
+        let attempt = attempts.find(|attempt| attempt.replica == name);
+        let is_bad = decision.failed || attempt.is_some_and(|attempt| !attempt.answered);
+        let ink = if is_bad { Ink::Alarm } else { Ink::Plain };
+        let end = format!(
+            " {:<12}  {} in {}",
+            time(decision),
+            decision.status,
+            latency(decision.total_us)
+        );
+        let why = attempt.map_or_else(String::new, why);
+        let line = Line::default().with(ink, end).padded_to(32);
+        foot.line(&line.with(Ink::Plain, why));
+    }
+}
+
+/// The time of day of RFC 3339.
+fn time(decision: &Decision) -> &str {
+    decision.time.get(11..23).unwrap_or(UNKNOWN)
+}
+
+/// The rule, what it went by, and what became of the attempt where it was not the plain one.
+fn why(attempt: &Attempt) -> String {
+    let mut text = attempt.reason.replace('_', " ");
+    if attempt.kind != "first" {
+        text = format!("{}, {text}", attempt.kind);
+    }
+    if let Some(chosen) = &attempt.chosen {
+        let limit = attempt
+            .rif_limit
+            .map_or(String::new(), |limit| format!(" of {limit}"));
+        let rif = chosen.rif.map_or(UNKNOWN.to_owned(), words::count);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            ": RIF {rif}{limit}, {}",
+            latency_if_any(chosen.latency_us)
+        );
+        if let Some(age_us) = chosen.age_us {
+            let _ = write!(text, ", {} old", age(age_us / 1_000));
+        }
+    }
+    if let Some(second) = &attempt.runner_up {
+        let figures = latency_if_any(second.latency_us);
+        let _ = write!(text, "; next {} {figures}", second.replica);
+    }
+    match attempt.outcome.as_deref() {
+        None | Some("success") => {}
+        Some(outcome) => {
+            let _ = write!(text, "; {}", outcome.replace('_', " "));
+        }
+    }
+    text
 }
 
 /// For how long it has been in its state, and which were before that: as many as `columns` have room for.

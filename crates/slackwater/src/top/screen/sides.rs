@@ -5,7 +5,7 @@ use super::super::app::App;
 use super::super::message::{DemoTick, Seen, Side, sum};
 use super::super::model::Row;
 use super::super::trend::Point;
-use super::super::words::{latency_if_any, percent_of, rate};
+use super::super::words::{latency_if_any, percent_of, rate, wrapped};
 use super::bar;
 use super::canvas::Canvas;
 use super::fleet::{filter_line, state};
@@ -20,6 +20,8 @@ const LABEL_COLUMNS: usize = 17;
 const GAP: usize = 2;
 /// Right of a bar: in flight, requests/s, p99.
 const FIGURE_COLUMNS: usize = 5 + 6 + 9;
+/// What is said in words has so many rows at most.
+const SAID_ROWS_MAX: usize = 4;
 /// A side is not wider: longer bars help nobody.
 const SIDE_COLUMNS_MAX: usize = 72;
 /// From so many rows for the replicas on there are blank lines.
@@ -64,10 +66,15 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         if is_at_ease {
             canvas.line(&Line::default());
         }
-        let mut said = vec![Line::default().with(Ink::Strong, format!(" {}", demo.verdict))];
-        if let Some(doubt) = &demo.doubt {
-            said.push(Line::default().with(Ink::Alarm, format!(" {doubt}")));
-        }
+        let doubt = demo.doubt.as_deref().unwrap_or("");
+        let said: Vec<Line> = [(Ink::Strong, demo.verdict.as_str()), (Ink::Alarm, doubt)]
+            .into_iter()
+            .flat_map(|(ink, text)| {
+                let lines = wrapped(text, canvas.width().saturating_sub(2)).into_iter();
+                lines.map(move |text| Line::default().with(ink, format!(" {text}")))
+            })
+            .take(SAID_ROWS_MAX)
+            .collect();
         let mut foot = canvas.foot(said.len());
         for line in &said {
             foot.line(line);

@@ -1,7 +1,7 @@
 //! The screen as text, compared with files in `snapshots/`; the colours on their own. After a change that is meant,
 //! `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files anew: look at the difference.
 
-use super::super::app::{App, Link};
+use super::super::app::{Answer, App, Link};
 use super::super::keys::{Action, Page};
 use super::super::message::{Fleet, History, Tick};
 use super::super::rows::{Column, Order};
@@ -29,7 +29,7 @@ fn app_of(fleet: Fleet, tick: Tick) -> App {
 fn serve() -> App {
     let mut app = app_of(samples::serve_fleet(), samples::serve_tick());
     for ask in app.take_fleet(samples::serve_fleet()) {
-        app.take_history(&ask, Ok(samples::service_history()));
+        app.take_answer(&ask, Answer::History(Ok(samples::service_history())));
     }
     app.take_tick(samples::serve_tick());
     app
@@ -113,10 +113,18 @@ fn a_replica() {
     app.act(Action::Open);
     let waiting = text(&drawn(&mut app, SMALL));
     assert!(waiting.contains("asking for its last minutes"), "{waiting}");
-    let ask = app.ask(Instant::now()).unwrap();
-    app.take_history(&ask, Ok(samples::replica_history()));
+    let asks = app.ask(Instant::now());
+    let [history, decisions] = asks.as_slice() else {
+        unreachable!("{asks:?}");
+    };
+    app.take_answer(history, Answer::History(Ok(samples::replica_history())));
+    app.take_answer(decisions, Answer::Decisions(Ok(samples::decisions())));
     assert_is("replica_80x24", &mut app, SMALL);
-    app.take_history(&ask, Err("no answer in time".to_owned()));
+    assert_is("replica_200x60", &mut app, LARGE);
+    app.take_answer(
+        history,
+        Answer::History(Err("no answer in time".to_owned())),
+    );
     let failed = text(&drawn(&mut app, SMALL));
     let why = "its last minutes could not be had: no answer in time";
     assert!(failed.contains(why), "{failed}");
@@ -263,7 +271,7 @@ fn a_thousand_replicas_scroll_and_the_chosen_one_is_always_seen() {
     }
     let filtered = text(&drawn(&mut app, SMALL));
     assert!(
-        filtered.contains("filter: replica 77  11 of 1,000"),
+        filtered.contains("filter: replica 77  19 of 1,000"),
         "{filtered}"
     );
     assert!(seen(&mut app, "replica 770"));
@@ -334,7 +342,9 @@ fn any_size_and_any_strange_message_can_be_drawn() {
             ] {
                 app.page = page;
                 app.selected = Some(0);
-                app.take_history(&super::super::app::Ask::default(), Ok(History::default()));
+                for ask in app.ask(Instant::now()) {
+                    app.take_answer(&ask, Answer::History(Ok(History::default())));
+                }
                 drawn(&mut app, size);
                 app.take_tick(strange.clone());
                 drawn(&mut app, size);
