@@ -1,0 +1,309 @@
+//! `slackwater demo` as a user runs it: a process of its own, its text, its JSON, its page, its knobs, its end by time and by signal.
+//! Who wins is no matter here: that takes a quiet machine and half a minute (`docs/demo.md`).
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
+
+mod knobs;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// Far longer than any of these runs takes; reached only when something is broken.
+const LIMIT: Duration = Duration::from_mins(1);
+
+fn demo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slackwater"));
+    command.arg("demo").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A demo that runs; killed when dropped.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    page: SocketAddr,
+    /// What has been read of standard output.
+    said: String,
+}
+
+impl Running {
+    /// Starts a demo with its page on a free port and reads where that is.
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = demo(arguments);
+        command
+            .args(["--admin", "127.0.0.1:0"])
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        let page = loop {
+            let mut line = String::new();
+            assert_ne!(
+                stdout.read_line(&mut line).unwrap(),
+                0,
+                "ended early: {said}"
+            );
+            said.push_str(&line);
+            if let Some(rest) = line.strip_prefix("page http://") {
+                break rest.split_once('/').unwrap().0.parse().unwrap();
+            }
+        };
+        Self {
+            child,
+            stdout,
+            page,
+            said,
+        }
+    }
+
+    /// Status and body of a path at the page's address.
+    fn get(&self, path: &str) -> (u16, String) {
+        exchange(
+            self.page,
+            &format!("GET {path} HTTP/1.1\r\nhost: demo\r\n\r\n"),
+        )
+    }
+
+    /// The picture, once it satisfies the condition.
+    fn picture_with(&self, condition: impl Fn(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        loop {
+            let (status, body) = self.get("/demo/status.json");
+            if status == 200 {
+                let picture: Value = serde_json::from_str(&body).unwrap();
+                if condition(&picture) {
+                    return picture;
+                }
+                assert!(start.elapsed() < LIMIT, "{body}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Reads to the end of standard output and of the process.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut said = core::mem::take(&mut self.said);
+        self.stdout.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails when it has ended, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body of the answer to `text`.
+fn exchange(address: SocketAddr, text: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+/// A path for this test alone, with no file at it.
+fn scratch(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
+        _ => path,
+    }
+}
+
+fn assert_complains(arguments: &[&str], code: i32, complaint: &str) {
+    let output = demo(arguments).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(stderr.contains(complaint), "{stderr}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_timed_run_ends_by_itself_with_a_summary_and_figures_for_both_sides() {
+    let json = scratch("demo.json");
+    let path = json.to_str().unwrap();
+    let running = Running::start(&[
+        "--seconds",
+        "3",
+        "--rate",
+        "60",
+        "--replicas",
+        "6",
+        "--json",
+        path,
+    ]);
+    let (status, said) = running.end();
+    assert!(status.success(), "{said}");
+    for part in [
+        "slackwater demo: prequal and round_robin, 6 replicas a side, 60 requests/s to each, seed 1",
+        "6 replicas a side, 60 requests/s to each for 3.0 s, seed 1\n",
+        "prequal's p99 was ",
+        "with fewer than 1,000 requests a p99 says little",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    let figures: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(figures["interrupted"], false);
+    assert_eq!(figures["replicas"], 6);
+    let sides = figures["sides"].as_array().unwrap();
+    let policies: Vec<_> = sides
+        .iter()
+        .map(|side| side["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(policies, ["prequal", "round_robin"]);
+    for side in sides {
+        for field in ["p50_ms", "p99_ms", "p999_ms"] {
+            assert!(side[field].as_f64().unwrap() > 0.0, "{field}: {side}");
+        }
+        assert_eq!(side["requests"], sides[0]["requests"], "the same arrivals");
+        assert_eq!(side["served_by_replica"].as_array().unwrap().len(), 6);
+        let picks = side["picks"].as_array().unwrap();
+        let picks: u64 = picks
+            .iter()
+            .map(|pick| pick["count"].as_u64().unwrap())
+            .sum();
+        assert!(picks >= side["requests"].as_u64().unwrap(), "{side}");
+    }
+    assert!(sides[0]["requests"].as_u64().unwrap() > 100);
+    assert_eq!(sides[0]["errors"], 0, "{}", sides[0]);
+    assert!(
+        sides[0]["probes_answered"].as_u64().unwrap() > 0,
+        "real probes over UDP"
+    );
+    assert_eq!(sides[1]["probes_sent"], 0);
+}
+
+#[test]
+fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_summary() {
+    let running = Running::start(&[
+        "--rate",
+        "80",
+        "--replicas",
+        "4",
+        "--policy",
+        "least_loaded",
+        "--versus",
+        "prequal",
+    ]);
+    let (status, page) = running.get("/");
+    assert_eq!(status, 200);
+    assert!(page.starts_with("<!doctype html>") && page.contains("/demo/status.json"));
+    for source in ["src=\"http", "href=\"http", "url("] {
+        assert!(
+            !page.contains(source),
+            "the page needs nothing from elsewhere: {source}"
+        );
+    }
+    let picture = running.picture_with(|picture| {
+        picture["sides"][1]["requests"].as_u64() > Some(20)
+            && picture["history"]
+                .as_array()
+                .is_some_and(|seconds| !seconds.is_empty())
+    });
+    assert_eq!(picture["phase"], "running");
+    assert_eq!(picture["sides"][0]["policy"], "least_loaded");
+    assert_eq!(picture["replicas"].as_array().unwrap().len(), 4);
+    assert!(picture["replicas"][0]["capacity_cores"].as_f64() > Some(0.0));
+    assert!(picture["sides"][1]["balancer"]["probes_answered"].as_u64() > Some(0));
+    assert!(picture["sides"][1]["overall"]["latency"]["p99_ms"].as_f64() > Some(0.0));
+    for (path, part) in [
+        ("/status", "\"least_loaded\""),
+        ("/status", "\"prequal\""),
+        ("/demo.js", "/demo/status.json"),
+        ("/demo.css", ":root"),
+        ("/metrics", "# EOF"),
+        ("/healthz", "ok"),
+        ("/readyz", "serving"),
+    ] {
+        let (status, body) = running.get(path);
+        assert!(
+            status == 200 && body.contains(part),
+            "{path}: {status} {body}"
+        );
+    }
+    assert_eq!(running.get("/nowhere").0, 404);
+    running.signal("INT");
+    let (status, said) = running.end();
+    assert!(status.success(), "{said}");
+    assert!(
+        said.contains("(interrupted)") && said.contains("least_loaded's p99 was "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_second_signal_does_not_wait_and_figures_go_to_standard_output_when_asked() {
+    let mut command = demo(&[
+        "--rate",
+        "50",
+        "--replicas",
+        "2",
+        "--json",
+        "-",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("page http://127.0.0.1:"), "{line}");
+    let id = child.id().to_string();
+    // Whenever the two come, and whether they count as one, the end is the same.
+    for _ in 0..2 {
+        let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
+        assert!(sent.unwrap().success());
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["interrupted"], true);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    assert_complains(
+        &["--policy", "nginx"],
+        2,
+        "--policy \"nginx\": must be one of prequal, ",
+    );
+    assert_complains(
+        &["--rate", "2001"],
+        2,
+        "--rate 2001: must be from 1 to 2000",
+    );
+    assert_complains(
+        &["--json", "/nowhere/d.json"],
+        2,
+        "--json /nowhere/d.json: cannot be written",
+    );
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let complaint = format!("{address} in use by another process");
+    assert_complains(&["--admin", &address], 1, &complaint);
+}
