@@ -108,7 +108,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     pool::beside(app, canvas);
 }
 
-/// How many replicas are in which state, those in trouble first to be seen.
+/// How many replicas are in which state, and how many are hot.
 pub(super) fn states(app: &App) -> Line {
     let rows = app.model().rows(app.service);
     let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();

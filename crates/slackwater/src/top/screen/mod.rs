@@ -69,7 +69,7 @@ fn page(app: &mut App, canvas: &mut Canvas<'_>) {
             head::trend(app, canvas);
             head::own(app, canvas);
             if canvas.width() >= BESIDE_FROM {
-                canvas.line(&Line::default());
+                canvas.line(&events::states(app));
                 events::beside(app, &mut canvas.right(BESIDE_COLUMNS));
             } else {
                 events::lines(app, canvas);

@@ -106,10 +106,10 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         let row = model.row(app.service, report.replica);
         let name = row.map_or(UNKNOWN, |row| row.name);
         let line = Line::default()
-            .with(Ink::Strong, place)
+            .with(Ink::Strong, format!(" {place}"))
             .with(Ink::Plain, format!(" {}", cut(name, 16)))
-            .ending_at(22, Ink::Plain, words::count(report.rif))
-            .ending_at(31, Ink::Plain, latency_if_any(report.latency_us))
+            .ending_at(23, Ink::Plain, words::count(report.rif))
+            .ending_at(32, Ink::Plain, latency_if_any(report.latency_us))
             .ending_at(39, Ink::Faint, age(report.age_ms));
         canvas.line(&with_kind(line.with(Ink::Plain, " "), report));
     }
