@@ -39,7 +39,7 @@ impl Query {
     /// # Errors
     ///
     /// See [`QueryFault`].
-    pub(super) fn parse(text: &str) -> Result<Self, QueryFault> {
+    pub(crate) fn parse(text: &str) -> Result<Self, QueryFault> {
         let mut parameters: Vec<(String, String)> = Vec::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             if parameters.len() == PARAMETERS_MAX {
@@ -60,6 +60,13 @@ impl Query {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(own, _)| own == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// Each parameter with its value.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The first parameter that is none of `known`.

@@ -351,6 +351,14 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
         next.access_log = now.access_log.clone();
         held.push("access_log");
     }
+    if next.decisions != now.decisions {
+        next.decisions = now.decisions.clone();
+        held.push("decisions");
+    }
+    if next.request_id != now.request_id {
+        next.request_id = now.request_id.clone();
+        held.push("request_id");
+    }
     held
 }
 
