@@ -37,6 +37,7 @@ mod sim;
 mod supervisor;
 mod tls;
 mod toml_reader;
+mod top;
 mod upgrade;
 mod worker_threads;
 
