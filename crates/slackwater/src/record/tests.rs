@@ -1,3 +1,5 @@
+//! Recordings of the tests' own: whole, full, torn and spoiled.
+
 use super::format::{BLOCK_MAX, Block, END_BYTES, End, MAGIC, StreamHead, first_block};
 use super::read::{Ending, read};
 use super::{RecordArgs, Writing};

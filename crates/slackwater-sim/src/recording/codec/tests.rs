@@ -1,3 +1,5 @@
+//! Every event there and back, what costs how much, and bytes that nobody wrote.
+
 use super::{Decoder, Encoder, STRANGER};
 use crate::recording::{Asked, Bytes, Event, Said};
 use core::time::Duration;
