@@ -31,6 +31,7 @@ mod sim;
 mod supervisor;
 mod tls;
 mod toml_reader;
+mod traces;
 mod upgrade;
 mod worker_threads;
 

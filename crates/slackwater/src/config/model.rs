@@ -15,6 +15,7 @@ use super::queue::QueueSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
+use super::tracing::TracingSettings;
 use super::{ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
@@ -63,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) log: LogSettings,
     /// The access log.
     pub(crate) access_log: AccessLogSettings,
+    /// Distributed tracing.
+    pub(crate) tracing: TracingSettings,
 }
 
 /// One place where clients connect.

@@ -11,6 +11,7 @@ use super::policies::write_sections;
 use super::proxy_protocol::name_of_version;
 use super::routes::write_routes;
 use super::tie::write_peers;
+use super::tracing::write_tracing;
 use super::upgrade_protocols::write_upgrade_protocols;
 use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
@@ -62,7 +63,8 @@ impl Config {
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)?;
         write_log(to, &self.log)?;
-        write_access_log(to, &self.access_log)
+        write_access_log(to, &self.access_log)?;
+        write_tracing(to, &self.tracing)
     }
 }
 
@@ -202,7 +204,7 @@ fn write_dns(to: &mut String, dns: &DnsServers) -> fmt::Result {
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn file_name(file: &Path) -> String {
+pub(super) fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }

@@ -384,7 +384,7 @@ fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
 fn fields_of(name: &str) -> BTreeSet<String> {
     let source = Source::read(&fixture(name)).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
-    let fields = assemble(reader).0.into_iter();
+    let fields = assemble(reader, &Variables::default()).0.into_iter();
     let fields = fields.filter(|field| field != "services.*");
     let at_the_top = |field: String| {
         if let Some(rest) = field.strip_prefix("services.") {

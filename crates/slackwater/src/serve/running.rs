@@ -19,6 +19,7 @@ use crate::process::advice_on_port;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
 use crate::tls::Client;
+use crate::traces;
 use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -52,6 +53,8 @@ pub(crate) struct Outside {
     pub(crate) inherited: Inherited,
     /// Where requests are logged.
     pub(crate) access_log: Option<Switch>,
+    /// Where spans go.
+    pub(crate) spans: Option<traces::Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
 }
