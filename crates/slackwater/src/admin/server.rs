@@ -46,7 +46,8 @@ const PATHS: [&str; 4] = ["/status", "/metrics", "/healthz", "/readyz"];
 /// An answer with its whole body.
 pub(crate) type Reply = Response<Full<Bytes>>;
 
-type Handler = Box<dyn Fn() -> BoxFuture<'static, Reply> + Send + Sync>;
+/// Makes an answer, for the request's query.
+type Handler = Box<dyn Fn(&str) -> BoxFuture<'static, Reply> + Send + Sync>;
 
 /// An admin server that is not running yet.
 pub(crate) struct AdminServer {
@@ -119,7 +120,7 @@ impl AdminServer {
     pub(crate) fn route(
         mut self,
         path: &'static str,
-        handler: impl Fn() -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+        handler: impl Fn(&str) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
         self.routes.push((path, Box::new(handler)));
         self
@@ -133,7 +134,7 @@ impl AdminServer {
         content_type: &'static str,
         body: &'static str,
     ) -> Self {
-        self.route(path, move || {
+        self.route(path, move |_| {
             Box::pin(async move { reply(StatusCode::OK, content_type, body) })
         })
     }
@@ -214,7 +215,8 @@ impl AdminServer {
 
     async fn answer(&self, request: &Request<Incoming>) -> Reply {
         if request.body().is_end_stream() {
-            self.answer_to(request.method(), request.uri().path()).await
+            let (path, query) = (request.uri().path(), request.uri().query());
+            (self.answer_to(request.method(), path, query.unwrap_or_default())).await
         } else {
             let text = "no request here takes a body\n";
             reply(StatusCode::BAD_REQUEST, TEXT, text)
@@ -222,7 +224,7 @@ impl AdminServer {
     }
 
     /// The answer to a request, which has no body.
-    pub(super) async fn answer_to(&self, method: &Method, path: &str) -> Reply {
+    pub(super) async fn answer_to(&self, method: &Method, path: &str, query: &str) -> Reply {
         if !self.paths().contains(&path) {
             let text = format!("there is no {path} here; there are {}\n", self.listing());
             return reply(StatusCode::NOT_FOUND, TEXT, text);
@@ -240,7 +242,7 @@ impl AdminServer {
             "/status" => self.with_status(json).await,
             "/metrics" => self.with_status(prometheus).await,
             _ => match self.routes.iter().find(|(own, _)| *own == path) {
-                Some((_, handler)) => handler().await,
+                Some((_, handler)) => handler(query).await,
                 None => reply(StatusCode::NOT_FOUND, TEXT, ""),
             },
         }

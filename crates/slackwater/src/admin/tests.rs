@@ -6,6 +6,7 @@ mod exposition;
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
+use crate::traces::SpanCounts;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -80,6 +81,11 @@ fn facts() -> Facts {
         }],
         log_lost: 4,
         access_log_lost: Some(3),
+        spans: Some(SpanCounts {
+            exported: 40,
+            dropped: 2,
+            exports_failed: 1,
+        }),
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {
             status: 400,
@@ -456,10 +462,10 @@ impl StatusSource for Stuck {
 async fn a_source_that_does_not_answer_is_not_waited_for() {
     let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
     for path in ["/status", "/metrics"] {
-        let reply = server.answer_to(&http::Method::GET, path).await;
+        let reply = server.answer_to(&http::Method::GET, path, "").await;
         assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
-    let reply = server.answer_to(&http::Method::GET, "/healthz").await;
+    let reply = server.answer_to(&http::Method::GET, "/healthz", "").await;
     assert_eq!(reply.status(), StatusCode::OK, "it lives all the same");
 }
 

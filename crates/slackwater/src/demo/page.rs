@@ -72,11 +72,11 @@ pub(super) fn serve(
     let started_at = Instant::now();
     AdminServer::new(Arc::new(InDemo(first)), lifecycle, CONNECTIONS_MAX)
         .page("/", "text/html; charset=utf-8", PAGE)
-        .route("/demo/status.json", move || {
+        .route("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })
         })
-        .route("/versus/status", move || {
+        .route("/versus/status", move |_| {
             let (second, phase) = (Arc::clone(&second), phase.clone());
             Box::pin(async move {
                 let facts = second.facts().await;

@@ -11,6 +11,7 @@ use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerPart
 use crate::access_log::Switch;
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::decisions::{self, Archive};
 use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
@@ -41,6 +42,8 @@ pub(crate) struct Running {
     pub(super) tls: Tls,
     /// The checks of replicas.
     pub(super) checks: HealthThread,
+    /// `None`: no decisions are kept.
+    archive: Option<Arc<Archive>>,
     /// The admin server's socket, and where it was to be, for a successor.
     admin: Option<(SocketAddr, TcpListener)>,
     pub(super) threads: WorkerThreads,
@@ -96,6 +99,7 @@ pub(crate) fn start(
         tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
+        archive: Archive::new(&config.decisions, usize::from(workers)),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
@@ -131,12 +135,18 @@ pub(crate) fn start(
             connections: Arc::clone(&connections),
             counts: counted,
             access_log: outside.access_log.clone(),
+            archive: running.archive.clone(),
+            spans: outside.spans.clone(),
             pulse: outside.pulse.clone(),
             commands: told,
             plan,
         })?);
     }
-    running.status = Arc::new(Workers::new(counts, outside.access_log.clone()));
+    running.status = Arc::new(Workers::new(
+        counts,
+        outside.access_log.clone(),
+        outside.spans.clone(),
+    ));
     running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
@@ -211,6 +221,11 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
+        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
+        let server = server.route("/decisions", move |query| {
+            let (status, content_type, body) = decisions::answer(&archives, query);
+            Box::pin(async move { admin::reply(status, content_type, body) })
+        });
         let thread = server.spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)

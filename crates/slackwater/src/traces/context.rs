@@ -20,6 +20,14 @@ pub(crate) struct TraceId(pub(super) NonZeroU128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanId(pub(super) NonZeroU64);
 
+#[cfg(test)]
+impl TraceId {
+    /// The trace with this number, which is not 0.
+    pub(crate) fn of(number: u128) -> Self {
+        Self(NonZeroU128::new(number).expect("a number above 0"))
+    }
+}
+
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)

@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use core::fmt::Display;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +43,7 @@ const END_MAX: Duration = Duration::from_secs(1);
 const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// What became of spans since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpanCounts {
     /// Taken by the collector.
     pub(crate) exported: u64,

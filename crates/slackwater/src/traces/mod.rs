@@ -9,6 +9,7 @@
 //! |---|---|
 //! | W3C Trace Context: `traceparent`, `tracestate` | `context`, `state` |
 //! | which requests are sampled, and ids | `tracer` |
+//! | what a request's record tells as spans | `spans` |
 //! | spans as OTLP has them on the wire | `messages` |
 //! | from a worker to the thread | `queue` |
 //! | the thread: batches, tries again, ends | `exporter` |
@@ -18,9 +19,13 @@ mod context;
 mod exporter;
 mod messages;
 mod queue;
+mod spans;
 mod state;
 mod tracer;
 mod transport;
 mod verdict;
 
-pub(crate) use exporter::{Exporter, Switch};
+pub(crate) use context::{SpanId, TraceId};
+pub(crate) use exporter::{Exporter, SpanCounts, Switch};
+pub(crate) use spans::finish;
+pub(crate) use tracer::{Traced, Tracer};

@@ -4,50 +4,37 @@
 //! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
 
 use super::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
-use super::tracer::{Traced, Tracer};
-use crate::request_record::{Attempt, AttemptKind, Consumer, Detail, Ended, Record, Wish};
+use super::tracer::Traced;
+use crate::request_record::{Attempt, AttemptKind, Ended, Record};
 use core::time::Duration;
 use http::{Method, Version};
 use slackwater_core::policy::Outcome;
-use std::rc::Rc;
 
 /// Who waited for less did not wait.
 const QUEUED_MIN: Duration = Duration::from_millis(1);
 
-/// One worker's spans.
-#[derive(Debug)]
-pub(crate) struct Spans(Rc<Tracer>);
-
-impl Spans {
-    pub(crate) const fn new(tracer: Rc<Tracer>) -> Self {
-        Self(tracer)
-    }
-}
-
-impl Consumer for Spans {
-    fn wants(&self, _headers: &http::HeaderMap, is_traced: bool) -> Option<Wish> {
-        is_traced.then_some(Wish {
-            detail: Detail::Attempts,
-            mark: 0,
-        })
-    }
-
-    fn finished(&self, record: &Record, _mark: u8) {
-        if let Some(traced) = &record.traced {
-            self.0.finish(&spans(record, traced));
-        }
+/// A request is over, and so are all of its attempts.
+pub(crate) fn finish(record: &Record) {
+    if let Some(traced) = &record.traced {
+        traced.tracer().finish(&spans(record, traced));
     }
 }
 
 /// The request's span, and those of its attempts in their order.
 fn spans(record: &Record, traced: &Traced) -> Vec<Span> {
     let attempts = record.tries.iter().enumerate();
-    let attempts = attempts.map(|(place, attempt)| attempt_span(record, traced, place, attempt));
-    core::iter::once(server_span(record, traced)).chain(attempts).collect()
+    let attempts = attempts.filter_map(|(place, attempt)| {
+        let (span, address) = attempt.span.as_ref()?;
+        let own = traced.attempt_span(*span);
+        Some(attempt_span(record, place, address, own))
+    });
+    core::iter::once(server_span(record, traced))
+        .chain(attempts)
+        .collect()
 }
 
 fn server_span(record: &Record, traced: &Traced) -> Span {
-    let route = record.route.as_deref();
+    let route = record.path_of_route.as_deref();
     let status = record.status.map(|status| status.as_u16());
     let failure = failure(record);
     let mut said = Attributes::default();
@@ -84,7 +71,7 @@ fn server_span(record: &Record, traced: &Traced) -> Span {
         attributes: said.0,
         events: server_events(record),
         status: is_error.then(error),
-        ..traced.sampled().server_span()
+        ..traced.server_span()
     }
 }
 
@@ -104,7 +91,10 @@ fn failure(record: &Record) -> Option<String> {
 fn server_events(record: &Record) -> Vec<Event> {
     let mut events = Vec::new();
     let first = record.tries.first();
-    if let Some(sent) = first.map(|first| first.sent).filter(|sent| *sent >= QUEUED_MIN) {
+    if let Some(sent) = first
+        .map(|first| first.sent)
+        .filter(|sent| *sent >= QUEUED_MIN)
+    {
         let mut said = Attributes::default();
         said.micros("slackwater.queue_us", sent);
         events.push(event(record, Duration::ZERO, "queued", said));
@@ -127,7 +117,11 @@ fn server_events(record: &Record) -> Vec<Event> {
     }
     if let Some(error) = &record.error {
         // An answer of our own: nobody was asked, or nobody answered.
-        let name = if record.tries.is_empty() { "shed" } else { "gave_up" };
+        let name = if record.tries.is_empty() {
+            "shed"
+        } else {
+            "gave_up"
+        };
         let mut said = Attributes::default();
         said.text("error.type", error);
         events.push(event(record, record.total(), name, said));
@@ -135,13 +129,14 @@ fn server_events(record: &Record) -> Vec<Event> {
     events
 }
 
-fn attempt_span(record: &Record, traced: &Traced, place: usize, attempt: &Attempt) -> Span {
+fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span {
+    let attempt = &record.tries[place];
     let end = attempt.end.as_ref();
     let outcome = end.map(|end| end.outcome);
     let status = attempt.status.map(|status| status.as_u16());
     let mut said = Attributes::default();
     method(&mut said, &record.method);
-    server(&mut said, attempt.address.as_bytes());
+    server(&mut said, address.as_bytes());
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }
@@ -161,7 +156,10 @@ fn attempt_span(record: &Record, traced: &Traced, place: usize, attempt: &Attemp
     said.text("slackwater.attempt.kind", attempt.kind.as_str());
     said.boolean("slackwater.attempt.answered", is_answer(record, place));
     said.optional("slackwater.attempt.outcome", outcome.map(Outcome::as_str));
-    said.optional("slackwater.attempt.cause", end.and_then(|end| end.cause.as_deref()));
+    said.optional(
+        "slackwater.attempt.cause",
+        end.and_then(|end| end.cause.as_deref()),
+    );
     if let Some(took) = attempt.connect {
         said.micros("slackwater.attempt.connect_us", took);
     }
@@ -184,7 +182,7 @@ fn attempt_span(record: &Record, traced: &Traced, place: usize, attempt: &Attemp
         attributes: said.0,
         events,
         status: failure.is_some().then(error),
-        ..traced.sampled().attempt_span(attempt.span)
+        ..own
     }
 }
 
@@ -209,7 +207,7 @@ fn pick(said: &mut Attributes, attempt: &Attempt) {
 
 /// Whether its response is the one that the client got.
 fn is_answer(record: &Record, place: usize) -> bool {
-    record.leading == Some(place) && record.error.is_none() && record.first_byte.is_some()
+    record.leading == Some(place) && record.tries[place].head.is_some()
 }
 
 /// As the access log counts attempts: from 1.
@@ -280,7 +278,10 @@ fn server(said: &mut Attributes, written: &[u8]) {
     });
     let host = colon.map_or(written, |at| &written[..at]);
     let port = colon.and_then(|at| core::str::from_utf8(&written[at + 1..]).ok()?.parse().ok());
-    let host = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host);
+    let host = host
+        .strip_prefix(b"[")
+        .and_then(|host| host.strip_suffix(b"]"))
+        .unwrap_or(host);
     said.text("server.address", host);
     if let Some(port) = port {
         said.number("server.port", port);

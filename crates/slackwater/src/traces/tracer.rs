@@ -9,7 +9,7 @@ use super::queue::Queue;
 use super::state::{TRACESTATE, combined};
 use crate::config::{ParentRule, TracingSettings};
 use crate::seed::draw_seed;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderValue};
 use slackwater_core::{Draw, Quantile, SplitMix64};
@@ -19,11 +19,27 @@ use std::sync::Arc;
 /// One worker's choice of requests, and the way of their spans.
 #[derive(Debug)]
 pub(crate) struct Tracer {
+    rules: Cell<Rules>,
+    draws: RefCell<Draws>,
+    queue: Arc<Queue>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rules {
     parent: ParentRule,
     /// Of 2^64 draws, so many are sampled. `None`: all.
     below: Option<u64>,
-    draws: RefCell<Draws>,
-    queue: Arc<Queue>,
+}
+
+impl Rules {
+    fn new(parent: ParentRule, sample: Quantile) -> Self {
+        let below = u128::from(sample.millionths()) * (1 << 64) / 1_000_000;
+        Self {
+            parent,
+            // A share of 1 is 2^64, which does not fit.
+            below: u64::try_from(below).ok(),
+        }
+    }
 }
 
 /// A request that becomes spans.
@@ -77,24 +93,27 @@ impl Tracer {
     }
 
     fn with_draws(parent: ParentRule, sample: Quantile, draws: Draws, queue: Arc<Queue>) -> Self {
-        let below = u128::from(sample.millionths()) * (1 << 64) / 1_000_000;
         Self {
-            parent,
-            // A share of 1 is 2^64, which does not fit.
-            below: u64::try_from(below).ok(),
+            rules: Cell::new(Rules::new(parent, sample)),
             draws: RefCell::new(draws),
             queue,
         }
     }
 
-    /// A request has come with these fields, by that scheme: whether it is sampled. Then they say that it was sent by its
+    /// Goes by these from now on.
+    pub(crate) fn set_rules(&self, settings: &TracingSettings) {
+        (self.rules).set(Rules::new(settings.parent, settings.sample));
+    }
+
+    /// A request has come with these fields, which say by what scheme: whether it is sampled. Then they say that it was sent by its
     /// own span, which is as near as can be told to whoever is no attempt at it: a mirror.
     pub(crate) fn begin(
         self: &Rc<Self>,
         headers: &mut HeaderMap,
-        scheme: &'static str,
+        scheme: impl FnOnce(&HeaderMap) -> &'static str,
     ) -> Option<Traced> {
-        let parent = match self.parent {
+        let rules = self.rules.get();
+        let parent = match rules.parent {
             ParentRule::Follow => SpanContext::of(headers),
             ParentRule::Ignore => {
                 // Nor are replicas to follow whom we do not.
@@ -106,7 +125,7 @@ impl Tracer {
         let mut draws = self.draws.borrow_mut();
         let is_sampled = match parent {
             Some(parent) => parent.flags.is_sampled(),
-            None => self.below.is_none_or(|below| draws.high.draw() < below),
+            None => rules.below.is_none_or(|below| draws.high.draw() < below),
         };
         if !is_sampled {
             return None;
@@ -122,6 +141,7 @@ impl Tracer {
                 flags: Flags::BEGUN,
             },
         };
+        let scheme = scheme(headers);
         // Without a valid parent it is nobody's.
         let state = parent.and_then(|_| combined(headers));
         match &state {
@@ -141,7 +161,7 @@ impl Tracer {
     }
 
     /// The spans of a request that has ended.
-    pub(crate) fn finish(&self, spans: &[Span]) {
+    pub(super) fn finish(&self, spans: &[Span]) {
         self.queue.push(spans);
     }
 }
@@ -152,14 +172,15 @@ impl Traced {
         self.sampled.own.trace
     }
 
-    /// The span of another attempt at it.
-    pub(crate) fn begin_attempt(&self) -> SpanId {
-        self.tracer.draws.borrow_mut().span()
+    /// Another attempt at it is sent with these fields, which from now on say by which span.
+    pub(crate) fn begin_attempt(&self, headers: &mut HeaderMap) -> SpanId {
+        let span = self.tracer.draws.borrow_mut().span();
+        self.context(span).mark(headers);
+        span
     }
 
-    /// Has the fields of an attempt say that it was sent by its span.
-    pub(crate) fn mark(&self, span: SpanId, headers: &mut HeaderMap) {
-        self.context(span).mark(headers);
+    pub(super) const fn tracer(&self) -> &Rc<Tracer> {
+        &self.tracer
     }
 
     pub(super) const fn scheme(&self) -> &'static str {
@@ -168,7 +189,11 @@ impl Traced {
 
     /// The span of the request itself, without what it tells.
     pub(super) fn server_span(&self) -> Span {
-        self.with_state(Span::new(self.sampled.own, self.sampled.parent, Kind::Server))
+        self.with_state(Span::new(
+            self.sampled.own,
+            self.sampled.parent,
+            Kind::Server,
+        ))
     }
 
     /// The span of an attempt at it, likewise.
@@ -223,14 +248,17 @@ mod tests {
             ("tracestate", "a=1"),
             ("tracestate", "b=2"),
         ]);
-        let traced = tracer.begin(&mut fields, "http").expect("sampled");
+        let traced = tracer.begin(&mut fields, |_| "http").expect("sampled");
         assert_eq!(traced.trace().to_string(), &PARENT[3..35]);
         let server = traced.server_span();
         assert_eq!(
             server.parent_span_id,
             0xb7ad_6b71_6920_3331_u64.to_be_bytes()
         );
-        assert_eq!((server.trace_state.as_str(), server.flags), ("a=1,b=2", 0x301));
+        assert_eq!(
+            (server.trace_state.as_str(), server.flags),
+            ("a=1,b=2", 0x301)
+        );
         let state: Vec<_> = fields.get_all("tracestate").iter().collect();
         assert_eq!(state, ["a=1,b=2"]);
         // Whoever is no attempt hears of the request's own span.
@@ -240,17 +268,21 @@ mod tests {
         assert_eq!(fields["traceparent"], sent_by(own));
         assert_ne!(fields["traceparent"], PARENT);
 
-        let (one, other) = (traced.begin_attempt(), traced.begin_attempt());
-        assert_ne!(one, other);
-        for span in [one, other] {
-            traced.mark(span, &mut fields);
+        let mut before = own;
+        for _ in 0..2 {
+            let span = traced.begin_attempt(&mut fields);
+            assert_ne!(span, before);
+            before = span;
             let sent: Vec<_> = fields.get_all("traceparent").iter().collect();
             assert_eq!(sent, [&*sent_by(span)]);
             let attempt = traced.attempt_span(span);
             assert_eq!(attempt.span_id, span.0.get().to_be_bytes());
             assert_eq!(attempt.parent_span_id, server.span_id);
             assert_eq!(attempt.trace_id, server.trace_id);
-            assert_eq!((attempt.trace_state.as_str(), attempt.flags), ("a=1,b=2", 0x101));
+            assert_eq!(
+                (attempt.trace_state.as_str(), attempt.flags),
+                ("a=1,b=2", 0x101)
+            );
         }
     }
 
@@ -269,7 +301,7 @@ mod tests {
                 fields.insert("traceparent", HeaderValue::from_static(parent));
             }
             let before = fields.clone();
-            assert!(tracer.begin(&mut fields, "http").is_none());
+            assert!(tracer.begin(&mut fields, |_| "http").is_none());
             assert_eq!(fields, before);
         }
     }
@@ -282,14 +314,17 @@ mod tests {
             if parent == PARENT {
                 fields.append("traceparent", HeaderValue::from_static(PARENT));
             }
-            let traced = tracer.begin(&mut fields, "http").expect("sampled");
+            let traced = tracer.begin(&mut fields, |_| "http").expect("sampled");
             let server = traced.server_span();
             assert_eq!((server.flags, &*server.trace_state), (0x103, ""));
             assert!(server.parent_span_id.is_empty());
             assert!(!fields.contains_key("tracestate"));
             assert_eq!(fields.get_all("traceparent").iter().count(), 1);
             let sent = fields["traceparent"].to_str().expect("text");
-            assert!(sent.ends_with("-03") && sent[3..35] != PARENT[3..35], "{sent}");
+            assert!(
+                sent.ends_with("-03") && sent[3..35] != PARENT[3..35],
+                "{sent}"
+            );
         }
     }
 
@@ -297,13 +332,13 @@ mod tests {
     fn clients_that_are_not_believed_decide_nothing_and_replicas_hear_nothing_of_theirs() {
         let none = tracer(ParentRule::Ignore, 0);
         let mut fields = headers(&[("traceparent", PARENT), ("tracestate", "a=1")]);
-        assert!(none.begin(&mut fields, "http").is_none());
+        assert!(none.begin(&mut fields, |_| "http").is_none());
         assert!(fields.is_empty());
 
         let all = tracer(ParentRule::Ignore, 1_000_000);
         for parent in [PARENT, UNSAMPLED] {
             let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
-            let traced = all.begin(&mut fields, "http").expect("sampled");
+            let traced = all.begin(&mut fields, |_| "http").expect("sampled");
             assert!(!fields.contains_key("tracestate"));
             assert!(traced.server_span().parent_span_id.is_empty());
             assert_ne!(traced.trace().to_string(), &PARENT[3..35]);
@@ -314,7 +349,7 @@ mod tests {
     fn the_share_is_that_of_requests_without_a_parent() {
         let tracer = tracer(ParentRule::Follow, 10_000);
         let count = (0..100_000)
-            .filter(|_| tracer.begin(&mut HeaderMap::new(), "http").is_some())
+            .filter(|_| tracer.begin(&mut HeaderMap::new(), |_| "http").is_some())
             .count();
         // The standard deviation of the count is 31.
         assert!((800..1_200).contains(&count), "{count}");
@@ -325,11 +360,12 @@ mod tests {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..10_000 {
-            let traced = tracer.begin(&mut HeaderMap::new(), "http");
+            let traced = tracer.begin(&mut HeaderMap::new(), |_| "http");
             let traced = traced.expect("sampled");
             assert!(seen.insert(traced.trace().to_string()));
             assert!(seen.insert(traced.sampled.own.span.to_string()));
-            assert!(seen.insert(traced.begin_attempt().to_string()));
+            let attempt = traced.begin_attempt(&mut HeaderMap::new());
+            assert!(seen.insert(attempt.to_string()));
         }
     }
 }

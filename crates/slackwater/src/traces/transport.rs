@@ -145,7 +145,7 @@ impl Transport {
                 } else {
                     "http"
                 };
-                let uri = Uri::builder().scheme(scheme).authority(authority.clone());
+                let uri = Uri::builder().scheme(scheme).authority(authority);
                 let uri = uri.path_and_query(path).build();
                 uri.map_err(|error| flaw(error.to_string()))?
             }
