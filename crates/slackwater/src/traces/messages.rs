@@ -232,3 +232,30 @@ pub(super) fn export_head(resource: &Resource, scope: &Scope, length: usize) -> 
     message::encode(1, scope, &mut head);
     head
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_off_between_letters_and_always_are_texts() {
+        let text = |bytes: &[u8]| {
+            let mut attributes = Attributes::default();
+            attributes.text("k", bytes);
+            match attributes.0[0].value.clone().and_then(|value| value.value) {
+                Some(Value::Text(text)) => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(text(b"caf\xe9"), "caf\u{fffd}");
+        assert_eq!(text("x".repeat(2000).as_bytes()).len(), 1024);
+        let long = format!("{}\u{e4}{}", "x".repeat(1023), "y".repeat(9));
+        assert_eq!(text(long.as_bytes()), "x".repeat(1023));
+    }
+
+    #[test]
+    fn before_1970_is_its_beginning() {
+        assert_eq!(unix_nanos(UNIX_EPOCH - Duration::from_secs(1)), 0);
+        assert_eq!(unix_nanos(UNIX_EPOCH + Duration::new(1, 7)), 1_000_000_007);
+    }
+}

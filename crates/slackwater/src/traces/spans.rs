@@ -287,3 +287,64 @@ fn server(said: &mut Attributes, written: &[u8]) {
         said.number("server.port", port);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_page_names_what_spans_say_and_nothing_else() {
+        const OWN: &str = include_str!("spans.rs");
+        let (code, _) = OWN.split_once("#[cfg(test)]").expect("tests are last");
+        let is_attribute = |word: &&str| {
+            let begins = |prefix| word.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
+            let spaces = ["client.", "error.", "http.", "network.", "server.", "slackwater.", "url.", "user_agent."];
+            let is_name = |byte: u8| byte.is_ascii_lowercase() || b"._".contains(&byte);
+            spaces.into_iter().any(begins) && word.bytes().all(is_name)
+        };
+        let said: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tracing.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let rows = page.lines().filter(|line| line.starts_with('|'));
+        let told: BTreeSet<_> = rows.flat_map(|row| row.split('`')).filter(is_attribute).collect();
+        assert!(said.len() > 30, "{said:?}");
+        assert_eq!(said, told);
+        for event in ["queued", "retried", "hedged", "tied", "tried_out", "first_byte", "shed", "gave_up", "probe_round"] {
+            assert!(code.contains(&format!("\"{event}\"")), "{event}");
+            assert!(page.contains(&format!("`{event}`")), "{event}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_told_without_its_port_and_an_address_without_brackets() {
+        for (written, address, port) in [
+            ("shop.example", "shop.example", None),
+            ("shop.example:81", "shop.example", Some(81)),
+            ("[::1]:8080", "::1", Some(8080)),
+            ("[::1]", "::1", None),
+            ("unix:/run/app.sock", "unix:/run/app.sock", None),
+            ("host:", "host:", None),
+        ] {
+            let (mut said, mut expected) = (Attributes::default(), Attributes::default());
+            server(&mut said, written.as_bytes());
+            expected.text("server.address", address);
+            if let Some(port) = port {
+                expected.number("server.port", port);
+            }
+            assert_eq!(said.0, expected.0, "{written}");
+        }
+    }
+
+    #[test]
+    fn methods_that_nobody_knows_are_one() {
+        let mut said = Attributes::default();
+        let strange = Method::from_bytes(b"BREW").expect("a method");
+        method(&mut said, &strange);
+        let mut expected = Attributes::default();
+        expected.text("http.request.method", "_OTHER");
+        expected.text("http.request.method_original", "BREW");
+        assert_eq!(said.0, expected.0);
+        assert_eq!((name(&strange), name(&Method::PATCH)), ("HTTP", "PATCH"));
+    }
+}
