@@ -11,9 +11,11 @@ use crate::time::span_ns;
 use alloc::vec::Vec;
 
 /// What one choice was made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Explanation {
     candidates: Vec<Candidate>,
+    /// The worst of them, once it had to be looked for: its place and its rank.
+    worst: Option<(usize, Rank)>,
     considered: u32,
     outs: Vec<Out>,
     out: u32,
@@ -87,9 +89,12 @@ impl OutReason {
     }
 }
 
+/// How good a candidate is, the lower the better: not avoided, not hot, and then its load.
+type Rank = (bool, bool, i64);
+
 impl Candidate {
     /// How good it is, the lower the better, to tell which ones are worth to be noted.
-    fn rank(&self) -> (bool, bool, i64) {
+    fn rank(&self) -> Rank {
         let is_hot = self.report.is_some_and(|report| report.hot);
         let load = match (self.score, self.report) {
             (Some(Score::Nanoseconds(ns)), _) => ns,
@@ -124,6 +129,7 @@ impl Explanation {
     /// Forgets everything and keeps the room.
     pub fn clear(&mut self) {
         self.candidates.clear();
+        self.worst = None;
         self.outs.clear();
         self.considered = 0;
         self.out = 0;
@@ -167,12 +173,21 @@ impl Explanation {
             self.candidates.push(candidate);
             return;
         }
-        let rank = candidate.rank();
-        if let Some(worst) = self.candidates.iter_mut().max_by_key(|other| other.rank())
-            && rank < worst.rank()
+        if let Some((place, worst)) = self.worst()
+            && candidate.rank() < worst
         {
-            *worst = candidate;
+            self.candidates[place] = candidate;
+            self.worst = None;
         }
+    }
+
+    /// Whoever makes room first.
+    fn worst(&mut self) -> Option<(usize, Rank)> {
+        if self.worst.is_none() {
+            let ranks = self.candidates.iter().map(Candidate::rank).enumerate();
+            self.worst = ranks.max_by_key(|&(_, rank)| rank);
+        }
+        self.worst
     }
 
     /// This one was chosen, so that it is noted in any case.
@@ -181,8 +196,9 @@ impl Explanation {
         if self.considered == 0 || noted.any(|other| other.replica == candidate.replica) {
             return;
         }
-        if let Some(worst) = self.candidates.iter_mut().max_by_key(|other| other.rank()) {
-            *worst = candidate;
+        if let Some((place, _)) = self.worst() {
+            self.candidates[place] = candidate;
+            self.worst = None;
         }
     }
 

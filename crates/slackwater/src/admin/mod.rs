@@ -5,6 +5,7 @@
 //! The fields are documented in `docs/admin.md`.
 
 mod facts;
+mod latency;
 mod metrics;
 mod server;
 mod standing;
@@ -18,5 +19,6 @@ pub(crate) use facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
     ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
 };
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
 pub(crate) use status::{LOST_NOTE, Status, silent_note};

@@ -8,6 +8,7 @@ use super::ring::Ring;
 use crate::config::{DecisionSettings, RequestIdSettings};
 use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, Ended, Recorder, Story};
+use crate::sampling::Sampling;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
@@ -45,7 +46,8 @@ fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSettings {
 
 /// A recorder whose decisions go to that ring.
 fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<Recorder> {
-    let keeper = Keeper::seeded(settings, Arc::clone(ring), 11);
+    let sampling = Sampling::seeded(settings.sample, 11);
+    let keeper = Keeper::with(sampling, settings, Arc::clone(ring));
     let ids = RequestIdSettings {
         header: Some(HeaderName::from_static("x-request-id")),
         ..RequestIdSettings::default()

@@ -298,8 +298,20 @@ mod tests {
         const OWN: &str = include_str!("spans.rs");
         let (code, _) = OWN.split_once("#[cfg(test)]").expect("tests are last");
         let is_attribute = |word: &&str| {
-            let begins = |prefix| word.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
-            let spaces = ["client.", "error.", "http.", "network.", "server.", "slackwater.", "url.", "user_agent."];
+            let begins = |prefix| {
+                word.strip_prefix(prefix)
+                    .is_some_and(|rest| !rest.is_empty())
+            };
+            let spaces = [
+                "client.",
+                "error.",
+                "http.",
+                "network.",
+                "server.",
+                "slackwater.",
+                "url.",
+                "user_agent.",
+            ];
             let is_name = |byte: u8| byte.is_ascii_lowercase() || b"._".contains(&byte);
             spaces.into_iter().any(begins) && word.bytes().all(is_name)
         };
@@ -307,10 +319,23 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tracing.md");
         let page = std::fs::read_to_string(page).expect("the page");
         let rows = page.lines().filter(|line| line.starts_with('|'));
-        let told: BTreeSet<_> = rows.flat_map(|row| row.split('`')).filter(is_attribute).collect();
+        let told: BTreeSet<_> = rows
+            .flat_map(|row| row.split('`'))
+            .filter(is_attribute)
+            .collect();
         assert!(said.len() > 30, "{said:?}");
         assert_eq!(said, told);
-        for event in ["queued", "retried", "hedged", "tied", "tried_out", "first_byte", "shed", "gave_up", "probe_round"] {
+        for event in [
+            "queued",
+            "retried",
+            "hedged",
+            "tied",
+            "tried_out",
+            "first_byte",
+            "shed",
+            "gave_up",
+            "probe_round",
+        ] {
             assert!(code.contains(&format!("\"{event}\"")), "{event}");
             assert!(page.contains(&format!("`{event}`")), "{event}");
         }

@@ -8,38 +8,22 @@ use super::messages::{Kind, Span};
 use super::queue::Queue;
 use super::state::{TRACESTATE, combined};
 use crate::config::{ParentRule, TracingSettings};
+use crate::sampling::Sampling;
 use crate::seed::draw_seed;
 use core::cell::{Cell, RefCell};
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderValue};
-use slackwater_core::{Draw, Quantile, SplitMix64};
+use slackwater_core::{Draw, SplitMix64};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// One worker's choice of requests, and the way of their spans.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    rules: Cell<Rules>,
+    parent: Cell<ParentRule>,
+    sampling: RefCell<Sampling>,
     draws: RefCell<Draws>,
     queue: Arc<Queue>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Rules {
-    parent: ParentRule,
-    /// Of 2^64 draws, so many are sampled. `None`: all.
-    below: Option<u64>,
-}
-
-impl Rules {
-    fn new(parent: ParentRule, sample: Quantile) -> Self {
-        let below = u128::from(sample.millionths()) * (1 << 64) / 1_000_000;
-        Self {
-            parent,
-            // A share of 1 is 2^64, which does not fit.
-            below: u64::try_from(below).ok(),
-        }
-    }
 }
 
 /// A request that becomes spans.
@@ -88,21 +72,18 @@ impl Draws {
 
 impl Tracer {
     pub(super) fn new(settings: &TracingSettings, queue: Arc<Queue>) -> Self {
-        let draws = Draws::new(draw_seed(), draw_seed());
-        Self::with_draws(settings.parent, settings.sample, draws, queue)
-    }
-
-    fn with_draws(parent: ParentRule, sample: Quantile, draws: Draws, queue: Arc<Queue>) -> Self {
         Self {
-            rules: Cell::new(Rules::new(parent, sample)),
-            draws: RefCell::new(draws),
+            parent: Cell::new(settings.parent),
+            sampling: RefCell::new(Sampling::new(settings.sample)),
+            draws: RefCell::new(Draws::new(draw_seed(), draw_seed())),
             queue,
         }
     }
 
     /// Goes by these from now on.
     pub(crate) fn set_rules(&self, settings: &TracingSettings) {
-        (self.rules).set(Rules::new(settings.parent, settings.sample));
+        self.parent.set(settings.parent);
+        self.sampling.replace(Sampling::new(settings.sample));
     }
 
     /// A request has come with these fields, which say by what scheme: whether it is sampled. Then they say that it was sent by its
@@ -112,8 +93,7 @@ impl Tracer {
         headers: &mut HeaderMap,
         scheme: impl FnOnce(&HeaderMap) -> &'static str,
     ) -> Option<Traced> {
-        let rules = self.rules.get();
-        let parent = match rules.parent {
+        let parent = match self.parent.get() {
             ParentRule::Follow => SpanContext::of(headers),
             ParentRule::Ignore => {
                 // Nor are replicas to follow whom we do not.
@@ -122,14 +102,14 @@ impl Tracer {
                 None
             }
         };
-        let mut draws = self.draws.borrow_mut();
         let is_sampled = match parent {
             Some(parent) => parent.flags.is_sampled(),
-            None => rules.below.is_none_or(|below| draws.high.draw() < below),
+            None => self.sampling.borrow_mut().takes(),
         };
         if !is_sampled {
             return None;
         }
+        let mut draws = self.draws.borrow_mut();
         let own = match parent {
             Some(parent) => SpanContext {
                 span: draws.span(),
@@ -222,6 +202,7 @@ impl Traced {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slackwater_core::Quantile;
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
@@ -229,7 +210,12 @@ mod tests {
     fn tracer(parent: ParentRule, millionths: u32) -> Rc<Tracer> {
         let share = Quantile::from_millionths(millionths).expect("a share");
         let queue = Arc::new(Queue::new(Arc::default()));
-        Rc::new(Tracer::with_draws(parent, share, Draws::new(1, 2), queue))
+        Rc::new(Tracer {
+            parent: Cell::new(parent),
+            sampling: RefCell::new(Sampling::seeded(share, 3)),
+            draws: RefCell::new(Draws::new(1, 2)),
+            queue,
+        })
     }
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -353,6 +339,22 @@ mod tests {
             .count();
         // The standard deviation of the count is 31.
         assert!((800..1_200).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn the_rules_may_change_between_requests() {
+        let tracer = tracer(ParentRule::Follow, 0);
+        let begin = || {
+            let mut fields = headers(&[("traceparent", UNSAMPLED)]);
+            tracer.begin(&mut fields, |_| "http").is_some()
+        };
+        assert!(!begin());
+        tracer.set_rules(&TracingSettings {
+            parent: ParentRule::Ignore,
+            sample: Quantile::ONE,
+            ..TracingSettings::default()
+        });
+        assert!(begin());
     }
 
     #[test]

@@ -155,7 +155,7 @@ async fn a_retry_is_told_with_the_try_before_it() {
         (&retry["status"], &retry["answered"]),
         (&200.into(), &true.into())
     );
-    assert_eq!(first["cause"], "refused: tried again");
+    assert_eq!(first["cause"], "not passed on");
     assert!(first["end_us"].as_u64() <= retry["end_us"].as_u64());
     assert!(first["sent_us"].as_u64() <= first["head_us"].as_u64());
     assert!(first["head_us"].as_u64() <= retry["sent_us"].as_u64());

@@ -48,7 +48,8 @@ impl Witness {
                 while let Some(head) = connection.head().await {
                     let is_late = head.starts_with("GET /late");
                     let is_first = {
-                        let mut heads: std::sync::MutexGuard<'_, Vec<String>> = heads.lock().unwrap();
+                        let mut heads: std::sync::MutexGuard<'_, Vec<String>> =
+                            heads.lock().unwrap();
                         heads.push(head);
                         heads.len() == 1
                     };
@@ -99,7 +100,10 @@ async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Span>) {
     };
     let attempts = of_kind(Kind::Client);
     for attempt in &attempts {
-        assert_eq!((&attempt.trace, &attempt.parent), (&server.trace, &server.id));
+        assert_eq!(
+            (&attempt.trace, &attempt.parent),
+            (&server.trace, &server.id)
+        );
         assert_ne!(attempt.id, server.id);
         assert!(server.start_ns <= attempt.start_ns && attempt.start_ns <= attempt.end_ns);
     }
@@ -113,7 +117,9 @@ fn sent_by(span: &Span) -> String {
 }
 
 fn kinds(attempts: &[Span]) -> Vec<&str> {
-    let kinds = attempts.iter().map(|span| span.text("slackwater.attempt.kind"));
+    let kinds = attempts
+        .iter()
+        .map(|span| span.text("slackwater.attempt.kind"));
     kinds.collect()
 }
 
@@ -127,7 +133,10 @@ async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_
         let proxy = Proxy::start(&[witness.replica.address], &(log.toml("") + &more));
         let mut client = Client::connect(proxy.address).await;
         let fields = "host: shop.example:81\r\nuser-agent: test\r\nx-id: abc";
-        (client.send(&format!("GET /cart?token=s3cret HTTP/1.1\r\n{fields}\r\n\r\n"))).await;
+        (client.send(&format!(
+            "GET /cart?token=s3cret HTTP/1.1\r\n{fields}\r\n\r\n"
+        )))
+        .await;
         assert_eq!(client.answer().await.status, 200);
 
         let (server, attempts) = spans(&collector, 2).await;
@@ -178,10 +187,16 @@ async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_
         assert!(!all.contains("s3cret"), "{all}");
 
         let lines = log.lines(1).await;
-        assert_eq!((&lines[0]["trace_id"], &lines[0]["id"]), (&server.trace.clone().into(), &"abc".into()));
+        assert_eq!(
+            (&lines[0]["trace_id"], &lines[0]["id"]),
+            (&server.trace.clone().into(), &"abc".into())
+        );
         assert_eq!(lines[0]["reason"], attempt.text("slackwater.pick.reason"));
         let decision = proxy.admin_page("/decisions?id=abc").await;
-        assert!(decision.contains(&format!("\"trace_id\":\"{}\"", server.trace)), "{decision}");
+        assert!(
+            decision.contains(&format!("\"trace_id\":\"{}\"", server.trace)),
+            "{decision}"
+        );
     }
 }
 
@@ -193,17 +208,25 @@ async fn a_trace_that_a_client_began_goes_on_if_it_is_sampled_and_is_left_alone_
     let proxy = Proxy::start(&[witness.replica.address], &tracing);
     let mut client = Client::connect(proxy.address).await;
     for flags in ["00", "01"] {
-        let fields = format!("traceparent: 00-{TRACE}-{PARENT}-{flags}\r\ntracestate: a=1\r\ntracestate: b=2");
+        let fields = format!(
+            "traceparent: 00-{TRACE}-{PARENT}-{flags}\r\ntracestate: a=1\r\ntracestate: b=2"
+        );
         (client.send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n"))).await;
         assert_eq!(client.answer().await.status, 200);
     }
     // Nor is one without a parent traced, by a share of nothing.
     assert_eq!(client.get("/").await.status, 200);
     let (server, attempts) = spans(&collector, 2).await;
-    assert_eq!((server.trace.as_str(), server.parent.as_str()), (TRACE, PARENT));
+    assert_eq!(
+        (server.trace.as_str(), server.parent.as_str()),
+        (TRACE, PARENT)
+    );
     assert_eq!(server.state, "a=1,b=2");
     let unsampled = format!("00-{TRACE}-{PARENT}-00");
-    assert_eq!(witness.told("traceparent"), [unsampled, sent_by(&attempts[0])]);
+    assert_eq!(
+        witness.told("traceparent"),
+        [unsampled, sent_by(&attempts[0])]
+    );
     assert_eq!(witness.told("tracestate"), ["a=1", "b=2", "a=1,b=2"]);
 }
 
@@ -246,7 +269,9 @@ async fn each_try_of_a_request_has_a_span_of_its_own() {
     if sampled == 1 {
         // It was the unsampled one: the next goes to the good one, and the one after that is the same again.
         assert_eq!(client.get("/").await.status, 200);
-        client.send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{parent}\r\n\r\n")).await;
+        client
+            .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{parent}\r\n\r\n"))
+            .await;
         assert_eq!(client.answer().await.status, 200);
     }
     let all = || {
@@ -254,7 +279,10 @@ async fn each_try_of_a_request_has_a_span_of_its_own() {
         spans.sort_by_key(|span| span.number("slackwater.attempt.number"));
         spans
     };
-    until("the spans have arrived", async || (all().len() == 3).then_some(())).await;
+    until("the spans have arrived", async || {
+        (all().len() == 3).then_some(())
+    })
+    .await;
     let [server, first, retry] = &all()[..] else {
         panic!("three spans");
     };
@@ -283,7 +311,9 @@ async fn overtaken(toml: &str, warm_up: bool) -> (Span, Vec<Span>, [Vec<String>;
             let (heads, late, go_on) = (Arc::clone(&heads), Arc::clone(&late), Arc::clone(&go_on));
             async move {
                 while let Some(head) = connection.head().await {
-                    let told = head.lines().find_map(|line| line.strip_prefix("traceparent: "));
+                    let told = head
+                        .lines()
+                        .find_map(|line| line.strip_prefix("traceparent: "));
                     let told: Vec<_> = told.map(str::to_owned).into_iter().collect();
                     let heads: &Mutex<Vec<String>> = &heads;
                     heads.lock().unwrap().extend(told);
@@ -309,10 +339,18 @@ async fn overtaken(toml: &str, warm_up: bool) -> (Span, Vec<Span>, [Vec<String>;
         assert_eq!(client.get("/").await.status, 200);
     }
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01");
-    client.send(&format!("GET /late HTTP/1.1\r\nhost: x\r\n{parent}\r\n\r\n")).await;
+    client
+        .send(&format!(
+            "GET /late HTTP/1.1\r\nhost: x\r\n{parent}\r\n\r\n"
+        ))
+        .await;
     assert_eq!(client.answer().await.status, 200);
     let (server, attempts) = spans(&collector, 3).await;
-    (server, attempts, heads.map(|heads| heads.lock().unwrap().clone()))
+    (
+        server,
+        attempts,
+        heads.map(|heads| heads.lock().unwrap().clone()),
+    )
 }
 
 /// The first copy lost and the second won, and each replica was told by which span it was asked.
@@ -323,12 +361,22 @@ fn assert_overtaken(server: &Span, attempts: &[Span], heads: &[Vec<String>; 2], 
     told.sort();
     sent.sort();
     assert_eq!(told, sent);
-    let outcomes = attempts.iter().map(|span| span.text("slackwater.attempt.outcome"));
+    let outcomes = attempts
+        .iter()
+        .map(|span| span.text("slackwater.attempt.outcome"));
     assert_eq!(outcomes.collect::<Vec<_>>(), ["dropped", "success"]);
-    let answered = attempts.iter().map(|span| format!("{:?}", span.attributes["slackwater.attempt.answered"]));
+    let answered = attempts
+        .iter()
+        .map(|span| format!("{:?}", span.attributes["slackwater.attempt.answered"]));
     assert_eq!(answered.collect::<Vec<_>>(), ["Bool(false)", "Bool(true)"]);
-    assert!(!server.failed && attempts.iter().all(|span| !span.failed), "to lose is no error");
-    assert_eq!(server.text("slackwater.replica"), attempts[1].text("slackwater.replica"));
+    assert!(
+        !server.failed && attempts.iter().all(|span| !span.failed),
+        "to lose is no error"
+    );
+    assert_eq!(
+        server.text("slackwater.replica"),
+        attempts[1].text("slackwater.replica")
+    );
 }
 
 #[tokio::test]
@@ -358,7 +406,10 @@ async fn a_request_that_fails_says_how() {
     assert_eq!(server.number("http.response.status_code"), Some(502));
     assert!(server.event("gave_up").is_some());
     assert_eq!(attempts[0].text("error.type"), "unreachable");
-    assert_eq!(attempts[0].text("slackwater.attempt.outcome"), "unreachable");
+    assert_eq!(
+        attempts[0].text("slackwater.attempt.outcome"),
+        "unreachable"
+    );
     assert!(!attempts[0].text("slackwater.attempt.cause").is_empty());
 }
 
@@ -374,12 +425,18 @@ async fn a_route_names_the_request_and_what_is_answered_here_has_no_attempt() {
     ));
     assert_eq!(get(proxy.address, "/api/x").await.status, 404);
     let (server, attempts) = spans(&collector, 2).await;
-    assert_eq!((server.name.as_str(), server.text("http.route")), ("GET /api/*", "/api/*"));
+    assert_eq!(
+        (server.name.as_str(), server.text("http.route")),
+        ("GET /api/*", "/api/*")
+    );
     // The client's own error, and so one of who asked the replica.
     assert!(!server.failed && attempts[0].failed);
 
     assert_eq!(get(proxy.address, "/other").await.status, 404);
-    until("its span has arrived", async || (collector.received().len() == 3).then_some(())).await;
+    until("its span has arrived", async || {
+        (collector.received().len() == 3).then_some(())
+    })
+    .await;
     let span = &collector.received()[2].span;
     assert_eq!((span.kind, span.name.as_str()), (Kind::Server, "GET"));
     assert_eq!(span.number("slackwater.attempts"), Some(0));
@@ -391,7 +448,10 @@ async fn http2_and_grpc_are_alike() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&told);
     let replica = replicas::http2(move |request| {
-        let traceparent = request.headers()["traceparent"].to_str().unwrap().to_owned();
+        let traceparent = request.headers()["traceparent"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         notes.lock().unwrap().push(traceparent);
         async {
             let head = Response::builder().header("content-type", "application/grpc");
@@ -411,7 +471,10 @@ async fn http2_and_grpc_are_alike() {
     assert_eq!(response.headers()["grpc-status"], "0");
     drop(response);
     let (server, attempts) = spans(&collector, 2).await;
-    assert_eq!((server.trace.as_str(), server.parent.as_str()), (TRACE, PARENT));
+    assert_eq!(
+        (server.trace.as_str(), server.parent.as_str()),
+        (TRACE, PARENT)
+    );
     assert_eq!(server.text("network.protocol.version"), "2");
     assert_eq!(*told.lock().unwrap(), [sent_by(&attempts[0])]);
 }
@@ -424,11 +487,14 @@ async fn without_a_section_requests_go_on_as_they_came() {
     assert_eq!(client.get("/").await.status, 200);
     assert!(witness.told("traceparent").is_empty());
     let fields = "traceparent: whatever\r\ntracestate: not valid";
-    client.send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n")).await;
+    client
+        .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n"))
+        .await;
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(witness.told("traceparent"), ["whatever"]);
     assert_eq!(witness.told("tracestate"), ["not valid"]);
-    let status: serde_json::Value = serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let status: serde_json::Value =
+        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
     assert!(status["spans"].is_null());
 }
 
@@ -442,13 +508,17 @@ async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
     let line = proxy.log_line("spans cannot be exported");
     assert!(line.contains("http://127.0.0.1:"), "{line}");
     let spans = async |key: &str| {
-        let status: serde_json::Value = serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
         status["spans"][key].as_u64().unwrap()
     };
     assert!(spans("exports_failed").await > 0);
     assert_eq!(spans("exported").await, 0);
     let metrics = proxy.admin_page("/metrics").await;
-    assert!(metrics.contains("slackwater_spans_total{end=\"dropped\"}"), "{metrics}");
+    assert!(
+        metrics.contains("slackwater_spans_total{end=\"dropped\"}"),
+        "{metrics}"
+    );
     // It ends although there are spans that nobody takes.
     proxy.signal("TERM");
     assert!(proxy.ended().await.success());
@@ -462,7 +532,10 @@ async fn the_last_spans_are_sent_at_the_end() {
     let witness = Witness::answering(200).await;
     let mut proxy = Proxy::start(&[witness.replica.address], &tracing);
     assert_eq!(get(proxy.address, "/").await.status, 200);
-    until("an export is refused", async || (collector.exports() > 0).then_some(())).await;
+    until("an export is refused", async || {
+        (collector.exports() > 0).then_some(())
+    })
+    .await;
     collector.set_manner(Manner::Takes);
     proxy.signal("TERM");
     assert!(proxy.ended().await.success());
@@ -480,7 +553,10 @@ async fn the_share_changes_when_the_configuration_is_read_again_and_the_collecto
              probe.transport = \"none\"\n{tracing}"
         )
     };
-    let written = Written::new("tracing", &config(&tracing.replace("sample = 1", "sample = 0")));
+    let written = Written::new(
+        "tracing",
+        &config(&tracing.replace("sample = 1", "sample = 0")),
+    );
     let proxy = written.serve(&[]);
     assert_eq!(get(proxy.address, "/").await.status, 200);
     written.become_text(&config(&format!("{tracing}timeout = \"3s\"\n")));

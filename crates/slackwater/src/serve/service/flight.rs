@@ -1,6 +1,7 @@
 //! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
 
+use super::account::Account;
 use super::gate::Permit;
 use super::retries::Hint;
 use super::room::{Room, Spot};
@@ -15,15 +16,18 @@ use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
-use slackwater_core::ReplicaId;
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::{Lease, PickView};
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
 use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// What is noted of a response that was given up for another one.
+const NOT_PASSED_ON: &str = "not passed on";
 
 /// A replica to this worker.
 #[derive(Debug)]
@@ -67,6 +71,10 @@ pub(in crate::serve) struct Flight {
     notes: AttemptNotes,
     /// What the choice was made from, until it sets out.
     explanation: Option<Box<Explanation>>,
+    /// When the head of its response was there, on the balancer's clock.
+    head_at: Option<CoreInstant>,
+    /// The request's, once its response is the one that is passed on.
+    account: Option<Account>,
     /// It is one of two copies of a request, and this says whether the other one has won.
     race: Option<Rc<Cell<bool>>>,
 }
@@ -173,6 +181,8 @@ impl Flight {
             story: Story::default(),
             notes: AttemptNotes::default(),
             explanation: None,
+            head_at: None,
+            account: None,
             race: None,
         }
     }
@@ -288,9 +298,7 @@ impl Flight {
                 if self.is_learning {
                     self.learn(reply.headers_mut());
                 }
-                if let Some(lease) = &mut self.lease {
-                    lease.head_ready(self.told);
-                }
+                self.head_ready();
                 self.member.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
                 if is_refused && reply.has_request() {
@@ -307,6 +315,23 @@ impl Flight {
                 Err(Setback::Failed(failure))
             }
         }
+    }
+
+    fn head_ready(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            let at = lease.head_ready(self.told);
+            let latency = at.saturating_since(lease.picked_at());
+            self.member.counts().heads.add(latency);
+            self.head_at = Some(at);
+        }
+    }
+
+    /// Its response is the request's, and is not complete yet.
+    pub(super) fn keep(&mut self, mut account: Account, status: StatusCode) {
+        if let Some(at) = self.head_at {
+            account.head(status, at);
+        }
+        self.account = Some(account);
     }
 
     /// Tells the policy what the replica says of its load, here and not to the client.
@@ -385,8 +410,21 @@ impl Flight {
     }
 
     fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
+        self.end_with(outcome, Account::break_off, cause);
+    }
+
+    /// `close`s the request's account, if it has that, with the moment that the policy hears of.
+    fn end_with(
+        &mut self,
+        outcome: Outcome,
+        close: fn(Account, CoreInstant),
+        cause: impl FnOnce() -> Option<Box<str>>,
+    ) {
         if let Some(lease) = self.lease.take() {
-            lease.finish(outcome);
+            let at = lease.finish(outcome);
+            if let Some(account) = self.account.take() {
+                close(account, at);
+            }
             self.notes.end(outcome, cause);
         }
     }
@@ -411,6 +449,7 @@ impl Watch for Box<Flight> {
             End::Broken => Ended::Broken,
             End::Stalled | End::Silent => Ended::Stalled,
         });
+        let is_discarded = self.is_discarded;
         let outcome = match end {
             End::Complete => self.told,
             End::Silent => Outcome::Success,
@@ -423,7 +462,14 @@ impl Watch for Box<Flight> {
                 Outcome::TimedOut
             }
         };
-        self.end(outcome);
+        self.end_with(
+            outcome,
+            match end {
+                End::Complete | End::Silent => Account::complete,
+                End::Broken | End::Stalled => Account::break_off,
+            },
+            || is_discarded.then(|| NOT_PASSED_ON.into()),
+        );
     }
 }
 
@@ -438,7 +484,7 @@ impl Drop for Flight {
                 Outcome::Success => Outcome::Failed,
                 told => told,
             };
-            self.end_because(outcome, || Some("refused: tried again".into()));
+            self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
         } else if self.race.as_ref().is_some_and(|race| race.get()) {
             self.member.counts().superseded.add_one();
             self.end_because(Outcome::Dropped, || Some("the other copy won".into()));

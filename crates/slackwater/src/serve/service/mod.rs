@@ -4,6 +4,7 @@
 //! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod account;
 mod attempts;
 mod availability;
 mod copying;
@@ -31,9 +32,11 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
+use crate::latency_histogram::Latencies;
 use crate::request_record::{Directory, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
+use account::{Book, ServiceLatency};
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -46,9 +49,9 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
-use slackwater_core::ReplicaId;
 use slackwater_core::health::build;
 use slackwater_core::policy::{Explanation, Query};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use standings::Standings;
 use std::rc::Rc;
@@ -68,6 +71,7 @@ pub(super) struct ServiceView {
     roster: Roster,
     tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
+    latency: Arc<ServiceLatency>,
 }
 
 impl ServiceView {
@@ -86,6 +90,11 @@ impl ServiceView {
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),
+            latency: Box::new(self.latency.read()),
+            heads: (seats.iter())
+                .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
+                .collect(),
+            reported: self.balancer.reported(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }
@@ -147,6 +156,7 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    book: Rc<Book>,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -231,6 +241,7 @@ impl Service {
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
+            book: Book::new(balancer.clock()),
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -248,6 +259,7 @@ impl Service {
             roster: self.members.roster(),
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
+            latency: Arc::clone(&self.book.latency),
         }
     }
 
@@ -310,8 +322,19 @@ impl Service {
     }
 
     async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+        self.pick_at(self.balancer.now(), query, story).await
+    }
+
+    /// The same, at a moment that has just been read.
+    async fn pick_at(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
         let mut explanation = story.explanation();
-        let lease = match (self.balancer).pick_explained(query, explanation.as_deref_mut()) {
+        let explained = explanation.as_deref_mut();
+        let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // In a box, so that the others do not carry its size around.

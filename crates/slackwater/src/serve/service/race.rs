@@ -86,9 +86,9 @@ impl Attempts<'_> {
             due_at = copying.again_at();
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
-        let due_after = due_at.map_or(Duration::ZERO, |due_at| {
-            due_at.saturating_duration_since(self.began)
-        });
+        // On two clocks, of which neither knows the other's beginning.
+        let late = due_at.map_or(Duration::ZERO, |due_at| due_at.elapsed());
+        let due_after = self.now().saturating_since(self.began).saturating_sub(late);
         let is_copied = Cell::new(false);
         let mut second =
             pin!(self.second(copy, next, &avoid, due_after, (&is_decided, &is_copied)));

@@ -75,8 +75,8 @@ impl Service {
         tying.budget.borrow_mut().earn();
         let avoid = &first.member().parts;
         let mut explanation = story.explanation();
-        let picked =
-            (self.balancer).pick_explained(Query::hedge(avoid), explanation.as_deref_mut());
+        let (now, query) = (self.balancer.now(), Query::hedge(avoid));
+        let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
         let Picked::Ready(lease) = picked else {
             return None;
         };
