@@ -2,6 +2,7 @@
 //! every key. Broken files are in `tests/fixtures`, driven by `tests/check.rs` through the command itself.
 
 mod pages;
+mod tracing;
 
 use super::*;
 use crate::routes::{Action, Route};
@@ -267,6 +268,7 @@ fn what_is_shown_is_what_is_in_force() {
         assert_eq!(first.limits, second.limits);
         assert_eq!(first.forwarded, second.forwarded);
         assert_eq!(first.admin, second.admin);
+        assert_eq!(first.tracing, second.tracing);
         assert_eq!(first.services.len(), second.services.len());
         for (first, second) in first.services.iter().zip(&second.services) {
             assert_eq!(first.name, second.name);

@@ -109,16 +109,22 @@ impl Client {
     ) -> io::Result<TlsStream<TcpStream>> {
         let connector = TlsConnector::from(self.with_sessions(protocol, 0));
         let connected = connector.connect(name, stream).await?;
-        check_agreed(protocol, connected.get_ref().1.alpn_protocol())?;
+        let agreed = connected.get_ref().1.alpn_protocol();
+        check_agreed(protocol, agreed, "protocol = \"http\"")?;
         Ok(connected.into())
     }
 }
 
-/// Whether the other side speaks what it has to. A server without ALPN speaks HTTP/1.1, and nothing else may be assumed of
-/// it.
-pub(super) fn check_agreed(protocol: HttpVersion, agreed: Option<&[u8]>) -> io::Result<()> {
+/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN speaks HTTP/1.1, and
+/// nothing else may be assumed of it.
+pub(super) fn check_agreed(
+    protocol: HttpVersion,
+    agreed: Option<&[u8]>,
+    instead: &str,
+) -> io::Result<()> {
     if protocol == HttpVersion::Http2 && agreed != Some(protocol.alpn()) {
-        return Err(io::Error::other("it did not agree on HTTP/2 (ALPN h2)"));
+        let told = format!("it did not agree on HTTP/2 (ALPN h2), expected {instead}");
+        return Err(io::Error::other(told));
     }
     Ok(())
 }

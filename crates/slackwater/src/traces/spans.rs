@@ -63,29 +63,28 @@ fn server_span(record: &Record, traced: &Traced) -> Span {
     said.number("slackwater.attempts", record.attempts.into());
     said.text("slackwater.end", record.ended().as_str());
     let name = name(&record.method);
-    let is_error = record.failed() || status.is_none() && failure.is_some();
     Span {
         name: route.map_or_else(|| name.to_owned(), |route| format!("{name} {route}")),
         start_time_unix_nano: unix_nanos(record.at),
         end_time_unix_nano: unix_nanos(record.at + record.total()),
         attributes: said.0,
         events: server_events(record),
-        status: is_error.then(error),
+        status: failure.is_some().then(error),
         ..traced.server_span()
     }
 }
 
-/// Why a request failed, in one word or as a status; `None` if it did not.
+/// Why a request failed, in one word or as a status; `None` if it did not. What its client did itself is no failure.
 fn failure(record: &Record) -> Option<String> {
-    let own = record.error.as_ref().and_then(|error| error.to_str().ok());
-    match record.ended() {
-        Ended::Complete | Ended::ClientGone if !record.failed() => None,
-        Ended::Complete | Ended::ClientGone => {
-            let status = record.status.map(|status| status.as_str().to_owned());
-            own.map(str::to_owned).or(status)
-        }
-        cut => Some(cut.as_str().to_owned()),
+    if !record.failed() {
+        return None;
     }
+    let own = record.error.as_ref().and_then(|error| error.to_str().ok());
+    let told = match record.ended() {
+        cut @ (Ended::Broken | Ended::Stalled | Ended::CutOff) => cut.as_str(),
+        _ => record.status.as_ref().map_or("", |status| status.as_str()),
+    };
+    Some(own.unwrap_or(told).to_owned())
 }
 
 fn server_events(record: &Record) -> Vec<Event> {
@@ -115,7 +114,7 @@ fn server_events(record: &Record) -> Vec<Event> {
     if let Some(head) = record.first_byte {
         events.push(event(record, head, "first_byte", Attributes::default()));
     }
-    if let Some(error) = &record.error {
+    if let Some(error) = record.error.as_ref().filter(|_| record.failed()) {
         // An answer of our own: nobody was asked, or nobody answered.
         let name = if record.tries.is_empty() {
             "shed"

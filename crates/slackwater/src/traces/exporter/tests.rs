@@ -3,10 +3,15 @@
 use super::*;
 use crate::config::{CollectorHeaders, CollectorProtocol};
 use crate::traces::messages::Span;
+use core::net::SocketAddr;
 use http::HeaderMap;
+use rustls::pki_types::PrivateKeyDer;
 use slackwater_collector::{Collector, Manner, Value};
 use slackwater_core::Quantile;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// For what must come; far beyond what it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -205,6 +210,69 @@ async fn where_nobody_is_there_spans_are_given_up_after_some_tries() {
     // 1, 2, 4 and 8 seconds.
     assert!(begun.elapsed() >= Duration::from_secs(15));
     assert_eq!((batch.bytes.len(), batch.spans), (0, 0));
+}
+
+/// Speaks TLS before a collector, and gives what it shows of itself as PEM.
+async fn behind_tls(collector: SocketAddr, protocol: CollectorProtocol) -> (SocketAddr, String) {
+    let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
+    let issued = issued.expect("a certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth();
+    let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).expect("a key");
+    let server = server.with_single_cert(vec![issued.cert.der().clone()], key);
+    let mut server = server.expect("a certificate with its key");
+    let spoken: &[u8] = match protocol {
+        CollectorProtocol::Grpc => b"h2",
+        CollectorProtocol::Http => b"http/1.1",
+    };
+    server.alpn_protocols = vec![spoken.to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut secured = acceptor.accept(stream).await?;
+                let mut plain = TcpStream::connect(collector).await?;
+                copy_bidirectional(&mut secured, &mut plain).await
+            });
+        }
+    });
+    (address, issued.cert.pem())
+}
+
+#[tokio::test]
+async fn over_tls_spans_go_to_whom_the_authority_vouches_for_and_to_nobody_else() {
+    for protocol in PROTOCOLS {
+        let (collector, mut settings) = collector(protocol).await;
+        let plain = settings.endpoint.take().expect("an endpoint");
+        let plain = plain.authority().parse().expect("an address");
+        let (address, certificate) = behind_tls(plain, protocol).await;
+        settings.endpoint = Endpoint::parse(&format!("https://{address}"));
+        let name = format!("slackwater-spans-{}-{protocol:?}.pem", std::process::id());
+        let ca = std::env::temp_dir().join(name);
+        settings.tls.ca = Some(ca.clone());
+
+        let (_, strange) = behind_tls(plain, protocol).await;
+        std::fs::write(&ca, strange).expect("a file for the test");
+        let exporter = start(&settings);
+        let switch = exporter.switch().clone();
+        send(&switch.tracer(), "kept");
+        until("it is not sent to a stranger", || {
+            switch.counts().exports_failed > 0
+        })
+        .await;
+        assert_eq!(collector.exports(), 0, "{protocol:?}");
+        // Files are read for each connection.
+        std::fs::write(&ca, certificate).expect("a file for the test");
+        until("it has arrived", || collector.received().len() == 1).await;
+        end(exporter).await;
+        std::fs::remove_file(&ca).expect("the test's own file");
+    }
 }
 
 #[test]
