@@ -195,7 +195,7 @@ async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_
         assert_eq!(lines[0]["reason"], attempt.text("slackwater.pick.reason"));
         let decision = proxy.admin_page("/decisions?id=abc").await;
         assert!(
-            decision.contains(&format!("\"trace_id\":\"{}\"", server.trace)),
+            decision.contains(&format!("\"trace_id\": \"{}\"", server.trace)),
             "{decision}"
         );
     }
