@@ -4,6 +4,7 @@ use super::archive::Archive;
 use super::asked::{Asked, Form};
 use super::decision::Decision;
 use super::sentences::tell;
+use crate::admin::Query;
 use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,7 +23,10 @@ struct Found<'a> {
 }
 
 /// Status, content type and body of the answer to `query`, from all of `archives`.
-pub(crate) fn answer(archives: &[Arc<Archive>], query: &str) -> (StatusCode, &'static str, String) {
+pub(crate) fn answer(
+    archives: &[Arc<Archive>],
+    query: &Query,
+) -> (StatusCode, &'static str, String) {
     let asked = match Asked::read(query) {
         Ok(asked) => asked,
         Err(mistake) => return (StatusCode::BAD_REQUEST, TEXT, format!("{mistake}\n")),

@@ -1,6 +1,7 @@
 //! What somebody asks of the decisions that are kept, from the query of a request to the admin server.
 
 use super::decision::Decision;
+use crate::admin::Query;
 use crate::request_record::AttemptKind;
 use crate::toml_reader::values::parse_duration;
 use core::time::Duration;
@@ -37,12 +38,12 @@ pub(super) const PARAMETERS: &str =
     "id, service, replica, reason, attempt, failed, slower_than, limit, format";
 
 impl Asked {
-    /// Reads a query such as `replica=a&failed=true`.
+    /// Reads parameters such as `replica=a&failed=true`.
     ///
     /// # Errors
     ///
-    /// A parameter that there is not, or that comes twice, or whose value is none of its own: in words.
-    pub(super) fn read(query: &str) -> Result<Self, String> {
+    /// A parameter that there is not, or whose value is none of its own: in words.
+    pub(super) fn read(query: &Query) -> Result<Self, String> {
         let mut asked = Self {
             id: None,
             service: None,
@@ -54,22 +55,13 @@ impl Asked {
             limit: LIMIT,
             form: Form::Json,
         };
-        let mut said = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value).ok_or_else(|| {
-                format!("{key}: found {value:?}, which is not UTF-8 in %-escapes")
-            })?;
-            if said.contains(&key) {
-                return Err(format!("{key}: given twice"));
-            }
-            said.push(key);
+        for (key, value) in query.iter() {
             asked.set(key, value)?;
         }
         Ok(asked)
     }
 
-    fn set(&mut self, key: &str, value: String) -> Result<(), String> {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let unfit = |expected: &str| format!("{key}: found {value:?}, expected {expected}");
         match key {
             "reason" => {
@@ -87,7 +79,7 @@ impl Asked {
                 self.failed = Some(failed);
             }
             "slower_than" => {
-                let span = parse_duration(&value).and_then(Result::ok);
+                let span = parse_duration(value).and_then(Result::ok);
                 let span = span.ok_or_else(|| unfit("a duration such as \"50ms\" or \"1.5s\""))?;
                 self.slower_than = Some(span);
             }
@@ -97,15 +89,15 @@ impl Asked {
                 self.limit = limit.ok_or_else(|| unfit("a number from 1 to 10,000"))?;
             }
             "format" => {
-                self.form = match value.as_str() {
+                self.form = match value {
                     "json" => Form::Json,
                     "text" => Form::Text,
                     _ => return Err(unfit("json or text")),
                 };
             }
-            "id" => self.id = Some(value),
-            "service" => self.service = Some(value),
-            "replica" => self.replica = Some(value),
+            "id" => self.id = Some(value.to_owned()),
+            "service" => self.service = Some(value.to_owned()),
+            "replica" => self.replica = Some(value.to_owned()),
             _ => {
                 return Err(format!(
                     "there is no parameter {key:?}; there are {PARAMETERS}"
@@ -135,24 +127,4 @@ impl Asked {
                         && self.kind.is_none_or(|kind| kind == attempt.kind)
                 }))
     }
-}
-
-/// Without %-escapes, and with spaces in place of `+`.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digits = rest.split_off(..2)?;
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let value = digit(digits[0])? * 16 + digit(digits[1])?;
-                u8::try_from(value).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }

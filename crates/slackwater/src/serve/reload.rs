@@ -72,6 +72,18 @@ enum NewListener {
 }
 
 impl Running {
+    /// Goes over to another configuration and counts that, as when it was read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`reload`](Self::reload).
+    pub(crate) async fn change(&mut self, next: Config) -> Result<(), Fault> {
+        let reloaded = self.reload(next).await;
+        let failure = reloaded.as_ref().err().map(ToString::to_string);
+        self.status.count_reload(failure);
+        reloaded.map(|_| ())
+    }
+
     /// Goes over to another configuration.
     ///
     /// # Errors

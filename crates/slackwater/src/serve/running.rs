@@ -222,8 +222,8 @@ impl Running {
             self.config.admin.connections_max,
         );
         let archives: Arc<[_]> = self.archive.iter().cloned().collect();
-        let server = server.route("/decisions", move |query| {
-            let (status, content_type, body) = decisions::answer(&archives, query);
+        let server = server.get("/decisions", move |asked| {
+            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
             Box::pin(async move { admin::reply(status, content_type, body) })
         });
         let thread = server.spawn(listener).map_err(fault)?;

@@ -1,0 +1,109 @@
+//! What the demo adds to live data: what the knobs stand at, and what the load generators see. `docs/live.md` has each field.
+
+use super::args::{RATE_MAX, RATE_MIN};
+use super::page::Latest;
+use super::picture::{Picture, Recent, Side};
+use super::replica::trouble::{Fault, Trouble};
+use super::verdict::{Contender, Tense, doubt, verdict};
+use crate::admin::Extra;
+use serde_json::{Value, json};
+use slackwater_core::policy::POLICIES;
+
+/// The demo's part of live data, from the picture last made.
+#[derive(Debug)]
+pub(super) struct DemoLive {
+    pub(super) seed: u64,
+    pub(super) latest: Latest,
+}
+
+impl Extra for DemoLive {
+    fn fleet(&self) -> Value {
+        let policies = POLICIES.iter();
+        let policies = policies.map(|it| json!({"name": it.name, "about": it.about}));
+        json!({
+            "policies": policies.collect::<Vec<_>>(),
+            "rate_min": RATE_MIN,
+            "rate_max": RATE_MAX,
+            "taken_percent_max": Trouble::TAKEN_PERCENT_MAX,
+            "faults": Fault::NAMES,
+            "seed": self.seed,
+        })
+    }
+
+    fn tick(&self) -> Value {
+        let latest = self.latest.borrow().clone();
+        latest.map_or(Value::Null, |picture| {
+            let mut tick = in_force(&picture);
+            if let Value::Object(fields) = &mut tick {
+                let sides = picture.sides.iter().map(side);
+                fields.insert("sides".to_owned(), sides.collect());
+            }
+            tick
+        })
+    }
+}
+
+/// What the knobs stand at, and how that goes.
+pub(super) fn in_force(picture: &Picture) -> Value {
+    let names = picture.names();
+    let contender = |index: usize| {
+        let side: &Side = &picture.sides[index];
+        Contender {
+            name: &names[index],
+            requests: side.overall.requests,
+            errors: side.overall.errors,
+            p99_ms: side.overall.latency.map(|it| it.p99_ms),
+        }
+    };
+    let column = |of: fn(&super::picture::Weather) -> u32| -> Vec<u32> {
+        picture.replicas.iter().map(of).collect()
+    };
+    json!({
+        "elapsed_ms": whole(picture.elapsed.0.as_secs_f64() * 1e3),
+        "length_ms": picture.length.map(|length| whole(length.0.as_secs_f64() * 1e3)),
+        "rate": picture.rate,
+        "weather": picture.weather,
+        "slowed": picture.hobbled(),
+        "sent_late_p99_ms": picture.sent_late_p99_ms,
+        "verdict": verdict([contender(0), contender(1)], Tense::Present),
+        "doubt": doubt(picture.sent_late_p99_ms, Tense::Present),
+        "replicas": {
+            "taken_percent": column(|it| it.trouble.taken_percent.into()),
+            "fault": column(|it| it.trouble.fault.code().into()),
+            "failing_percent": column(|it| it.trouble.fault.failing_percent().into()),
+            "capacity_milli": column(|it| whole(it.capacity_cores * 1e3).try_into().unwrap_or(u32::MAX)),
+        },
+    })
+}
+
+fn side(side: &Side) -> Value {
+    json!({
+        "service": side.service,
+        "policy": side.policy,
+        "requests": side.requests,
+        "errors": side.errors,
+        "recent": figures(&side.recent),
+        "overall": figures(&side.overall),
+    })
+}
+
+fn figures(figures: &Recent) -> Value {
+    let us = |ms: f64| whole(ms * 1e3);
+    json!({
+        "requests": figures.requests,
+        "errors": figures.errors,
+        "p50_us": figures.latency.map(|it| us(it.p50_ms)),
+        "p99_us": figures.latency.map(|it| us(it.p99_ms)),
+        "p999_us": figures.latency.map(|it| us(it.p999_ms)),
+    })
+}
+
+/// The nearest whole number; what is none is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion of a float saturates"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
