@@ -3,9 +3,9 @@
 //! `slackwater-collector [GRPC_ADDRESS [HTTP_ADDRESS]]`; without, the usual ports at 127.0.0.1. A line on standard output says
 //! where it listens.
 
+use core::error::Error;
 use core::net::SocketAddr;
 use slackwater_collector::Collector;
-use std::error::Error;
 use std::io::Write;
 
 fn main() -> Result<(), Box<dyn Error>> {

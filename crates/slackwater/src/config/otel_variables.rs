@@ -195,15 +195,12 @@ fn decoded(value: &str) -> String {
     let mut rest = value.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
         let digit = |at: usize| tail.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-        match (byte, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push(u8::try_from(high << 4 | low).unwrap_or_default());
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = tail;
-            }
+        if let (b'%', Some(high), Some(low)) = (byte, digit(0), digit(1)) {
+            bytes.push(u8::try_from(high << 4 | low).unwrap_or_default());
+            rest = &tail[2..];
+        } else {
+            bytes.push(byte);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

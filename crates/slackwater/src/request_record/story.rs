@@ -29,7 +29,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let record = self.record.borrow();
         (record.recorder()).tell(self.marks, |consumer, mark| {
-            consumer.finished(&record, mark)
+            consumer.finished(&record, mark);
         });
         traces::finish(&record);
     }

@@ -234,9 +234,9 @@ mod tests {
             ("tracestate", "a=1"),
             ("tracestate", "b=2"),
         ]);
-        let traced = tracer.begin(&mut fields, |_| "http").expect("sampled");
-        assert_eq!(traced.trace().to_string(), &PARENT[3..35]);
-        let server = traced.server_span();
+        let begun = tracer.begin(&mut fields, |_| "http").expect("sampled");
+        assert_eq!(begun.trace().to_string(), &PARENT[3..35]);
+        let server = begun.server_span();
         assert_eq!(
             server.parent_span_id,
             0xb7ad_6b71_6920_3331_u64.to_be_bytes()
@@ -249,19 +249,19 @@ mod tests {
         assert_eq!(state, ["a=1,b=2"]);
         // Whoever is no attempt hears of the request's own span.
         let sent_by = |span: SpanId| format!("{}{span}-01", &PARENT[..36]);
-        let own = traced.sampled.own.span;
+        let own = begun.sampled.own.span;
         assert_eq!(own.0.get().to_be_bytes(), *server.span_id);
         assert_eq!(fields["traceparent"], sent_by(own));
         assert_ne!(fields["traceparent"], PARENT);
 
         let mut before = own;
         for _ in 0..2 {
-            let span = traced.begin_attempt(&mut fields);
+            let span = begun.begin_attempt(&mut fields);
             assert_ne!(span, before);
             before = span;
             let sent: Vec<_> = fields.get_all("traceparent").iter().collect();
             assert_eq!(sent, [&*sent_by(span)]);
-            let attempt = traced.attempt_span(span);
+            let attempt = begun.attempt_span(span);
             assert_eq!(attempt.span_id, span.0.get().to_be_bytes());
             assert_eq!(attempt.parent_span_id, server.span_id);
             assert_eq!(attempt.trace_id, server.trace_id);
@@ -300,8 +300,8 @@ mod tests {
             if parent == PARENT {
                 fields.append("traceparent", HeaderValue::from_static(PARENT));
             }
-            let traced = tracer.begin(&mut fields, |_| "http").expect("sampled");
-            let server = traced.server_span();
+            let begun = tracer.begin(&mut fields, |_| "http").expect("sampled");
+            let server = begun.server_span();
             assert_eq!((server.flags, &*server.trace_state), (0x103, ""));
             assert!(server.parent_span_id.is_empty());
             assert!(!fields.contains_key("tracestate"));
@@ -324,10 +324,10 @@ mod tests {
         let all = tracer(ParentRule::Ignore, 1_000_000);
         for parent in [PARENT, UNSAMPLED] {
             let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
-            let traced = all.begin(&mut fields, |_| "http").expect("sampled");
+            let begun = all.begin(&mut fields, |_| "http").expect("sampled");
             assert!(!fields.contains_key("tracestate"));
-            assert!(traced.server_span().parent_span_id.is_empty());
-            assert_ne!(traced.trace().to_string(), &PARENT[3..35]);
+            assert!(begun.server_span().parent_span_id.is_empty());
+            assert_ne!(begun.trace().to_string(), &PARENT[3..35]);
         }
     }
 
@@ -362,11 +362,11 @@ mod tests {
         let tracer = tracer(ParentRule::Follow, 1_000_000);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..10_000 {
-            let traced = tracer.begin(&mut HeaderMap::new(), |_| "http");
-            let traced = traced.expect("sampled");
-            assert!(seen.insert(traced.trace().to_string()));
-            assert!(seen.insert(traced.sampled.own.span.to_string()));
-            let attempt = traced.begin_attempt(&mut HeaderMap::new());
+            let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
+            let begun = begun.expect("sampled");
+            assert!(seen.insert(begun.trace().to_string()));
+            assert!(seen.insert(begun.sampled.own.span.to_string()));
+            let attempt = begun.begin_attempt(&mut HeaderMap::new());
             assert!(seen.insert(attempt.to_string()));
         }
     }

@@ -42,10 +42,10 @@ fn start(settings: &TracingSettings) -> Exporter {
 
 /// A span of a trace of its own.
 fn send(tracer: &Rc<Tracer>, name: &str) {
-    let traced = tracer.begin(&mut HeaderMap::new(), |_| "http");
+    let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
     let span = Span {
         name: name.to_owned(),
-        ..traced.expect("sampled").server_span()
+        ..begun.expect("sampled").server_span()
     };
     tracer.finish(&[span]);
 }
