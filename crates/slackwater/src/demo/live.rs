@@ -107,3 +107,117 @@ fn figures(figures: &Recent) -> Value {
 fn whole(number: f64) -> u64 {
     number.round() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::picture::{Balancer, Phase, Quantiles, Seconds, Weather};
+    use core::time::Duration;
+    use std::sync::Arc;
+    use tokio::sync::watch;
+
+    fn picture() -> Picture {
+        let weather = |taken_percent, fault| Weather {
+            capacity_cores: 1.25,
+            hobbled: false,
+            trouble: Trouble {
+                taken_percent,
+                fault,
+            },
+        };
+        let recent = Recent {
+            requests: 2_000,
+            errors: 3,
+            latency: Some(Quantiles {
+                p50_ms: 20.5,
+                p99_ms: 40.0,
+                p999_ms: 80.0,
+            }),
+        };
+        let side = |policy: &'static str| Side {
+            service: format!("{policy}_2"),
+            policy,
+            about: "",
+            requests: 9_000,
+            errors: 4,
+            recent,
+            overall: recent,
+            replicas: Vec::new(),
+            balancer: Balancer::default(),
+        };
+        Picture {
+            phase: Phase::Running,
+            elapsed: Seconds(Duration::from_millis(23_400)),
+            length: None,
+            rate: 400.0,
+            weather: true,
+            turns: 0,
+            seed: 1,
+            sent_late_p99_ms: 0.25,
+            replicas: vec![
+                weather(80, Fault::None),
+                weather(0, Fault::Failing { percent: 50 }),
+            ],
+            sides: [side("prequal"), side("random")],
+            history: Vec::new(),
+        }
+    }
+
+    /// The keys of objects within objects; lists by their first entry.
+    fn keys(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let at = format!("{at}.{name}");
+                    keys(value, &at, found);
+                    found.push(at);
+                }
+            }
+            Value::Array(entries) => {
+                let first = entries.first().filter(|first| first.is_object());
+                first.into_iter().for_each(|it| keys(it, at, found));
+            }
+            _ => {}
+        }
+    }
+
+    fn has_the_shape_of(value: &Value, sample: &str) {
+        let sample: Value = serde_json::from_str(sample).expect("JSON");
+        let [mut are, mut should_be] = [Vec::new(), Vec::new()];
+        keys(value, "", &mut are);
+        keys(&sample["demo"], "", &mut should_be);
+        assert_eq!(are, should_be);
+    }
+
+    #[test]
+    fn what_is_added_has_the_shape_of_the_samples() {
+        let (pictures, latest) = watch::channel(None);
+        let live = DemoLive { seed: 7, latest };
+        assert_eq!(live.tick(), Value::Null, "nothing has been seen yet");
+        pictures.send_replace(Some(Arc::new(picture())));
+        has_the_shape_of(
+            &live.fleet(),
+            include_str!("../admin/live/samples/demo_fleet.json"),
+        );
+        let tick = live.tick();
+        has_the_shape_of(&tick, include_str!("../admin/live/samples/demo_tick.json"));
+        let replicas = json!({
+            "taken_percent": [80, 0],
+            "fault": [0, 3],
+            "failing_percent": [0, 50],
+            "capacity_milli": [1_250, 1_250],
+        });
+        assert_eq!(tick["replicas"], replicas);
+        assert_eq!(
+            (&tick["elapsed_ms"], &tick["length_ms"]),
+            (&json!(23_400), &Value::Null)
+        );
+        let second = &tick["sides"][1];
+        assert_eq!(
+            (&second["service"], &second["policy"]),
+            (&json!("random_2"), &json!("random"))
+        );
+        assert_eq!(second["recent"]["p50_us"], 20_500);
+        assert_eq!(second["requests"], 9_000);
+    }
+}

@@ -8,12 +8,14 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::Config;
+use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -72,7 +74,10 @@ impl Side {
         let proxy = serve::start(
             &config,
             serve::lists(&config),
-            &mut serve::Outside::default(),
+            &mut serve::Outside {
+                is_told_of: true,
+                ..serve::Outside::default()
+            },
         )?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
@@ -89,6 +94,11 @@ impl Side {
             live: run.live(),
             run: Some(run),
         })
+    }
+
+    /// Why it picked the replicas that it did.
+    pub(super) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.proxy.archive()
     }
 
     /// What there is to see of this side.

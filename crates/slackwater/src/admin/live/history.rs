@@ -119,7 +119,9 @@ impl History {
                 if let Some(samples) = series.replicas.get_mut(&replica.name) {
                     keep(samples, sample, samples_max);
                 } else {
-                    let samples = VecDeque::from([sample]);
+                    // All at once: growing by halves, they would take half as much again.
+                    let mut samples = VecDeque::with_capacity(samples_max);
+                    samples.push_back(sample);
                     series.replicas.insert(replica.name.clone(), samples);
                 }
             }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::admin::LatencyFacts;
 use crate::admin::live::messages::{ReplicaHistory, ServiceHistory};
 use crate::admin::tests::facts;
 use crate::latency_histogram::LatencyHistogram;
@@ -18,7 +19,7 @@ fn look(facts: &Facts) -> Look {
 fn unseen() -> Facts {
     let mut facts = facts();
     for worker in &mut facts.services[0].workers {
-        worker.latency = Box::default();
+        *worker.latency = LatencyFacts::default();
     }
     facts
 }
