@@ -16,11 +16,12 @@ mod tls;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};
-use crate::config::{Config, Loaded, Overrides};
+use crate::config::{Config, Loaded, Overrides, Variables};
 use crate::fault::Fault;
 use crate::file_watch::FileWatch;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::supervisor;
+use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use reload::Reloaded;
 use std::path::PathBuf;
@@ -78,8 +79,9 @@ impl Written {
         let Args {
             config,
             watch,
-            overrides,
+            mut overrides,
         } = args;
+        overrides.variables = Variables::of_process();
         let watched = config.iter().filter(|_| watch).cloned();
         let watched: Vec<_> = watched.collect();
         Self {
@@ -120,6 +122,8 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     };
     let access_log = AccessLog::start(&config.access_log)?;
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
+    let spans = Exporter::start(&config.tracing)?;
+    outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;
