@@ -35,11 +35,8 @@ mod sim;
 mod supervisor;
 mod tls;
 mod toml_reader;
-<<<<<<< HEAD
 mod top;
-=======
 mod traces;
->>>>>>> tracing
 mod upgrade;
 mod worker_threads;
 
