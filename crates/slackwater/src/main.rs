@@ -38,6 +38,7 @@ mod supervisor;
 mod tls;
 mod toml_reader;
 mod top;
+mod traces;
 mod upgrade;
 mod worker_threads;
 

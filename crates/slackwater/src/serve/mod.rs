@@ -16,12 +16,13 @@ mod tls;
 mod worker;
 
 use crate::access_log::{AccessLog, Switch};
-use crate::config::{Config, Loaded, Overrides};
+use crate::config::{Config, Loaded, Overrides, Variables};
 use crate::fault::Fault;
 use crate::file_watch::FileWatch;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::record::RecordArgs;
 use crate::supervisor;
+use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use reload::Reloaded;
 use std::path::PathBuf;
@@ -83,9 +84,10 @@ impl Written {
         let Args {
             config,
             watch,
-            overrides,
+            mut overrides,
             record: _,
         } = args;
+        overrides.variables = Variables::of_process();
         let watched = config.iter().filter(|_| watch).cloned();
         let watched: Vec<_> = watched.collect();
         Self {
@@ -129,6 +131,8 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
     // Ends last, when the policies are gone.
     let recording = record.start(outside.inherited.is_passed_on())?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
+    let spans = Exporter::start(&config.tracing)?;
+    outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;

@@ -22,6 +22,7 @@ use crate::routes::Route;
 use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
 use crate::tls::Handshakes;
+use crate::traces;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -43,6 +44,8 @@ pub(super) struct WorkerParts {
     pub(super) access_log: Option<Switch>,
     /// `None`: no decisions are kept.
     pub(super) archive: Option<Arc<Archive>>,
+    /// `None`: nothing is traced.
+    pub(super) spans: Option<traces::Switch>,
     pub(super) pulse: Pulse,
     /// `None`: what policies are told is not recorded.
     pub(super) policy_recorder: Option<PolicyRecorder>,
@@ -118,6 +121,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 counts,
                 access_log,
                 archive,
+                spans,
                 pulse,
                 policy_recorder,
                 commands,
@@ -128,7 +132,12 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 counts,
-                recorder: recorder(&plan.config, access_log.as_ref(), archive.as_deref()),
+                recorder: recorder(
+                    &plan.config,
+                    access_log.as_ref(),
+                    archive.as_deref(),
+                    spans.as_ref(),
+                ),
                 policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
@@ -155,11 +164,13 @@ fn recorder(
     config: &Config,
     access_log: Option<&Switch>,
     archive: Option<&Archive>,
+    spans: Option<&traces::Switch>,
 ) -> Rc<Recorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
     let consumers = lines.into_iter().chain(keeper).collect();
-    Recorder::new(consumers, Ids::new(&config.request_id))
+    let tracer = spans.map(traces::Switch::tracer);
+    Recorder::new(consumers, Ids::new(&config.request_id), tracer)
 }
 
 /// The one that deadlines must be exact enough for.
@@ -289,6 +300,9 @@ impl Worker {
         } = prepared;
         for (service, settings) in table.services().iter().zip(&config.services) {
             service.set_warm_up(settings.clock_warm_up());
+        }
+        if let Some(tracer) = self.recorder.tracer() {
+            tracer.set_rules(&config.tracing);
         }
         let before = self.table.replace(Rc::clone(&table));
         if !table.matches_like(&before) {

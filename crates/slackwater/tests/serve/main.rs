@@ -50,6 +50,7 @@ mod streaming;
 mod systemd;
 mod ties;
 mod tls;
+mod tracing;
 mod trailers;
 mod tunnels;
 mod upgrade;
