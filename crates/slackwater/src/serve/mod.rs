@@ -20,6 +20,7 @@ use crate::config::{Config, Loaded, Overrides, Variables};
 use crate::fault::Fault;
 use crate::file_watch::FileWatch;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
+use crate::record::RecordArgs;
 use crate::supervisor;
 use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
@@ -35,6 +36,7 @@ Examples:
   slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
   slackwater serve --listen '[::]:8080' --replicas a:80,b:80 --policy round_robin --probe none
   slackwater serve --config slackwater.toml --workers 4
+  slackwater serve --config slackwater.toml --record /var/tmp/today.rec
 
 Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
@@ -53,15 +55,18 @@ pub(crate) struct Args {
     watch: bool,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let record = args.record.clone();
     // Before the first look, so that no change is missed.
     let mut written = Written::new(args);
     let Loaded { config, remarks } = written.load()?;
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
-    let work = serve(config, &mut written);
+    let work = serve(config, &mut written, &record);
     run_configured(&log, &remarks, connections_max, work)
 }
 
@@ -80,6 +85,7 @@ impl Written {
             config,
             watch,
             mut overrides,
+            record: _,
         } = args;
         overrides.variables = Variables::of_process();
         let watched = config.iter().filter(|_| watch).cloned();
@@ -112,7 +118,7 @@ impl Written {
     }
 }
 
-async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
+async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     let mut wishes = Wishes::new()?;
     let program = Program::of_this_process();
@@ -124,6 +130,9 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
     let spans = Exporter::start(&config.tracing)?;
     outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
+    // Ends last, when the policies are gone.
+    let recording = record.start(outside.inherited.is_passed_on())?;
+    outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;

@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
+use crate::record::Recorder;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
 use crate::tls::Client;
@@ -60,6 +61,8 @@ pub(crate) struct Outside {
     pub(crate) spans: Option<traces::Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Where what policies are told and say is written down.
+    pub(crate) recorder: Option<Recorder>,
     /// Another admin server than its own tells of it.
     pub(crate) is_told_of: bool,
 }
@@ -147,6 +150,7 @@ pub(crate) fn start(
             archive: running.archive.clone(),
             spans: outside.spans.clone(),
             pulse: outside.pulse.clone(),
+            policy_recorder: outside.recorder.clone(),
             commands: told,
             plan,
         })?);

@@ -6,7 +6,7 @@
 
 use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, WorkerPlace};
+use super::service::{Service, ServiceView, Sources, WorkerPlace};
 use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::config::{Config, ListenerConfig, ServiceConfig};
@@ -15,6 +15,7 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
+use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, Recorder};
 use crate::routes::Route;
@@ -46,6 +47,8 @@ pub(super) struct WorkerParts {
     /// `None`: nothing is traced.
     pub(super) spans: Option<traces::Switch>,
     pub(super) pulse: Pulse,
+    /// `None`: what policies are told is not recorded.
+    pub(super) policy_recorder: Option<PolicyRecorder>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -120,6 +123,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 archive,
                 spans,
                 pulse,
+                policy_recorder,
                 commands,
                 plan,
             } = parts;
@@ -134,6 +138,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                     archive.as_deref(),
                     spans.as_ref(),
                 ),
+                policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -198,6 +203,8 @@ struct Worker {
     connections: Arc<Semaphore>,
     counts: DoorCounts,
     recorder: Rc<Recorder>,
+    /// `None`: what policies are told is not recorded.
+    policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -247,8 +254,8 @@ impl Worker {
                         deadlines,
                         plan.tls.client(place),
                         self.place,
-                        fleets,
-                        health,
+                        Sources { fleets, health },
+                        self.policy_recorder.as_ref(),
                     )?;
                     Some(Rc::new(started))
                 }

@@ -31,6 +31,7 @@ mod orca;
 mod proxy;
 mod proxy_protocol;
 mod queue;
+mod recording;
 mod reload;
 mod replicas;
 mod requests;
