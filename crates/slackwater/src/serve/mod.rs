@@ -128,11 +128,11 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
     };
     let access_log = AccessLog::start(&config.access_log)?;
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
+    let spans = Exporter::start(&config.tracing)?;
+    outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Ends last, when the policies are gone.
     let recording = record.start(outside.inherited.is_passed_on())?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
-    let spans = Exporter::start(&config.tracing)?;
-    outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;
