@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::record::Recorder;
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -69,19 +70,18 @@ impl Side {
         name: &str,
         world: &World,
         load: Load,
+        recorder: Option<Recorder>,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, name, fleet.addresses())?;
-        let proxy = serve::start(
-            &config,
-            serve::lists(&config),
-            &mut serve::Outside {
-                is_told_of: true,
-                ..serve::Outside::default()
-            },
-        )?;
+        let mut outside = serve::Outside {
+            is_told_of: true,
+            recorder,
+            ..serve::Outside::default()
+        };
+        let proxy = serve::start(&config, serve::lists(&config), &mut outside)?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };

@@ -49,6 +49,10 @@ pub(super) enum Wanted {
 
 /// What came, or why it did not.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few of them, and none is kept"
+)]
 pub(super) enum Answer {
     History(Result<History, String>),
     Decisions(Result<Decisions, String>),

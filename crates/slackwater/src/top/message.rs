@@ -107,7 +107,6 @@ pub(super) struct ServiceTick {
     pub(super) no_replica: u64,
     pub(super) probes: Counts,
     pub(super) admission: Counts,
-    pub(super) tier: Option<u64>,
     pub(super) rif_limit: Option<RifLimit>,
     pub(super) pool: Vec<Report>,
     pub(super) replicas: Columns,
@@ -192,7 +191,6 @@ pub(super) struct DemoColumns {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Side {
-    pub(super) service: String,
     pub(super) recent: Seen,
     pub(super) overall: Seen,
 }
@@ -223,7 +221,6 @@ pub(super) struct History {
     pub(super) state: Vec<usize>,
     pub(super) rif: Vec<Option<u64>>,
     pub(super) latency_us: Vec<Option<u64>>,
-    pub(super) in_flight: Vec<u64>,
     pub(super) sent: Vec<u64>,
 }
 

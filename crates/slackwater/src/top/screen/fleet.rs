@@ -81,10 +81,9 @@ impl Layout {
             Column::State => 12,
             Column::Rif => 4 + 1 + self.bar,
             Column::Latency | Column::P99 => 8,
-            Column::Age | Column::Rate => 6,
-            Column::Failing => 7,
             Column::Load if self.load_bar > 0 => 6 + 1 + self.load_bar,
-            Column::Load => 6,
+            Column::Age | Column::Rate | Column::Load => 6,
+            Column::Failing => 7,
         }
     }
 
