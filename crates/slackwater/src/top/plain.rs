@@ -31,7 +31,8 @@ pub(super) fn table(model: &Model, address: &str) -> String {
         let _ = write!(text, ", {}, up {up}", clean(&tick.phase));
     }
     text.push('\n');
-    if let Some(demo) = model.demo() {
+    // There is none before anything was measured.
+    if let Some(demo) = model.demo().filter(|demo| !demo.verdict.is_empty()) {
         let _ = writeln!(text, "{}", clean(&demo.verdict));
     }
     for service in 0..fleet.services.len() {

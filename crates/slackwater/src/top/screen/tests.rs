@@ -332,15 +332,7 @@ fn any_size_and_any_strange_message_can_be_drawn() {
         "state":[77],"sent":[18446744073709551615],"p99_us":[18446744073709551615]}}],
         "demo":{"slowed":99,"sides":[]}}"#;
     let strange: Tick = serde_json::from_str(strange).unwrap();
-    for size in [
-        (1, 1),
-        (3, 2),
-        (20, 5),
-        (40, 12),
-        (79, 24),
-        (132, 30),
-        (500, 200),
-    ] {
+    for size in [(1, 1), (3, 2), (20, 5), (40, 12), (79, 24), (132, 30)] {
         for mut app in [serve(), demo(), App::new(String::new())] {
             for page in [
                 Page::Fleet,
