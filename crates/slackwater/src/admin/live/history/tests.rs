@@ -1,3 +1,5 @@
+//! What is kept of ticks, for how long, and of whom.
+
 use super::*;
 use crate::admin::live::messages::Latency;
 use crate::admin::live::messages::{FleetReplica, RifLimit};

@@ -1,3 +1,5 @@
+//! Ticks, from facts before and after; and the samples of the documentation.
+
 use super::*;
 use crate::admin::LatencyFacts;
 use crate::admin::live::messages::{ReplicaHistory, ServiceHistory};
