@@ -110,12 +110,10 @@ impl Choose for ExpectedLatency {
                 weight(replica)
             }
         };
-        let choice = draw_weighted(from, draw, unless_excluded)
-            .or_else(|| draw_weighted(from, draw, weight));
         if from.is_explained() {
             tell_weights(from, unless_excluded);
         }
-        choice
+        draw_weighted(from, draw, unless_excluded).or_else(|| draw_weighted(from, draw, weight))
     }
 
     fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
@@ -238,12 +236,8 @@ fn draw_weighted(
 /// Tells of each replica that the query may go to, with its part of all weights.
 fn tell_weights(from: Candidates<'_>, weight: impl Fn(ReplicaId) -> f64) {
     let total: f64 = from.allowed().map(&weight).sum();
-    for replica in from.allowed() {
-        from.consider(replica, || {
-            let part = u32::try_from(whole(weight(replica) / total * 1e6)).ok();
-            part.filter(|_| total > 0.0).map(Score::Weight)
-        });
-    }
+    let part = |replica| u32::try_from(whole(weight(replica) / total * 1e6)).ok();
+    (from.allowed()).for_each(|it| from.consider(it, || part(it).map(Score::Weight)));
 }
 
 /// A number from 0 to 1, 1 excluded.

@@ -7,6 +7,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
+use crate::policy::explanation::Score;
 use crate::replica::{ReplicaId, ReplicaMap};
 
 /// The weight with a turn in every round; the largest weight should be this.
@@ -62,6 +63,11 @@ impl StaticStride {
         from: Candidates<'_>,
         draw: &mut dyn Draw,
     ) -> Option<ReplicaId> {
+        if from.is_explained() {
+            for replica in from.allowed() {
+                from.consider(replica, || Some(Score::Weight(self.weight(replica).into())));
+            }
+        }
         self.next_turn(from, draw).or_else(|| {
             // Those with the largest weights have had the query, and the others hardly ever have a turn.
             self.largest(from, draw)
@@ -92,8 +98,7 @@ impl StaticStride {
         chosen
     }
 
-    /// A replica's weight, as turns go by it.
-    pub(crate) fn weight(&self, replica: ReplicaId) -> u16 {
+    fn weight(&self, replica: ReplicaId) -> u16 {
         let weight = self.weights.find(replica);
         weight.copied().unwrap_or(self.other_weight)
     }

@@ -57,6 +57,7 @@ impl StatusSource for AgentStatus {
             reloads: None,
             log_lost: lost_lines(),
             access_log_lost: None,
+            spans: None,
         })
         .boxed()
     }

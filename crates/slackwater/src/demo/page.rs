@@ -10,6 +10,7 @@ use crate::admin::{
     AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
     refusal,
 };
+use crate::decisions::{self, Archive};
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -64,7 +65,7 @@ pub(super) fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, Fault> {
 /// The machine has no thread or descriptor left.
 pub(super) fn serve(
     listener: TcpListener,
-    proxies: [Arc<dyn StatusSource>; 2],
+    (proxies, archives): ([Arc<dyn StatusSource>; 2], Vec<Arc<Archive>>),
     lifecycle: Lifecycle,
     live: DemoLive,
     desk: &Desk,
@@ -81,7 +82,7 @@ pub(super) fn serve(
             Box::pin(async move { desk.turn(knob, &asked).await })
         });
     }
-    server
+    decisions::add_path(server, archives)
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })

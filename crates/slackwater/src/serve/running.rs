@@ -17,9 +17,11 @@ use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
+use crate::record::Recorder;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
 use crate::tls::Client;
+use crate::traces;
 use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -55,11 +57,24 @@ pub(crate) struct Outside {
     pub(crate) inherited: Inherited,
     /// Where requests are logged.
     pub(crate) access_log: Option<Switch>,
+    /// Where spans go.
+    pub(crate) spans: Option<traces::Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Where what policies are told and say is written down.
+    pub(crate) recorder: Option<Recorder>,
+    /// Another admin server than its own tells of it.
+    pub(crate) is_told_of: bool,
 }
 
 impl Outside {
+    /// For decisions, if anybody can ask for them.
+    fn archive(&self, config: &Config) -> Option<Arc<Archive>> {
+        let is_told = config.admin.listen.is_some() || self.is_told_of;
+        let archive = is_told.then(|| Archive::new(&config.decisions, config.workers.get().into()));
+        archive.flatten()
+    }
+
     pub(super) fn admin(&mut self, address: SocketAddr) -> Result<TcpListener, Fault> {
         match self.inherited.admin(address) {
             Some(listener) => Ok(listener),
@@ -96,7 +111,7 @@ pub(crate) fn start(
         tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
-        archive: Archive::new(&config.decisions, usize::from(workers)),
+        archive: outside.archive(&config),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
@@ -133,12 +148,18 @@ pub(crate) fn start(
             counts: counted,
             access_log: outside.access_log.clone(),
             archive: running.archive.clone(),
+            spans: outside.spans.clone(),
             pulse: outside.pulse.clone(),
+            policy_recorder: outside.recorder.clone(),
             commands: told,
             plan,
         })?);
     }
-    running.status = Arc::new(Workers::new(counts, outside.access_log.clone()));
+    running.status = Arc::new(Workers::new(
+        counts,
+        outside.access_log.clone(),
+        outside.spans.clone(),
+    ));
     running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();
@@ -213,11 +234,7 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
-        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
-        let server = server.get("/decisions", move |asked| {
-            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
-            Box::pin(async move { admin::reply(status, content_type, body) })
-        });
+        let server = decisions::add_path(server, self.archive.iter().cloned().collect());
         let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
@@ -250,6 +267,11 @@ impl Running {
     /// What it knows, for the admin server or the dashboard.
     pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
         Arc::clone(&self.status) as Arc<dyn StatusSource>
+    }
+
+    /// Why it picked the replicas that it did; `None`: that is not kept.
+    pub(crate) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.archive.as_ref()
     }
 
     /// Where it is in its life.

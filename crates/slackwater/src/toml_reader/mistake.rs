@@ -30,6 +30,8 @@ pub(crate) enum Place {
     Flag(&'static str),
     /// On the command line, as a whole: something is missing from it.
     CommandLine,
+    /// In a variable of the environment.
+    Variable(&'static str),
 }
 
 /// A line without its end, or what surrounds the offending part in a very long one.
@@ -77,6 +79,7 @@ impl fmt::Display for Place {
             } => write!(f, "{}:{line}:{column}", file.display()),
             Self::Flag(flag) => f.write_str(flag),
             Self::CommandLine => f.write_str("command line"),
+            Self::Variable(name) => f.write_str(name),
         }
     }
 }

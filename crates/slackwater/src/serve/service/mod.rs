@@ -33,6 +33,7 @@ use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::latency_histogram::Latencies;
+use crate::record::Recorder;
 use crate::request_record::{Directory, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
@@ -111,6 +112,15 @@ pub(super) struct WorkerPlace {
     pub(super) workers: u16,
 }
 
+/// Whom a service hears of its replicas from.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// Who they are.
+    pub(super) fleets: watch::Receiver<Arc<Fleet>>,
+    /// How the checks of them ended.
+    pub(super) health: watch::Receiver<Health>,
+}
+
 /// What a service and its replicas are called.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -186,14 +196,21 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
-        mut fleets: watch::Receiver<Arc<Fleet>>,
-        health: watch::Receiver<Health>,
+        sources: Sources,
+        recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
-        let policy = build(
+        let Sources { mut fleets, health } = sources;
+        let mut policy = build(
             config.policy,
             &config.policy_settings,
             &config.passive_health,
         );
+        let mut recording = None;
+        if let Some(recorder) = recorder {
+            let stream;
+            (policy, stream) = recorder.record(policy, config, worker.index);
+            recording = Some(stream);
+        }
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
         let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
@@ -212,6 +229,7 @@ impl Service {
             health.clone(),
             tls,
             rooms.clone(),
+            recording,
         ));
         // To begin with, all are equally new.
         members.become_fleet(&fleets.borrow_and_update());
