@@ -1,3 +1,5 @@
+//! The state of the screen by what keys, ticks and answers do to it.
+
 use super::super::message::Fleet;
 use super::super::samples;
 use super::*;
