@@ -5,9 +5,11 @@
 //! The fields are documented in `docs/admin.md` and `docs/live.md`.
 
 mod asset;
+mod control;
 mod facts;
 mod live;
 mod metrics;
+mod openapi;
 mod query;
 mod reply;
 mod router;
@@ -18,12 +20,18 @@ mod status;
 mod tests;
 
 pub(crate) use asset::Asset;
+pub(crate) use control::{
+    Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
+    Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
+    Wanted,
+};
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
-    ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle,
+    OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
+    StatusSource, WorkerFacts,
 };
 pub(crate) use reply::{Reply, json, refusal};
 pub(crate) use server::{AdminServer, AdminThread, bind};
-pub(crate) use status::{LOST_NOTE, Status, silent_note};
+pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

@@ -42,6 +42,8 @@ impl StatusSource for AgentStatus {
                     address: self.server.clone(),
                     probe_address: None,
                     weight: 1,
+                    fleet_weight: 1,
+                    drained: false,
                     tier: 0,
                     health: None,
                 }],
@@ -55,6 +57,7 @@ impl StatusSource for AgentStatus {
             own_queue: self.admission.as_ref().map(Admission::view),
             own_ties: self.admission.as_ref().and_then(Admission::tie_counts),
             reloads: None,
+            overrides: None,
             log_lost: lost_lines(),
             access_log_lost: None,
         })

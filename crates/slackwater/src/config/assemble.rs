@@ -1,5 +1,6 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
+use super::admin_token::read_token_file;
 use super::connect::Connect;
 use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
@@ -40,6 +41,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let (admin_token, exposed_token) = read_token_file(reader_ref);
+    remarks.extend(exposed_token);
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
@@ -61,8 +64,9 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
     remarks.extend(shared_cookies(reader_ref, &services, &routes));
+    let may_change = admin_token.is_some();
     if let Some((address, said)) = &admin {
-        remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
+        remarks.extend(remarks::exposed_admin(*address, said.as_ref(), may_change));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
 
@@ -84,6 +88,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         admin: AdminSettings {
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
+            token: admin_token,
         },
         log,
         access_log,

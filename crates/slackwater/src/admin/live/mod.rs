@@ -7,7 +7,7 @@
 mod difference;
 mod history;
 mod hub;
-mod messages;
+pub(super) mod messages;
 mod sampler;
 mod state;
 

@@ -25,6 +25,7 @@ mod tiers;
 mod tying;
 mod weights;
 
+use super::orders::Orders;
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
@@ -100,6 +101,16 @@ pub(super) struct WorkerPlace {
     pub(super) workers: u16,
 }
 
+/// What a worker's part of a service follows while it is there.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) fleets: watch::Receiver<Arc<Fleet>>,
+    /// What checks of its replicas found.
+    pub(super) health: watch::Receiver<Health>,
+    /// What its operator wants of them.
+    pub(super) orders: watch::Receiver<Arc<Orders>>,
+}
+
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -154,9 +165,13 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
-        mut fleets: watch::Receiver<Arc<Fleet>>,
-        health: watch::Receiver<Health>,
+        followed: Followed,
     ) -> Result<Self, Fault> {
+        let Followed {
+            mut fleets,
+            health,
+            mut orders,
+        } = followed;
         let policy = build(
             config.policy,
             &config.policy_settings,
@@ -177,15 +192,16 @@ impl Service {
             balancer.clone(),
             options,
             deadlines,
-            health.clone(),
+            (health.clone(), orders.clone()),
             tls,
             rooms.clone(),
         ));
         // To begin with, all are equally new.
+        orders.mark_unchanged();
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.clock_warm_up());
         let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
-        let following = follow(fleets, Rc::clone(&members), sticky.clone());
+        let following = follow((fleets, orders), Rc::clone(&members), sticky.clone());
         let (homes, homeless) = (Rc::clone(&members), sticky.clone());
         let tier_changed = move || {
             if let Some(sticky) = &homeless {
@@ -279,6 +295,15 @@ impl Service {
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
+        let flight = self.pick_any(query).await?;
+        if self.members.is_drained(&flight.member().config) {
+            flight.cancel();
+            return Box::pin(self.pick_undrained(query)).await;
+        }
+        Some(flight)
+    }
+
+    async fn pick_any(&self, query: Query<'_>) -> Option<Box<Flight>> {
         let lease = match self.balancer.pick(query) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
@@ -288,15 +313,35 @@ impl Service {
         let member = self.members.find(lease.replica())?;
         Some(Box::new(Flight::new(lease, member, self.reads_orca)))
     }
+
+    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
+    /// that seems not to be; whom the operator has drained is none of them. `[A8]`
+    async fn pick_undrained(&self, query: Query<'_>) -> Option<Box<Flight>> {
+        let mut avoid = query.avoid.to_vec();
+        avoid.extend(self.members.drained_parts());
+        let flight = self.pick_any(Query::retry(&avoid)).await?;
+        if self.members.is_drained(&flight.member().config) {
+            flight.cancel();
+            return None;
+        }
+        Some(flight)
+    }
 }
 
-/// Takes each fleet that comes, until there will be no more.
+/// Takes each fleet that comes, and what is wanted of it, until there will be no more.
 async fn follow(
-    mut fleets: watch::Receiver<Arc<Fleet>>,
+    (mut fleets, mut orders): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<Orders>>),
     members: Rc<Members>,
     sticky: Option<Rc<Sticky>>,
 ) {
-    while fleets.changed().await.is_ok() {
+    loop {
+        let heard = tokio::select! {
+            heard = fleets.changed() => heard,
+            heard = orders.changed() => heard,
+        };
+        if heard.is_err() {
+            return;
+        }
         let fleet = Arc::clone(&fleets.borrow_and_update());
         members.become_fleet(&fleet);
         if let Some(sticky) = &sticky {
