@@ -17,6 +17,7 @@ mod health;
 mod http1;
 mod http2;
 mod json_output;
+mod latency_histogram;
 mod load;
 mod log;
 mod orca;

@@ -10,6 +10,7 @@ use super::driver::Driver;
 use super::lease::Lease;
 use super::probe::{ProbeCounters, ProbeToken, Prober, Reports};
 use super::replicas::{InsertError, ReplicaAddrs};
+use super::reported::Reported;
 use super::round::Round;
 use super::rounds::{ActiveRound, RoundId};
 use crate::clock::Clock;
@@ -126,7 +127,7 @@ impl Balancer {
             if !warm_up.is_zero() {
                 driver.warm_ups.add(now, part, warm_up);
             }
-            driver.policy.add_replica(now, part);
+            driver.join(now, part);
         }
         self.rearm(driver);
         Ok(parts)
@@ -140,11 +141,10 @@ impl Balancer {
         let mut driver = self.lock();
         let resized = driver.replicas.resize(part, weight)?;
         for &part in &resized.left {
-            driver.warm_ups.remove(part);
-            driver.policy.remove_replica(now, part);
+            driver.leave(now, part);
         }
         for &part in &resized.joined {
-            driver.policy.add_replica(now, part);
+            driver.join(now, part);
         }
         self.rearm(driver);
         Some(resized.all)
@@ -157,8 +157,7 @@ impl Balancer {
         let Some(addrs) = driver.replicas.remove(replica) else {
             return false;
         };
-        driver.warm_ups.remove(replica);
-        driver.policy.remove_replica(self.now(), replica);
+        driver.leave(self.now(), replica);
         let forget = !driver.replicas.probes_at(addrs.probe);
         drop(driver);
         if forget {
@@ -180,7 +179,11 @@ impl Balancer {
 
     /// Decides, without waiting.
     pub fn pick(&self, query: Query<'_>) -> Picked {
-        let now = self.now();
+        self.pick_at(self.now(), query)
+    }
+
+    /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need not be read again.
+    pub fn pick_at(&self, now: Instant, query: Query<'_>) -> Picked {
         self.shared.prober.collect(now);
         let mut guard = self.lock();
         let driver = &mut *guard;
@@ -274,9 +277,22 @@ impl Balancer {
         self.lock().policy.name()
     }
 
+    /// What each replica, or each part of one, last said of its load, by whatever way. Allocates; not for a query's path.
+    pub fn reported(&self) -> Vec<Reported> {
+        let now = self.now();
+        self.shared.prober.collect(now);
+        self.lock().reported.view(now)
+    }
+
+    /// This balancer's clock, by which it tells of picks and ends.
     #[inline]
-    pub(super) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         self.shared.clock.now()
+    }
+
+    /// The clock itself, for whoever outlives the balancer or holds no handle.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
     }
 
     /// A panic under the lock leaves the policy as it was: no method of it holds an invariant across a call that can
@@ -288,24 +304,27 @@ impl Balancer {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn head_ready(&self, ticket: &mut Ticket, outcome: Outcome) {
+    pub(super) fn head_ready(&self, ticket: &mut Ticket, outcome: Outcome) -> Instant {
         let now = self.now();
         self.lock().policy.handle_head(now, ticket, outcome);
+        now
     }
 
     pub(super) fn carried_report(&self, replica: ReplicaId, report: &LoadReport) {
         let now = self.now();
         let mut driver = self.lock();
+        driver.reported.note(now, replica, report);
         let parts = driver.replicas.parts(replica);
         let report = report.of_part(parts, &mut driver.draw);
         driver.policy.handle_carried_report(now, replica, &report);
     }
 
-    pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) {
+    pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) -> Instant {
         let now = self.now();
         let mut driver = self.lock();
         driver.in_flight = driver.in_flight.saturating_sub(1);
         driver.policy.handle_query_done(now, ticket, outcome);
+        now
     }
 
     #[inline]

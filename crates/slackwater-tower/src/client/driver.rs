@@ -5,6 +5,7 @@
 
 use super::probe::ProbeToken;
 use super::replicas::Replicas;
+use super::reported::LastReports;
 use super::rounds::{RoundId, Rounds};
 use super::warm_up::WarmUps;
 use core::net::SocketAddr;
@@ -61,6 +62,7 @@ pub(super) struct Driver {
     pub(super) replicas: Replicas,
     pub(super) rounds: Rounds,
     pub(super) warm_ups: WarmUps,
+    pub(super) reported: LastReports,
     /// Queries out.
     pub(super) in_flight: u64,
     /// When [`Drive`](super::Drive) wakes by itself; nobody need wake it for anything later.
@@ -75,9 +77,23 @@ impl Driver {
             replicas: Replicas::default(),
             rounds: Rounds::default(),
             warm_ups: WarmUps::default(),
+            reported: LastReports::default(),
             in_flight: 0,
             armed: None,
         }
+    }
+
+    /// A replica, or a part of one, is in the fleet from now on.
+    pub(super) fn join(&mut self, now: Instant, part: ReplicaId) {
+        self.reported.join(part);
+        self.policy.add_replica(now, part);
+    }
+
+    /// It is not, any more.
+    pub(super) fn leave(&mut self, now: Instant, part: ReplicaId) {
+        self.warm_ups.remove(part);
+        self.reported.leave(part);
+        self.policy.remove_replica(now, part);
     }
 
     /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
@@ -99,7 +115,7 @@ impl Driver {
             } = self.policy.poll_probe(now, &mut self.draw)?;
             if let Some(addrs) = self.replicas.addrs(replica) {
                 return Some(WantedProbe {
-                    token: ProbeToken::pooled(id, self.replicas.parts(replica)),
+                    token: ProbeToken::pooled(id, replica, self.replicas.parts(replica)),
                     replica,
                     addr: addrs.probe,
                     deadline,
@@ -150,13 +166,15 @@ impl Driver {
         report: &LoadReport,
     ) -> Option<Waker> {
         match token.0 {
-            super::probe::Purpose::Pooled { id, parts } => {
+            super::probe::Purpose::Pooled { id, replica, parts } => {
+                self.reported.note(now, replica, report);
                 let of_part = (parts.get() > 1).then(|| report.of_part(parts, &mut self.draw));
                 let report = of_part.as_ref().unwrap_or(report);
                 self.policy.handle_report(now, id, report, &mut self.draw);
                 None
             }
             super::probe::Purpose::Round { round, replica } => {
+                self.reported.note(now, replica, report);
                 let active = self.rounds.find_mut(round)?;
                 let report = report.of_part(self.replicas.parts(replica), &mut self.draw);
                 active.round.handle_report(replica, &report);

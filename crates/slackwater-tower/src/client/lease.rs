@@ -7,7 +7,7 @@ use super::balancer::Balancer;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::{Outcome, Pick, PickReason, PooledView, Ticket};
-use slackwater_core::{LoadReport, ReplicaId, Rif};
+use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
 /// Why a replica was picked: a [`Pick`] without its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,12 @@ impl Lease {
         self.view.replica
     }
 
+    /// When it was picked, on the balancer's clock.
+    pub fn picked_at(&self) -> Instant {
+        // There is a ticket as long as there is somebody to ask.
+        self.ticket.as_ref().map_or(Instant::EPOCH, Ticket::sent_at)
+    }
+
     /// The replica's address for queries.
     pub const fn addr(&self) -> SocketAddr {
         self.addr
@@ -81,9 +87,12 @@ impl Lease {
 
     /// The response's head is here: latency ends now, while the query stays in flight until the lease ends. `outcome` is
     /// what the head says: `Success`, `Failed` or `PushedBack`. Only the first call counts. `[T1]`
-    pub fn head_ready(&mut self, outcome: Outcome) {
-        if let Some(ticket) = &mut self.ticket {
-            self.balancer.head_ready(ticket, outcome);
+    ///
+    /// The balancer's clock now, so that nobody has to read it again.
+    pub fn head_ready(&mut self, outcome: Outcome) -> Instant {
+        match &mut self.ticket {
+            Some(ticket) => self.balancer.head_ready(ticket, outcome),
+            None => self.balancer.now(),
         }
     }
 
@@ -92,21 +101,20 @@ impl Lease {
         self.balancer.carried_report(self.view.replica, report);
     }
 
-    /// Ends the query.
+    /// Ends the query. The balancer's clock now, so that nobody has to read it again.
     #[inline]
-    pub fn finish(mut self, outcome: Outcome) {
-        self.end(outcome);
-    }
-
-    fn end(&mut self, outcome: Outcome) {
-        if let Some(ticket) = self.ticket.take() {
-            self.balancer.query_done(ticket, outcome);
+    pub fn finish(mut self, outcome: Outcome) -> Instant {
+        match self.ticket.take() {
+            Some(ticket) => self.balancer.query_done(ticket, outcome),
+            None => self.balancer.now(),
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.end(Outcome::Dropped);
+        if let Some(ticket) = self.ticket.take() {
+            self.balancer.query_done(ticket, Outcome::Dropped);
+        }
     }
 }

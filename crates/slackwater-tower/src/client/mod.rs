@@ -7,7 +7,7 @@
 //! | | file |
 //! |---|---|
 //! | the handle that everyone shares | `balancer` |
-//! | what the lock guards | `driver`, `replicas`, `rounds` |
+//! | what the lock guards | `driver`, `replicas`, `rounds`, `reported` |
 //! | new replicas, which get less at first | `warm_up` |
 //! | a query that is out | `lease` |
 //! | a query that waits for its probes (synchronous mode) | `round` |
@@ -29,6 +29,7 @@ mod lease;
 mod outgoing;
 pub mod probe;
 mod replicas;
+mod reported;
 mod round;
 mod rounds;
 mod warm_up;
@@ -42,4 +43,5 @@ pub use probe::{
     Refused, Reports, UdpProber, UdpProberConfig,
 };
 pub use replicas::{InsertError, ReplicaAddrs};
+pub use reported::Reported;
 pub use round::Round;

@@ -414,3 +414,60 @@ async fn a_new_replica_comes_before_those_that_are_down_and_is_found_by_who_is_p
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_last_report_of_each_replica_outlives_the_pool() {
+    let prober = Arc::new(HandProber::default());
+    let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
+    let _drive = balancer.spawn_drive();
+    let [first, second] = [1, 2].map(|port| balancer.insert(addr(port)).expect("new"));
+    assert_eq!(balancer.reported(), []);
+    for rif in [7, 8] {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for probe in prober.take() {
+            let rif = Rif::new(rif + u32::from(probe.replica == second));
+            let report = LoadReport::new(rif, Some(Duration::from_millis(3)));
+            prober.reports().report(probe.token, &report);
+        }
+    }
+    // One that came by another way is a report, too.
+    let carried = LoadReport::new(Rif::new(20), None);
+    loop {
+        let lease = pick_ready(&balancer);
+        if lease.replica() == first {
+            lease.handle_carried_report(&carried);
+            break;
+        }
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let pool = balancer.snapshot().pool;
+    let is_forgotten = pool.iter().all(|report| report.local);
+    assert!(is_forgotten, "too old for the policy: {pool:?}");
+    let told: Vec<_> = (balancer.reported().iter())
+        .map(|it| (it.replica, it.rif.count(), it.latency, it.age))
+        .collect();
+    let (ms, minute) = (Duration::from_millis(3), Duration::from_mins(1));
+    let expected = [(first, 20, None, minute), (second, 9, Some(ms), minute)];
+    assert_eq!(told, expected);
+    balancer.remove(second);
+    assert_eq!(balancer.reported().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_tells_the_moments_that_it_has_read() {
+    let balancer = Balancer::with_seed(Box::new(RoundRobin::default()), NoProber, 1);
+    balancer.insert(addr(1)).expect("new");
+    let began = balancer.clock().now();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let Picked::Ready(mut lease) = balancer.pick_at(began, Query::first()) else {
+        panic!("there is a replica");
+    };
+    let head = lease.head_ready(Outcome::Success);
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    assert_eq!(lease.picked_at(), began);
+    assert_eq!(head, began + Duration::from_millis(2));
+    assert_eq!(
+        lease.finish(Outcome::Success),
+        began + Duration::from_millis(5)
+    );
+}

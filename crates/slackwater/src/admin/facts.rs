@@ -3,12 +3,15 @@
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
+use super::latency::LatencyFacts;
 use crate::discovery::SourceState;
+use crate::latency_histogram::Latencies;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, TieCounts};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -179,6 +182,12 @@ pub(crate) struct WorkerFacts {
     pub(crate) requests: Vec<RequestCounts>,
     /// What became of its requests before a replica had them.
     pub(crate) admission: AdmissionCounts,
+    /// How long requests took, as their clients saw it.
+    pub(crate) latency: Box<LatencyFacts>,
+    /// How long each replica took to the head of a response.
+    pub(crate) heads: Vec<Latencies>,
+    /// What replicas, or parts of them, last said of their load.
+    pub(crate) reported: Vec<Reported>,
     /// What happened to its policy.
     pub(crate) counters: Counters,
     /// What its policy knows.

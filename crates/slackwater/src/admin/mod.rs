@@ -7,6 +7,7 @@
 mod asset;
 mod control;
 mod facts;
+mod latency;
 mod live;
 mod metrics;
 mod openapi;
@@ -32,6 +33,7 @@ pub(crate) use facts::{
     OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
     StatusSource, WorkerFacts,
 };
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use reply::{Reply, json, refusal};
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

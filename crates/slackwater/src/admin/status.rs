@@ -5,13 +5,16 @@ use super::facts::{
     AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, OverrideFacts, Phase,
     ReloadFacts, RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
 };
+use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles};
 use super::standing::{StandingCounts, StandingStatus, standings};
 use crate::discovery::SourceState;
+use crate::latency_histogram::Latencies;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
 use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -73,6 +76,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) discovery: Option<DiscoveryStatus>,
     pub(crate) tier: Option<u8>,
     pub(crate) admission: AdmissionCounts,
+    pub(crate) latency: Vec<LatencyStatus>,
     pub(crate) counts: PolicyCounts,
 }
 
@@ -110,8 +114,19 @@ pub(crate) struct ReplicaStatus {
     pub(crate) health: Option<HealthFacts>,
     pub(crate) standing: Option<StandingStatus>,
     pub(crate) note: Option<String>,
+    pub(crate) reported: Option<ReportedStatus>,
+    pub(crate) head_us: Option<QuantileStatus>,
     pub(crate) in_flight: u64,
     pub(crate) requests: RequestCounts,
+}
+
+/// What a replica last said of its load, to whichever worker heard it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ReportedStatus {
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) age_ms: u64,
 }
 
 /// One worker's part of a service: its policy's counts and its pool.
@@ -225,6 +240,7 @@ impl ServiceStatus {
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
             admission,
+            latency: latency_status(&LatencyFacts::sum(&service.workers)),
             counts,
         }
     }
@@ -257,10 +273,14 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             health: replica.health.clone(),
             standing,
             note: None,
+            reported: None,
+            head_us: None,
             in_flight: 0,
             requests: RequestCounts::default(),
         })
         .collect();
+    let mut reports = vec![None; replicas.len()];
+    let mut heads = vec![Latencies::default(); replicas.len()];
     for worker in &service.workers {
         let views = by_id(&worker.snapshot.replicas);
         for (replica, parts) in replicas.iter_mut().zip(&worker.ids) {
@@ -273,11 +293,23 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             let in_flight = views.iter().map(|view| u64::from(view.in_flight));
             replica.in_flight += in_flight.sum::<u64>();
         }
+        let reported: BTreeMap<_, _> = (worker.reported.iter())
+            .map(|it| (it.replica, it))
+            .collect();
+        for (last, parts) in reports.iter_mut().zip(&worker.ids) {
+            let said = parts.iter().filter_map(|part| reported.get(part).copied());
+            *last = said.chain(*last).min_by_key(|it| it.age);
+        }
+        for (sum, of_worker) in heads.iter_mut().zip(&worker.heads) {
+            *sum += of_worker;
+        }
         for (replica, requests) in replicas.iter_mut().zip(&worker.requests) {
             replica.requests += *requests;
         }
     }
-    for replica in &mut replicas {
+    for (replica, (reported, heads)) in replicas.iter_mut().zip(reports.iter().zip(&heads)) {
+        replica.reported = reported.map(ReportedStatus::from);
+        replica.head_us = quantiles(heads);
         replica.note = if replica.lost {
             Some(LOST_NOTE.to_owned())
         } else {
@@ -285,6 +317,16 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
         };
     }
     replicas
+}
+
+impl From<&Reported> for ReportedStatus {
+    fn from(reported: &Reported) -> Self {
+        Self {
+            rif: reported.rif.count(),
+            latency_us: reported.latency.map(|latency| whole(latency.as_micros())),
+            age_ms: whole(reported.age.as_millis()),
+        }
+    }
 }
 
 /// Said of a replica that has stopped answering probes, by whatever policy.

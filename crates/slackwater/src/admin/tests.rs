@@ -9,6 +9,7 @@ use super::router::Connection;
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
+use crate::latency_histogram::{Latencies, LatencyHistogram};
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -21,6 +22,7 @@ use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -156,9 +158,33 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             queued: seed,
             ..AdmissionCounts::default()
         },
+        latency: Box::new(latency()),
+        heads: vec![latencies(&[3, 4]); ids.len()],
+        // The second worker heard it last.
+        reported: vec![Reported {
+            replica: ids[1],
+            rif: Rif::new(u32::try_from(seed).expect("a small one")),
+            latency: Some(Duration::from_millis(12)),
+            age: Duration::from_millis(10 / seed),
+        }],
         counters: policy.counters(),
         snapshot: policy.snapshot(now),
     }
+}
+
+fn latencies(latencies_ms: &[u64]) -> Latencies {
+    let histogram = LatencyHistogram::default();
+    let each = latencies_ms.iter().copied().map(Duration::from_millis);
+    each.for_each(|latency| histogram.add(latency));
+    histogram.read()
+}
+
+fn latency() -> LatencyFacts {
+    let mut facts = LatencyFacts::default();
+    facts.first_byte[ResponseClass::Success.index()] = latencies(&[3, 4]);
+    facts.total[ResponseClass::Success.index()] = latencies(&[30, 40]);
+    facts.total[ResponseClass::Incomplete.index()] = latencies(&[2]);
+    facts
 }
 
 fn start(server: AdminServer) -> AdminThread {
@@ -288,6 +314,51 @@ fn services_are_told_apart_and_their_counts_added_up() {
     assert!(text.contains(picked), "{text}");
     let sent = "slackwater_requests_total{service=\"api\",replica=\"127.0.0.1:9001\"}";
     assert!(text.contains(sent), "{text}");
+}
+
+#[test]
+fn latencies_are_told_by_what_became_of_requests() {
+    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let told: Vec<_> = (status.services[0].latency.iter())
+        .map(|it| (it.class.as_str(), it.requests, it.first_byte_us.is_some()))
+        .collect();
+    assert_eq!(told, [("2xx", 4, true), ("incomplete", 2, false)]);
+    let total = status.services[0].latency[0].total_us.as_ref();
+    let total = total.map(|it| (it.p50, it.p99));
+    assert_eq!(
+        total,
+        Some((30_000, 42_500)),
+        "the middles of 25–35 and 35–50 ms"
+    );
+    let head = status.replicas[0].head_us.as_ref().map(|it| it.p99);
+    assert_eq!(head, Some(4_250), "the middle of 3.5–5 ms");
+}
+
+#[test]
+fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
+    let mut facts = facts();
+    let reported = |facts: &Facts| {
+        let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+        assert_eq!(status.replicas[0].reported, None);
+        let last = status.replicas[1].reported.as_ref();
+        last.map(|it| (it.rif, it.latency_us, it.age_ms))
+    };
+    assert_eq!(reported(&facts), Some((2, Some(12_000), 5)));
+    facts.services[0].workers.reverse();
+    assert_eq!(reported(&facts), Some((2, Some(12_000), 5)));
+    // A part of it was asked later.
+    let parts = &mut facts.services[0].workers[1];
+    let (replica, other) = (parts.ids[1][0], parts.ids[0][0]);
+    parts.ids[0].clear();
+    parts.ids[1].push(other);
+    parts.reported.push(Reported {
+        replica: other,
+        rif: Rif::new(7),
+        latency: None,
+        age: Duration::ZERO,
+    });
+    assert_ne!(replica, other);
+    assert_eq!(reported(&facts), Some((7, None, 0)));
 }
 
 #[test]

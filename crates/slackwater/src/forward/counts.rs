@@ -4,6 +4,7 @@
 //! instruction.
 
 use crate::admin::RequestCounts;
+use crate::latency_histogram::LatencyHistogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use http::StatusCode;
 
@@ -35,6 +36,8 @@ pub(crate) struct ReplicaCounts {
     pub(crate) full: Count,
     pub(crate) shed: Count,
     pub(crate) client_gone: Count,
+    /// From the choice of the replica to the head of its response.
+    pub(crate) heads: LatencyHistogram,
     /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.
     responses: [Count; 5],
 }

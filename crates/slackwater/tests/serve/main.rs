@@ -22,6 +22,7 @@ mod health;
 mod hedge;
 mod http1;
 mod interim;
+mod latency;
 mod lifecycle;
 mod logging;
 mod members;

@@ -127,6 +127,7 @@ pub(super) enum Purpose {
     /// The pool of an asynchronous policy.
     Pooled {
         id: ProbeId,
+        replica: ReplicaId,
         /// Of how many parts the replica that is asked is one.
         parts: NonZeroU32,
     },
@@ -135,8 +136,8 @@ pub(super) enum Purpose {
 }
 
 impl ProbeToken {
-    pub(super) const fn pooled(id: ProbeId, parts: NonZeroU32) -> Self {
-        Self(Purpose::Pooled { id, parts })
+    pub(super) const fn pooled(id: ProbeId, replica: ReplicaId, parts: NonZeroU32) -> Self {
+        Self(Purpose::Pooled { id, replica, parts })
     }
 
     pub(super) const fn of_round(round: RoundId, replica: ReplicaId) -> Self {

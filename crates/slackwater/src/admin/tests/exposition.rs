@@ -170,6 +170,13 @@ fn the_documentation_has_every_field_of_the_status_and_no_other() {
     let mut fields = BTreeSet::new();
     paths(&value, "", &mut fields);
     // The counts of a worker and of a service are those of the whole, described once.
+    // What is null here and not there is described by what is in it.
+    let whole: Vec<_> = fields.iter().map(|field| format!("{field}.")).collect();
+    for parent in whole {
+        if fields.iter().any(|field| field.starts_with(&parent)) {
+            fields.remove(parent.trim_end_matches('.'));
+        }
+    }
     for part in ["workers[].counts", "services[].counts"] {
         fields.retain(|field| !field.starts_with(&format!("{part}.")));
         fields.insert(part.to_owned());

@@ -4,6 +4,7 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
+use super::account::Account;
 use super::flight::{Flight, Setback, Unwanted};
 use super::race::Lost;
 use super::retries::{Hint, Place};
@@ -13,10 +14,10 @@ use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
-use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -44,7 +45,7 @@ pub(super) struct Attempts<'s> {
     may_repeat: bool,
     /// Whether the body can be had again, as far as its length is known.
     is_kept: bool,
-    began: Instant,
+    began: CoreInstant,
     /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
@@ -65,24 +66,48 @@ impl Service {
         trace: &Trace,
         tries: Tries<'_>,
     ) -> Reply {
+        let mut began = self.balancer.now();
+        let account = Account::open(&self.book, began);
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter(tries.patience.ends).await {
-                Ok(permit) => Some(permit),
-                Err(shed) => return shed.answer(),
+                Ok(permit) => {
+                    began = self.balancer.now();
+                    Some(permit)
+                }
+                Err(shed) => {
+                    let response = shed.answer();
+                    self.settle(account, response.status());
+                    return response;
+                }
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let mut response = self.attempt(request, pinned, &served, (trace, tries)).await;
+        let attempt = self.attempt(request, pinned, &served, (trace, tries, began));
+        let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
-        // An answer of our own, or one that is complete, holds no place any more.
-        if let (Some(flight), Some(permit)) = (response.body_mut().watch_mut(), permit) {
-            flight.hold(permit);
+        let status = response.status();
+        match response.body_mut().watch_mut() {
+            Some(flight) => {
+                flight.keep(account, status);
+                if let Some(permit) = permit {
+                    flight.hold(permit);
+                }
+            }
+            // An answer of our own, or one that is complete, holds no place any more.
+            None => self.settle(account, status),
         }
         response
+    }
+
+    /// A request's response is here, and complete.
+    fn settle(&self, mut account: Account, status: StatusCode) {
+        let now = self.balancer.now();
+        account.head(status, now);
+        account.complete(now);
     }
 
     async fn attempt(
@@ -90,7 +115,7 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, tries): (&Trace, Tries<'_>),
+        (trace, tries, began): (&Trace, Tries<'_>, CoreInstant),
     ) -> Reply {
         let (patience, route) = (tries.patience, tries.route);
         let rules = tries.rules.unwrap_or(self.retries.rules());
@@ -102,7 +127,7 @@ impl Service {
             rules,
             may_repeat: rules.may_repeat(&request),
             is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
-            began: Instant::now(),
+            began,
             first_byte: patience.first_byte.unwrap_or(self.first_byte),
             is_own: patience.first_byte.is_some(),
             ends: patience.ends,
@@ -113,7 +138,7 @@ impl Service {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(mut first) = self.pick(query).await else {
+        let Some(mut first) = self.pick_at(began, query).await else {
             return answer(None);
         };
         if !first.enter() {
@@ -181,9 +206,15 @@ impl<'s> Attempts<'s> {
         (self.may_repeat && !is_last).then_some(self.rules)
     }
 
+    fn now(&self) -> CoreInstant {
+        self.service.balancer.now()
+    }
+
     /// The time left for all tries together.
     fn left(&self) -> Duration {
-        let left = self.first_byte.saturating_sub(self.began.elapsed());
+        let left = self
+            .first_byte
+            .saturating_sub(self.now().saturating_since(self.began));
         let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
         self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
@@ -220,7 +251,7 @@ impl<'s> Attempts<'s> {
         let mut sent_at = self.began;
         loop {
             if setback.is_unreached() {
-                self.began += sent_at.elapsed();
+                self.began += self.now().saturating_since(sent_at);
             }
             // Without another replica there is nothing to wait for.
             let has_other = attempt < self.service.members.count();
@@ -256,7 +287,7 @@ impl<'s> Attempts<'s> {
             tried.extend(&next.member().parts);
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(number), self.rules(number));
-            sent_at = Instant::now();
+            sent_at = self.now();
             let sent = next.send(request, patience, rules, self.trace);
             match sent.await {
                 Ok(response) => {

@@ -1,6 +1,7 @@
 //! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
 
+use super::account::Account;
 use super::gate::Permit;
 use super::retries::Hint;
 use super::room::{Room, Spot};
@@ -14,9 +15,9 @@ use crate::orca;
 use crate::routes::RetryRules;
 use core::cell::Cell;
 use http::{HeaderMap, Request, Response, StatusCode};
-use slackwater_core::ReplicaId;
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::Outcome;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
 use slackwater_tower::wire::asks::set_time_left;
@@ -61,6 +62,10 @@ pub(in crate::serve) struct Flight {
     /// Its place at the replica.
     spot: Option<Spot>,
     trace: Trace,
+    /// When the head of its response was there, on the balancer's clock.
+    head_at: Option<CoreInstant>,
+    /// The request's, once its response is the one that is passed on.
+    account: Option<Account>,
     /// It is one of two copies of a request, and this says whether the other one has won.
     race: Option<Rc<Cell<bool>>>,
 }
@@ -165,6 +170,8 @@ impl Flight {
             permit: None,
             spot: None,
             trace: Trace::default(),
+            head_at: None,
+            account: None,
             race: None,
         }
     }
@@ -257,9 +264,7 @@ impl Flight {
                 if self.is_learning {
                     self.learn(reply.headers_mut());
                 }
-                if let Some(lease) = &mut self.lease {
-                    lease.head_ready(self.told);
-                }
+                self.head_ready();
                 self.member.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
                 if is_refused && reply.has_request() {
@@ -276,6 +281,23 @@ impl Flight {
                 Err(Setback::Failed(failure))
             }
         }
+    }
+
+    fn head_ready(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            let at = lease.head_ready(self.told);
+            let latency = at.saturating_since(lease.picked_at());
+            self.member.counts().heads.add(latency);
+            self.head_at = Some(at);
+        }
+    }
+
+    /// Its response is the request's, and is not complete yet.
+    pub(super) fn keep(&mut self, mut account: Account, status: StatusCode) {
+        if let Some(at) = self.head_at {
+            account.head(status, at);
+        }
+        self.account = Some(account);
     }
 
     /// Tells the policy what the replica says of its load, here and not to the client.
@@ -350,8 +372,16 @@ impl Flight {
     }
 
     fn end(&mut self, outcome: Outcome) {
+        self.end_with(outcome, Account::break_off);
+    }
+
+    /// `close`s the request's account, if it has that, with the moment that the policy hears of.
+    fn end_with(&mut self, outcome: Outcome, close: fn(Account, CoreInstant)) {
         if let Some(lease) = self.lease.take() {
-            lease.finish(outcome);
+            let at = lease.finish(outcome);
+            if let Some(account) = self.account.take() {
+                close(account, at);
+            }
         }
     }
 }
@@ -387,7 +417,13 @@ impl Watch for Box<Flight> {
                 Outcome::TimedOut
             }
         };
-        self.end(outcome);
+        self.end_with(
+            outcome,
+            match end {
+                End::Complete | End::Silent => Account::complete,
+                End::Broken | End::Stalled => Account::break_off,
+            },
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 //! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod account;
 mod attempts;
 mod availability;
 mod copying;
@@ -32,8 +33,10 @@ use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
+use crate::latency_histogram::Latencies;
 use crate::seed::draw_seed;
 use crate::tls::Client;
+use account::{Book, ServiceLatency};
 use availability::Availability;
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -46,6 +49,7 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
+use slackwater_core::Instant as CoreInstant;
 use slackwater_core::health::build;
 use slackwater_core::policy::Query;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
@@ -67,6 +71,7 @@ pub(super) struct ServiceView {
     roster: Roster,
     tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
+    latency: Arc<ServiceLatency>,
 }
 
 impl ServiceView {
@@ -85,6 +90,11 @@ impl ServiceView {
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),
+            latency: Box::new(self.latency.read()),
+            heads: (seats.iter())
+                .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
+                .collect(),
+            reported: self.balancer.reported(),
             counters: self.balancer.counters(),
             snapshot: self.balancer.snapshot(),
         }
@@ -136,6 +146,7 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    book: Rc<Book>,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -221,6 +232,7 @@ impl Service {
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
+            book: Book::new(balancer.clock()),
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -238,6 +250,7 @@ impl Service {
             roster: self.members.roster(),
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
+            latency: Arc::clone(&self.book.latency),
         }
     }
 
@@ -295,7 +308,12 @@ impl Service {
     }
 
     async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
-        let flight = self.pick_any(query).await?;
+        self.pick_at(self.balancer.now(), query).await
+    }
+
+    /// The same, at a moment that has just been read.
+    async fn pick_at(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
+        let flight = self.pick_any(now, query).await?;
         if self.members.is_drained(&flight.member().config) {
             flight.cancel();
             return Box::pin(self.pick_undrained(query)).await;
@@ -303,8 +321,8 @@ impl Service {
         Some(flight)
     }
 
-    async fn pick_any(&self, query: Query<'_>) -> Option<Box<Flight>> {
-        let lease = match self.balancer.pick(query) {
+    async fn pick_any(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
+        let lease = match self.balancer.pick_at(now, query) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // In a box, so that the others do not carry its size around.
@@ -319,7 +337,9 @@ impl Service {
     async fn pick_undrained(&self, query: Query<'_>) -> Option<Box<Flight>> {
         let mut avoid = query.avoid.to_vec();
         avoid.extend(self.members.drained_parts());
-        let flight = self.pick_any(Query::retry(&avoid)).await?;
+        let flight = self
+            .pick_any(self.balancer.now(), Query::retry(&avoid))
+            .await?;
         if self.members.is_drained(&flight.member().config) {
             flight.cancel();
             return None;

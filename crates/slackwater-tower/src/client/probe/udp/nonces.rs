@@ -238,6 +238,7 @@ pub(super) mod tests {
         let probe = policy.poll_probe(Instant::EPOCH, &mut draw);
         ProbeToken::pooled(
             probe.expect("an idle probe is due").id,
+            replica,
             core::num::NonZeroU32::MIN,
         )
     }

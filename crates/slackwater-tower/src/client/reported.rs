@@ -1,0 +1,130 @@
+//! What each replica last said of its load, whatever the policy keeps of it.
+//!
+//! A policy forgets reports, by age, by use or because it has no need of them; whoever looks at a fleet from outside wants the
+//! last one of each replica. So it is kept here, at the price of a store for each report.
+
+use core::time::Duration;
+use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
+
+/// The last thing that a replica said of its load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Which replica, or which part of one. What it says is of the whole.
+    pub replica: ReplicaId,
+    /// Requests in flight.
+    pub rif: Rif,
+    /// Estimated latency; `None`: it does not know.
+    pub latency: Option<Duration>,
+    /// For how long it has been here.
+    pub age: Duration,
+}
+
+/// As it came.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    rif: Rif,
+    latency: Option<Duration>,
+    at: Instant,
+}
+
+/// The last report of each replica of the fleet, by the index of its name. Whoever is not in the fleet is not listened to.
+#[derive(Debug, Default)]
+pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<Said>)>>);
+
+impl LastReports {
+    /// A replica is in the fleet from now on, and has said nothing yet.
+    pub(super) fn join(&mut self, replica: ReplicaId) {
+        let index = replica.index();
+        if index >= self.0.len() {
+            self.0.resize(index + 1, None);
+        }
+        if let Some(place) = self.0.get_mut(index) {
+            *place = Some((replica, None));
+        }
+    }
+
+    /// It has left; its place may be another one's already.
+    pub(super) fn leave(&mut self, replica: ReplicaId) {
+        if let Some(place) = self.0.get_mut(replica.index()) {
+            place.take_if(|(owner, _)| *owner == replica);
+        }
+    }
+
+    /// A replica has said this.
+    #[inline]
+    pub(super) fn note(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
+            && *owner == replica
+        {
+            *said = Some(Said {
+                rif: report.rif,
+                latency: report.latency,
+                at: now,
+            });
+        }
+    }
+
+    /// All that there are.
+    pub(super) fn view(&self, now: Instant) -> Vec<Reported> {
+        let places = self.0.iter().flatten();
+        let said = places.filter_map(|(replica, said)| Some((*replica, (*said)?)));
+        said.map(|(replica, said)| Reported {
+            replica,
+            rif: said.rif,
+            latency: said.latency,
+            age: now.saturating_since(said.at),
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::ReplicaIds;
+
+    fn report(rif: u32) -> LoadReport {
+        LoadReport::new(Rif::new(rif), Some(Duration::from_millis(rif.into())))
+    }
+
+    #[test]
+    fn the_last_report_of_each_replica_is_kept_and_ages() {
+        let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
+        let [_, second, third] = [(); 3].map(|()| ids.allocate().expect("room"));
+        let at = |ms| Instant::EPOCH + Duration::from_millis(ms);
+        last.join(third);
+        last.join(second);
+        last.note(at(1), third, &report(7));
+        last.note(at(2), second, &report(8));
+        last.note(at(3), third, &report(9));
+        let view = last.view(at(10));
+        let told: Vec<_> = (view.iter())
+            .map(|it| (it.replica, it.rif.count(), it.latency, it.age))
+            .collect();
+        let ms = Duration::from_millis;
+        let expected = [
+            (second, 8, Some(ms(8)), ms(8)),
+            (third, 9, Some(ms(9)), ms(7)),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn who_has_left_is_forgotten_and_not_whoever_has_its_index_now() {
+        let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
+        let left = ids.allocate().expect("room");
+        last.join(left);
+        last.note(Instant::EPOCH, left, &report(1));
+        last.leave(left);
+        assert_eq!(last.view(Instant::EPOCH), []);
+        ids.release(left);
+        let joined = ids.allocate().expect("room");
+        assert_eq!(joined.index(), left.index());
+        last.join(joined);
+        last.note(Instant::EPOCH, left, &report(2));
+        assert_eq!(last.view(Instant::EPOCH), [], "it came too late");
+        last.note(Instant::EPOCH, joined, &report(3));
+        last.leave(left);
+        assert_eq!(last.view(Instant::EPOCH).len(), 1);
+    }
+}

@@ -1,0 +1,150 @@
+//! How long requests took as their clients saw it, by what became of them.
+
+use super::facts::WorkerFacts;
+use crate::latency_histogram::Latencies;
+use core::array::from_fn;
+use core::ops::AddAssign;
+use core::time::Duration;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+/// How many classes there are.
+pub(crate) const RESPONSE_CLASSES: usize = ResponseClass::ALL.len();
+
+/// What became of a request, as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseClass {
+    /// A complete response with a status from 100 to 199: another protocol.
+    Informational,
+    /// From 200 to 299.
+    Success,
+    /// From 300 to 399.
+    Redirect,
+    /// From 400 to 499.
+    Client,
+    /// From 500 on.
+    Server,
+    /// The replica broke off or fell silent, the client left, or it was cut off.
+    Incomplete,
+}
+
+impl ResponseClass {
+    /// Each, in the order of [`Self::index`].
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Informational,
+        Self::Success,
+        Self::Redirect,
+        Self::Client,
+        Self::Server,
+        Self::Incomplete,
+    ];
+
+    /// That of a complete response.
+    pub(crate) fn of(status: StatusCode) -> Self {
+        match status.as_u16() {
+            ..200 => Self::Informational,
+            200..300 => Self::Success,
+            300..400 => Self::Redirect,
+            400..500 => Self::Client,
+            500.. => Self::Server,
+        }
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirect => "3xx",
+            Self::Client => "4xx",
+            Self::Server => "5xx",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// One worker's part, or all workers', by [`ResponseClass::index`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LatencyFacts {
+    /// From the request's head to the response's; none of those that ended before that.
+    pub(crate) first_byte: [Latencies; RESPONSE_CLASSES],
+    /// From the request's head to the end of the response, or to where it broke off.
+    pub(crate) total: [Latencies; RESPONSE_CLASSES],
+}
+
+impl LatencyFacts {
+    /// Over all workers.
+    pub(crate) fn sum(workers: &[WorkerFacts]) -> Self {
+        let mut sum = Self::default();
+        for worker in workers {
+            sum += &*worker.latency;
+        }
+        sum
+    }
+}
+
+impl AddAssign<&Self> for LatencyFacts {
+    fn add_assign(&mut self, other: &Self) {
+        let add = |sums: &mut [Latencies], more: &[Latencies]| {
+            for (sum, more) in sums.iter_mut().zip(more) {
+                *sum += more;
+            }
+        };
+        add(&mut self.first_byte, &other.first_byte);
+        add(&mut self.total, &other.total);
+    }
+}
+
+/// Requests of one class, since the service began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LatencyStatus {
+    pub(crate) class: String,
+    pub(crate) requests: u64,
+    pub(crate) first_byte_us: Option<QuantileStatus>,
+    pub(crate) total_us: Option<QuantileStatus>,
+}
+
+/// What so many per cent of them did not exceed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct QuantileStatus {
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+    pub(crate) p999: u64,
+}
+
+/// The classes that there were any of.
+pub(super) fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
+    let classes = ResponseClass::ALL
+        .iter()
+        .zip(from_fn::<_, RESPONSE_CLASSES, _>(|it| it));
+    let status = classes.map(|(class, index)| LatencyStatus {
+        class: class.as_str().to_owned(),
+        requests: facts.total[index].count(),
+        first_byte_us: quantiles(&facts.first_byte[index]),
+        total_us: quantiles(&facts.total[index]),
+    });
+    status
+        .filter(|it| it.first_byte_us.is_some() || it.total_us.is_some())
+        .collect()
+}
+
+/// `None`: there were none.
+pub(super) fn quantiles(latencies: &Latencies) -> Option<QuantileStatus> {
+    let at = |part| {
+        let us = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        latencies.quantile(part).map(us)
+    };
+    Some(QuantileStatus {
+        p50: at(0.5)?,
+        p90: at(0.9)?,
+        p99: at(0.99)?,
+        p999: at(0.999)?,
+    })
+}

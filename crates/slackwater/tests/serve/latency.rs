@@ -1,0 +1,186 @@
+//! How long requests took and what became of them, as the status tells it.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, until};
+use crate::reload::status;
+use crate::replicas::Replica;
+use core::time::Duration;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{Notify, Semaphore};
+
+/// A replica that answers as the path says.
+async fn versatile() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            match head.split(' ').nth(1).unwrap() {
+                "/empty" => connection.send("HTTP/1.1 204 No Content\r\n\r\n").await,
+                "/moved" => {
+                    let moved = "HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n";
+                    connection.send(moved).await;
+                }
+                "/absent" => {
+                    let absent = "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno";
+                    connection.send(absent).await;
+                }
+                "/failing" => {
+                    let failing = "HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\nno";
+                    connection.send(failing).await;
+                }
+                "/breaking" => {
+                    let half = "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nhalf";
+                    return connection.send(half).await;
+                }
+                _ => connection.answer("yes").await,
+            }
+        }
+    })
+    .await
+}
+
+/// So many requests by class, in all and with a head.
+fn classes(status: &Value) -> BTreeMap<String, u64> {
+    let latency = status["services"][0]["latency"].as_array().unwrap();
+    let each = latency.iter().map(|it| {
+        let class = it["class"].as_str().unwrap().to_owned();
+        (class, it["requests"].as_u64().unwrap())
+    });
+    each.collect()
+}
+
+async fn becomes(proxy: &Proxy, expected: &[(&str, u64)]) {
+    let expected: BTreeMap<_, _> = (expected.iter())
+        .map(|&(class, requests)| (class.to_owned(), requests))
+        .collect();
+    let mut found = BTreeMap::new();
+    until(&format!("{expected:?}"), async || {
+        found = classes(&status(proxy).await);
+        (found == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_request_is_counted_once_by_what_became_of_it() {
+    let replica = versatile().await;
+    let proxy = Proxy::start(&[replica.address], "");
+    becomes(&proxy, &[]).await;
+    for path in ["/", "/empty", "/moved", "/absent", "/failing"] {
+        get(proxy.address, path).await;
+    }
+    let expected = [("2xx", 2), ("3xx", 1), ("4xx", 1), ("5xx", 1)];
+    becomes(&proxy, &expected).await;
+    let mut client = Client::connect(proxy.address).await;
+    let breaking = "GET /breaking HTTP/1.1\r\nhost: x\r\n\r\n";
+    client.send(breaking).await;
+    assert!(client.rest().await.ends_with(b"half"));
+    let expected = [&expected[..], &[("incomplete", 1)]].concat();
+    becomes(&proxy, &expected).await;
+    // What this proxy answers itself is an answer, too.
+    drop(replica);
+    until("the replica is gone", async || {
+        (get(proxy.address, "/").await.status == 502).then_some(())
+    })
+    .await;
+    let after = classes(&status(&proxy).await);
+    assert!(after["5xx"] > 1, "{after:?}");
+    assert_eq!(after["2xx"], 2);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_a_request_without_a_class() {
+    let go_on = Arc::new(Notify::new());
+    let replica = Replica::slow(&go_on, "late").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    client.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("it is on its way", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    becomes(&proxy, &[]).await;
+    drop(client);
+    becomes(&proxy, &[("incomplete", 1)]).await;
+    let first_byte = &status(&proxy).await["services"][0]["latency"][0]["first_byte_us"];
+    assert!(first_byte.is_null(), "there was no head: {first_byte}");
+}
+
+#[tokio::test]
+async fn the_time_to_the_head_and_to_the_end_are_told_apart() {
+    let (head, rest) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let came = Arc::new(Notify::new());
+    let (wait_head, wait_rest, tell) = (Arc::clone(&head), Arc::clone(&rest), Arc::clone(&came));
+    let replica = Replica::scripted(move |mut connection| {
+        let (head, rest, tell) = (
+            Arc::clone(&wait_head),
+            Arc::clone(&wait_rest),
+            Arc::clone(&tell),
+        );
+        async move {
+            connection.head().await;
+            tell.notify_one();
+            head.acquire().await.unwrap().forget();
+            connection
+                .send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha")
+                .await;
+            rest.acquire().await.unwrap().forget();
+            connection.send("lf").await;
+            let _ = connection.stream.flush().await;
+            core::future::pending::<()>().await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let began = Instant::now();
+    let asking = tokio::spawn(get(proxy.address, "/"));
+    came.notified().await;
+    let head_since = Instant::now();
+    let us = |status: &Value, what: &str| {
+        let latency = &status["services"][0]["latency"][0];
+        latency[what]["p50"].as_u64().unwrap_or_default()
+    };
+    // Status after status, until the head has been held back for long enough to be told from the rest.
+    until("the head is late", async || {
+        let seen = status(&proxy).await;
+        assert_eq!(classes(&seen).len(), 0);
+        (head_since.elapsed() > Duration::from_millis(20)).then_some(())
+    })
+    .await;
+    let head_late = head_since.elapsed();
+    head.add_permits(1);
+    until("the head is here", async || {
+        (us(&status(&proxy).await, "first_byte_us") > 0).then_some(())
+    })
+    .await;
+    let rest_since = Instant::now();
+    until("the rest is late", async || {
+        assert_eq!(
+            us(&status(&proxy).await, "total_us"),
+            0,
+            "it is not complete"
+        );
+        (rest_since.elapsed() > 4 * head_late).then_some(())
+    })
+    .await;
+    let rest_late = rest_since.elapsed();
+    rest.add_permits(1);
+    assert_eq!(asking.await.unwrap().text(), "half");
+    becomes(&proxy, &[("2xx", 1)]).await;
+    let whole = began.elapsed();
+    let most = whole.saturating_sub(rest_late);
+    let status = status(&proxy).await;
+    let within = |found_us: u64, least: Duration, most: Duration| {
+        let found = Duration::from_micros(found_us);
+        assert!(
+            found > least * 3 / 4 && found < most * 5 / 4,
+            "{found:?}: {least:?} to {most:?}"
+        );
+    };
+    within(us(&status, "first_byte_us"), head_late, most);
+    within(us(&status, "total_us"), head_late + rest_late, whole);
+    let seen = status["replicas"][0]["head_us"]["p99"].as_u64().unwrap();
+    within(seen, head_late, most);
+}
