@@ -108,6 +108,7 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
                     continue;
                 }
                 Wish::Upgrade => {
+                    control::tell_end(&running);
                     match running.passed() {
                         Ok(passed) => upgrade.begin(&program, &passed),
                         Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),

@@ -200,6 +200,19 @@ async fn clear_all(
     Ok(cleared)
 }
 
+/// Says what a successor does not know.
+pub(super) fn tell_end(running: &Running) {
+    let set = running.status.overrides();
+    let (settings, replicas) = (set.settings.len(), set.replicas.len());
+    if settings + replicas > 0 {
+        tracing::warn!(
+            settings,
+            replicas,
+            "what is changed at run time ends with this process: its successor goes by the file"
+        );
+    }
+}
+
 /// Why something could not be taken.
 fn fault(fault: Fault) -> Refused {
     match fault {

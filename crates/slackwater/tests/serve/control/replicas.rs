@@ -35,27 +35,20 @@ async fn until_shown(proxy: &Proxy, place: usize, what: &str, wanted: impl Into<
 #[tokio::test]
 async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has() {
     let go_on = Arc::new(Notify::new());
-    let (one, two) = (
+    let names = ["one", "two"];
+    let replicas = [
         Replica::slow(&go_on, "one").await,
-        Replica::echo("two").await,
-    );
-    let (proxy, _written, _token) = controlled("drain", &[&one, &two]);
-    let address = proxy.address;
-    let mut held = Client::connect(address).await;
-    // By turns: one of the first two goes to the slow one.
+        Replica::slow(&go_on, "two").await,
+    ];
+    let (proxy, _written, _token) = controlled("drain", &[&replicas[0], &replicas[1]]);
+    let mut held = Client::connect(proxy.address).await;
     held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
-    let name = one.address.to_string();
-    let in_flight = async || status(&proxy).await["replicas"][0]["in_flight"] == 1;
-    until("one has a request", async || {
-        if in_flight().await {
-            return Some(());
-        }
-        // It went to the other one, which has answered.
-        held.answer().await;
-        held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        None
+    let place = until("one of them has a request", async || {
+        let shown = status(&proxy).await;
+        (0..2).find(|&place| shown["replicas"][place]["in_flight"] == 1)
     })
     .await;
+    let name = replicas[place].address.to_string();
 
     let drained = done(
         &proxy,
@@ -74,28 +67,30 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
     ] {
         assert!(line.contains(told), "{told}: {line}");
     }
-    until_shown(&proxy, 0, "available", false).await;
+    until_shown(&proxy, place, "available", false).await;
     let shown = status(&proxy).await;
-    assert_eq!(shown["replicas"][0]["drained"], true);
+    assert_eq!(shown["replicas"][place]["drained"], true);
     assert_eq!(
-        shown["replicas"][0]["draining"], false,
+        shown["replicas"][place]["draining"], false,
         "it does not say so itself"
     );
     assert_eq!(shown["overrides"]["replicas"], 1);
-    assert_eq!(answers(&proxy, ["one", "two"], 20).await, [0, 20]);
+    let mut expected = [20, 20];
+    expected[place] = 0;
+    assert_eq!(answers(&proxy, names, 20).await, expected);
     go_on.notify_one();
-    assert_eq!(held.answer().await.text(), "one", "it had been begun");
+    assert_eq!(
+        held.answer().await.text(),
+        names[place],
+        "it had been begun"
+    );
 
-    done(
-        &proxy,
-        "/replica",
-        &json!({"replica": name, "drained": false}),
-    )
-    .await;
-    until_shown(&proxy, 0, "available", true).await;
+    let body = json!({"replica": name, "drained": false});
+    done(&proxy, "/replica", &body).await;
+    until_shown(&proxy, place, "available", true).await;
     assert_eq!(overrides(&proxy).await["replicas"], json!([]));
     until("both are chosen again", async || {
-        (answers(&proxy, ["one", "two"], 4).await[0] > 0).then_some(())
+        (answers(&proxy, names, 4).await[place] > 0).then_some(())
     })
     .await;
 }
