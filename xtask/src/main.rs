@@ -4,6 +4,7 @@ mod arguments;
 mod chaos;
 mod command;
 mod conformance;
+mod dashboard;
 mod folder;
 mod loopback;
 mod peers;
@@ -36,6 +37,10 @@ cargo xtask CHORE
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
+  dashboard
+          the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
+          (four minutes; --short: 20 only, one minute)
+          [--short] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
+        ["dashboard", ref options @ ..] => dashboard::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

@@ -2,10 +2,10 @@
 //! still the same.
 
 use super::reply::{Reply, reply};
+use core::fmt::Write as _;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// What a page may use: what comes from where it came from, and nothing written into it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -13,13 +13,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A file that never changes while the process runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asset {
+pub(super) struct Asset {
     /// Where it is.
-    pub(crate) path: &'static str,
+    pub(super) path: &'static str,
     /// What it is.
-    pub(crate) content_type: &'static str,
+    pub(super) content_type: &'static str,
     /// Its text.
-    pub(crate) body: &'static str,
+    pub(super) body: &'static str,
 }
 
 /// An asset, and what tells it from any other.

@@ -6,7 +6,9 @@
 
 mod asset;
 mod control;
+mod dashboard;
 mod facts;
+mod guard;
 mod latency;
 mod live;
 mod metrics;
@@ -20,7 +22,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use asset::Asset;
 pub(crate) use control::{
     Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
     Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
@@ -33,7 +34,11 @@ pub(crate) use facts::{
     OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
     StatusSource, WorkerFacts,
 };
+pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
-pub(crate) use reply::{Reply, json, refusal};
+pub(crate) use live::Extra;
+pub(crate) use query::Query;
+pub(crate) use reply::{Reply, json, refusal, reply};
+pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

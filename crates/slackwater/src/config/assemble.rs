@@ -2,12 +2,14 @@
 
 use super::admin_token::read_token_file;
 use super::connect::Connect;
+use super::decisions::read_decisions;
 use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::request_id::read_request_id;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::sticky::shared_cookies;
@@ -45,6 +47,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     remarks.extend(exposed_token);
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
+    let request_id = read_request_id(reader_ref);
+    let decisions = read_decisions(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
@@ -67,6 +71,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let may_change = admin_token.is_some();
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref(), may_change));
+    } else if let Some(said) = reader.said_section("decisions") {
+        remarks.push(remarks::untold_decisions(&said));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
 
@@ -92,6 +98,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         },
         log,
         access_log,
+        decisions,
+        request_id,
     };
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {

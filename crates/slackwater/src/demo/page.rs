@@ -1,11 +1,16 @@
 //! The demo's own paths at the admin address: the page, and the picture that it draws, as JSON.
 //!
-//! The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
+//! Its knobs are turned there, too. The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
 
+use super::desk::Desk;
+use super::knobs::Knob;
+use super::live::DemoLive;
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Asset, Facts, Lifecycle, Reply, StatusSource, json, refusal,
+    AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
+    refusal,
 };
+use crate::decisions::{self, Archive};
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,25 +20,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-/// The page, of three files.
-const ASSETS: [Asset; 3] = [
-    Asset {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        body: include_str!("page.html"),
-    },
-    Asset {
-        path: "/demo.css",
-        content_type: "text/css; charset=utf-8",
-        body: include_str!("page.css"),
-    },
-    Asset {
-        path: "/demo.js",
-        content_type: "text/javascript; charset=utf-8",
-        body: include_str!("page.js"),
-    },
-];
 
 /// Between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
@@ -79,16 +65,24 @@ pub(super) fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, Fault> {
 /// The machine has no thread or descriptor left.
 pub(super) fn serve(
     listener: TcpListener,
-    proxies: [Arc<dyn StatusSource>; 2],
+    (proxies, archives): ([Arc<dyn StatusSource>; 2], Vec<Arc<Archive>>),
     lifecycle: Lifecycle,
-    latest: Latest,
+    live: DemoLive,
+    desk: &Desk,
 ) -> Result<AdminThread, Fault> {
     let source = Arc::new(BothSides(proxies));
-    let mut server = AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, None);
-    for asset in ASSETS {
-        server = server.asset(asset);
+    let latest = live.latest.clone();
+    let live = Some(Arc::new(live) as Arc<dyn Extra>);
+    let mut server =
+        AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
+    for knob in Knob::ALL {
+        let desk = desk.clone();
+        server = server.post(knob.path(), move |asked| {
+            let desk = desk.clone();
+            Box::pin(async move { desk.turn(knob, &asked).await })
+        });
     }
-    server
+    decisions::add_path(server, archives)
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })
@@ -106,12 +100,29 @@ impl StatusSource for BothSides {
         Box::pin(async {
             let (mut facts, second) = tokio::join!(first.facts(), second.facts());
             facts.services.extend(second.services);
+            facts.reloads = both(facts.reloads, second.reloads);
             Facts {
                 role: "demo",
                 ..facts
             }
         })
     }
+}
+
+/// The reloads of both proxies: how often, and what became of the last one.
+fn both(first: Option<ReloadFacts>, second: Option<ReloadFacts>) -> Option<ReloadFacts> {
+    let (first, second) = (first?, second?);
+    let (taken, refused) = (first.taken + second.taken, first.refused + second.refused);
+    let last = if first.last_at > second.last_at {
+        first
+    } else {
+        second
+    };
+    Some(ReloadFacts {
+        taken,
+        refused,
+        ..last
+    })
 }
 
 fn picture(latest: Option<&Picture>) -> Reply {

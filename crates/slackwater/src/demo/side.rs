@@ -8,12 +8,14 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::Config;
+use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -43,6 +45,8 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Side {
     policy: &'static PolicyEntry,
+    /// What the proxy's service is called.
+    service: String,
     fleet: Fleet,
     proxy: serve::Running,
     live: Live,
@@ -70,7 +74,10 @@ impl Side {
         let proxy = serve::start(
             &config,
             serve::lists(&config),
-            &mut serve::Outside::default(),
+            &mut serve::Outside {
+                is_told_of: true,
+                ..serve::Outside::default()
+            },
         )?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
@@ -81,6 +88,7 @@ impl Side {
         })?;
         Ok(Self {
             policy,
+            service: name.to_owned(),
             fleet,
             proxy,
             live: run.live(),
@@ -88,9 +96,15 @@ impl Side {
         })
     }
 
+    /// Why it picked the replicas that it did.
+    pub(super) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.proxy.archive()
+    }
+
     /// What there is to see of this side.
     pub(super) fn handles(&self) -> Handles {
         Handles {
+            service: self.service.clone(),
             policy: self.policy,
             live: self.live.clone(),
             fleet: self.fleet.watcher(),
@@ -102,6 +116,48 @@ impl Side {
     pub(super) fn drive(&mut self, stop: &CancellationToken) -> Option<Driven> {
         let driven = self.run.take()?.drive(stop.clone());
         Some(AbortOnDropHandle::new(tokio::spawn(driven)))
+    }
+
+    /// Who balances.
+    pub(super) const fn policy(&self) -> &'static PolicyEntry {
+        self.policy
+    }
+
+    /// What the proxy's service is called.
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Has somebody else balance from now on, by a service of this name: the proxy reads another configuration. Requests that
+    /// run stay where they are.
+    ///
+    /// # Errors
+    /// The proxy cannot; then nothing has changed.
+    pub(super) async fn set_policy(
+        &mut self,
+        policy: &'static PolicyEntry,
+        name: &str,
+    ) -> Result<(), Fault> {
+        let config = config(policy, name, self.fleet.addresses())?;
+        self.proxy.change(config).await?;
+        self.policy = policy;
+        name.clone_into(&mut self.service);
+        Ok(())
+    }
+
+    /// How far the load has come.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.live.elapsed()
+    }
+
+    /// Asks for another rate from this offset of the load on.
+    pub(super) fn set_rate(&self, from: Duration, per_second: f64) {
+        self.live.set_rate(from, per_second);
+    }
+
+    /// The replicas.
+    pub(super) const fn fleet(&mut self) -> &mut Fleet {
+        &mut self.fleet
     }
 
     /// The figures of the load so far.

@@ -12,6 +12,7 @@ use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerPart
 use crate::access_log::Switch;
 use crate::admin::{self, AdminServer, AdminThread, Control, Controlled, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::decisions::{self, Archive};
 use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
@@ -41,6 +42,8 @@ pub(crate) struct Running {
     pub(super) tls: Tls,
     /// The checks of replicas.
     pub(super) checks: HealthThread,
+    /// `None`: no decisions are kept.
+    archive: Option<Arc<Archive>>,
     /// The admin server's socket, and where it was to be, for a successor.
     admin: Option<(SocketAddr, TcpListener)>,
     pub(super) threads: WorkerThreads,
@@ -55,9 +58,18 @@ pub(crate) struct Outside {
     pub(crate) access_log: Option<Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Another admin server than its own tells of it.
+    pub(crate) is_told_of: bool,
 }
 
 impl Outside {
+    /// For decisions, if anybody can ask for them.
+    fn archive(&self, config: &Config) -> Option<Arc<Archive>> {
+        let is_told = config.admin.listen.is_some() || self.is_told_of;
+        let archive = is_told.then(|| Archive::new(&config.decisions, config.workers.get().into()));
+        archive.flatten()
+    }
+
     pub(super) fn admin(&mut self, address: SocketAddr) -> Result<TcpListener, Fault> {
         match self.inherited.admin(address) {
             Some(listener) => Ok(listener),
@@ -94,6 +106,7 @@ pub(crate) fn start(
         tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
+        archive: outside.archive(&config),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
@@ -137,6 +150,7 @@ pub(crate) fn start(
             connections: Arc::clone(&connections),
             counts: counted,
             access_log: outside.access_log.clone(),
+            archive: running.archive.clone(),
             pulse: outside.pulse.clone(),
             commands: told,
             plan,
@@ -226,7 +240,8 @@ impl Running {
         let controlled = Arc::clone(&self.status) as Arc<dyn Controlled>;
         let server = server.controlled(controlled, control);
         self.status.set_control(control);
-        let thread = server.spawn(listener).map_err(fault)?;
+        let server = decisions::add_path(server, self.archive.iter().cloned().collect());
+        let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
     }
@@ -258,6 +273,11 @@ impl Running {
     /// What it knows, for the admin server or the dashboard.
     pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
         Arc::clone(&self.status) as Arc<dyn StatusSource>
+    }
+
+    /// Why it picked the replicas that it did; `None`: that is not kept.
+    pub(crate) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.archive.as_ref()
     }
 
     /// Where it is in its life.

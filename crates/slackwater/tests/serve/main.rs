@@ -15,6 +15,7 @@ mod aversion;
 mod clients;
 mod connect;
 mod control;
+mod decisions;
 mod early;
 mod failures;
 mod grpc;

@@ -35,6 +35,8 @@ pub(super) struct Ended {
     /// Neither answered nor given up by those who asked.
     pub(super) unanswered: u64,
     pub(super) grpc_failures: u64,
+    /// Given up by those who asked.
+    pub(super) client_gone: u64,
 }
 
 impl Ended {
@@ -47,6 +49,7 @@ impl Ended {
             classes: core::array::from_fn(|class| risen(before.classes[class], now.classes[class])),
             unanswered: risen(before.unanswered, now.unanswered),
             grpc_failures: risen(before.grpc_failures, now.grpc_failures),
+            client_gone: risen(before.client_gone, now.client_gone),
         }
     }
 
@@ -66,6 +69,7 @@ impl Ended {
             ],
             unanswered: counts.connect_failures + counts.timeouts + counts.broken,
             grpc_failures: counts.grpc_failures,
+            client_gone: counts.client_gone,
         }
     }
 

@@ -116,12 +116,13 @@ impl History {
                 let Some(sample) = ReplicaSample::of(columns, place) else {
                     continue;
                 };
-                match series.replicas.get_mut(&replica.name) {
-                    Some(samples) => keep(samples, sample, samples_max),
-                    None => {
-                        let samples = VecDeque::from([sample]);
-                        series.replicas.insert(replica.name.clone(), samples);
-                    }
+                if let Some(samples) = series.replicas.get_mut(&replica.name) {
+                    keep(samples, sample, samples_max);
+                } else {
+                    // All at once: growing by halves, they would take half as much again.
+                    let mut samples = VecDeque::with_capacity(samples_max);
+                    samples.push_back(sample);
+                    series.replicas.insert(replica.name.clone(), samples);
                 }
             }
         }

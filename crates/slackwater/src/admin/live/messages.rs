@@ -102,6 +102,14 @@ pub(in crate::admin) struct Classes {
     pub(super) none: u64,
 }
 
+impl Classes {
+    /// All of them.
+    pub(super) const fn sum(&self) -> u64 {
+        let answered = self.informational + self.success + self.redirect + self.client;
+        answered + self.server + self.none
+    }
+}
+
 /// How long requests took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

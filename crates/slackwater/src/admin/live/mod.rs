@@ -1,12 +1,14 @@
 //! Live data: what a dashboard draws, as a stream of events, and the last minutes of it.
 //!
 //! One task on the admin server's thread looks at the status once in an interval. Two looks make a tick ([`sampler`]), which goes
-//! into the [`history`] and, while somebody listens, to all readers as the same bytes ([`hub`]). What is said is in
+//! into the [`history`] and, while somebody listens, to all readers as the same bytes ([`hub`]). How long things took comes from
+//! histograms ([`latencies`]). What is said is in
 //! [`messages`] and documented in `docs/live.md`.
 
 mod difference;
 mod history;
 mod hub;
+mod latencies;
 pub(super) mod messages;
 mod sampler;
 mod state;
@@ -18,7 +20,6 @@ use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};
 use super::router::Connection;
 use super::server::FACTS_TIMEOUT;
-use super::status::Status;
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
@@ -26,6 +27,7 @@ use history::History;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 use hub::Hub;
+use latencies::Window;
 use messages::{Fleet, Tick};
 use sampler::Look;
 use serde::Serialize;
@@ -61,6 +63,7 @@ struct Known {
     last: Option<(Instant, Look)>,
     fleet: Option<Fleet>,
     tick: Option<Tick>,
+    window: Window,
     history: History,
 }
 
@@ -92,6 +95,7 @@ impl Live {
                 last: None,
                 fleet: None,
                 tick: None,
+                window: Window::default(),
                 history: History::new(interval),
             }),
         }
@@ -118,9 +122,8 @@ impl Live {
     /// Takes in what is known now, and tells of it.
     fn look(&self, facts: &Facts) {
         let now = Instant::now();
-        let sizes = facts.services.iter().map(|it| it.replicas.len()).collect();
         let uptime = now.duration_since(self.started_at);
-        let look = Look::new(Status::new(facts, self.lifecycle.phase(), uptime), sizes);
+        let look = Look::new(facts, self.lifecycle.phase(), uptime);
         let mut known = self.lock();
         let mut fleet = look.fleet(self.interval, self.extra.as_ref().map(|it| it.fleet()));
         fleet.revision = known.fleet.as_ref().map_or(1, |known| known.revision);
@@ -129,17 +132,20 @@ impl Live {
                 fleet.revision += 1;
             }
             known.history.set_fleet(&fleet);
+            known.window.clear();
             self.hub.send(&event("fleet", &fleet));
             known.fleet = Some(fleet.clone());
         }
         if let Some((at, before)) = &known.last {
-            let tick = look.tick(before, now.duration_since(*at), since_1970_ms(), &fleet);
+            let interval = now.duration_since(*at);
+            let tick = look.tick(before, interval, since_1970_ms(), &fleet, &known.window);
             known.history.push(&fleet, &tick);
             if self.hub.is_heard() {
                 self.hub.send(&event("tick", &self.complete(tick.clone())));
             }
             known.tick = Some(tick);
         }
+        known.window.push(now, look.histograms());
         known.last = Some((now, look));
     }
 

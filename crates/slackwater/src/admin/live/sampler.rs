@@ -1,14 +1,15 @@
 //! Two looks at the status make a tick.
 
 use super::difference::{Ended, all_risen, named, risen};
+use super::latencies::{Histograms, Window, micros, told};
 use super::messages::{
     Classes, Columns, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
     ServiceTick, Tick,
 };
 use super::state::State;
-use crate::admin::Status;
-use crate::admin::facts::RequestCounts;
+use crate::admin::facts::{Facts, Phase, RequestCounts};
 use crate::admin::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
+use crate::admin::{ResponseClass, Status};
 use core::time::Duration;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -16,9 +17,9 @@ use std::collections::HashMap;
 /// The status at one moment, in parts: each service with its replicas.
 #[derive(Debug)]
 pub(super) struct Look {
-    pub(super) status: Status,
-    /// How many replicas each service has.
-    sizes: Vec<usize>,
+    status: Status,
+    /// How long the requests of each service took; it also says how many replicas it has.
+    histograms: Vec<Histograms>,
 }
 
 /// One service of a look.
@@ -26,21 +27,34 @@ pub(super) struct Look {
 struct Part<'l> {
     service: &'l ServiceStatus,
     replicas: &'l [ReplicaStatus],
+    histograms: &'l Histograms,
 }
 
 impl Look {
-    /// `sizes`: how many replicas each service has.
-    pub(super) fn new(status: Status, sizes: Vec<usize>) -> Self {
-        Self { status, sizes }
+    /// What is known of everything.
+    pub(super) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+        Self {
+            status: Status::new(facts, phase, uptime),
+            histograms: facts.services.iter().map(Histograms::of).collect(),
+        }
+    }
+
+    /// How long the requests of each service took.
+    pub(super) fn histograms(&self) -> &[Histograms] {
+        &self.histograms
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let mut rest = self.status.replicas.as_slice();
-        let services = self.status.services.iter().zip(&self.sizes);
-        services.map_while(move |(service, &size)| {
-            let (replicas, others) = rest.split_at_checked(size)?;
+        let services = self.status.services.iter().zip(&self.histograms);
+        services.map_while(move |(service, histograms)| {
+            let (replicas, others) = rest.split_at_checked(histograms.heads.len())?;
             rest = others;
-            Some(Part { service, replicas })
+            Some(Part {
+                service,
+                replicas,
+                histograms,
+            })
         })
     }
 
@@ -70,20 +84,22 @@ impl Look {
         }
     }
 
-    /// What happened since `before`, and how everybody is. `fleet` is the one of this look.
+    /// What happened since `before`, and how everybody is. `fleet` is the one of this look, and `window` has the last seconds of it.
     pub(super) fn tick(
         &self,
         before: &Self,
         interval: Duration,
         at_ms: u64,
         fleet: &Fleet,
+        window: &Window,
     ) -> Tick {
-        let services = self.parts().map(|part| {
+        let services = self.parts().enumerate().map(|(place, part)| {
             let before = before.parts();
             let before = { before }.find(|before| before.service.name == part.service.name);
             let workers = self.status.workers.iter();
             let workers = workers.filter(|worker| worker.service == part.service.name);
-            service_tick(before, part, &workers.collect::<Vec<_>>(), interval)
+            let workers: Vec<_> = workers.collect();
+            service_tick(before, part, window.beginning(place), &workers, interval)
         });
         Tick {
             revision: fleet.revision,
@@ -102,20 +118,20 @@ impl Look {
 fn service_tick(
     before: Option<Part<'_>>,
     now: Part<'_>,
+    begun: Option<&Histograms>,
     workers: &[&WorkerStatus],
     interval: Duration,
 ) -> ServiceTick {
     let ended = ended(before.map(|before| before.replicas), now.replicas);
-    let class = |class: usize| ended.iter().map(|it| it.classes[class]).sum::<u64>();
-    let classes = Classes {
-        informational: class(0),
-        success: class(1),
-        redirect: class(2),
-        client: class(3),
-        server: class(4),
-        none: ended.iter().map(|it| it.unanswered).sum(),
+    let nothing = Histograms::default();
+    let seen = before.map_or(&nothing, |before| before.histograms);
+    let classes = if now.histograms.are_kept() {
+        classes_seen(now.histograms, seen)
+    } else {
+        classes_of(&ended)
     };
-    let requests = (0..5).map(class).sum::<u64>() + classes.none;
+    let gone = ended.iter().map(|it| it.client_gone).sum::<u64>();
+    let requests = classes.sum();
     let counts = &now.service.counts;
     let counted = before.map(|before| &before.service.counts);
     let mut admission = all_risen(
@@ -134,11 +150,11 @@ fn service_tick(
     let rif_limit = rif_limit(workers);
     ServiceTick {
         requests,
-        failed: ended.iter().map(Ended::failed).sum(),
+        failed: classes.server + classes.none.saturating_sub(gone),
         rate: per_second(requests, interval),
         classes,
-        latency: None,
-        latency_10s: None,
+        latency: told(&now.histograms.since(seen)),
+        latency_10s: begun.and_then(|begun| told(&now.histograms.since(begun))),
         picks: rises(|counts| &counts.picks),
         no_replica: risen(counted.map_or(0, |it| it.no_replica), counts.no_replica),
         probes: rises(|counts| &counts.probes),
@@ -147,7 +163,33 @@ fn service_tick(
         tier: now.service.tier,
         rif_limit,
         pool: pool(workers, now.replicas),
-        replicas: columns(now.replicas, &ended, rif_limit),
+        replicas: columns(now, begun, &ended, rif_limit),
+    }
+}
+
+/// As clients saw it.
+fn classes_seen(now: &Histograms, before: &Histograms) -> Classes {
+    let class = |class| now.ended(before, class);
+    Classes {
+        informational: class(ResponseClass::Informational),
+        success: class(ResponseClass::Success),
+        redirect: class(ResponseClass::Redirect),
+        client: class(ResponseClass::Client),
+        server: class(ResponseClass::Server),
+        none: class(ResponseClass::Incomplete),
+    }
+}
+
+/// As replicas answered.
+fn classes_of(ended: &[Ended]) -> Classes {
+    let class = |class: usize| ended.iter().map(|it| it.classes[class]).sum::<u64>();
+    Classes {
+        informational: class(0),
+        success: class(1),
+        redirect: class(2),
+        client: class(3),
+        server: class(4),
+        none: ended.iter().map(|it| it.unanswered + it.client_gone).sum(),
     }
 }
 
@@ -177,19 +219,33 @@ fn ended(before: Option<&[ReplicaStatus]>, now: &[ReplicaStatus]) -> Vec<Ended> 
     now.iter().map(between).collect()
 }
 
-fn columns(replicas: &[ReplicaStatus], ended: &[Ended], _limit: Option<RifLimit>) -> Columns {
+fn columns(
+    now: Part<'_>,
+    begun: Option<&Histograms>,
+    ended: &[Ended],
+    limit: Option<RifLimit>,
+) -> Columns {
     let mut columns = Columns::default();
-    for (replica, ended) in replicas.iter().zip(ended) {
+    for (place, (replica, ended)) in now.replicas.iter().zip(ended).enumerate() {
+        let reported = replica.reported.as_ref();
+        let is_hot = |rif| limit.is_some_and(|limit| rif >= limit.median);
         columns.state.push(State::of(replica).code());
-        columns.rif.push(None);
-        columns.latency_us.push(None);
-        columns.report_age_ms.push(None);
-        columns.hot.push(None);
+        columns.rif.push(reported.map(|it| it.rif));
+        columns
+            .latency_us
+            .push(reported.and_then(|it| it.latency_us));
+        columns.report_age_ms.push(reported.map(|it| it.age_ms));
+        columns.hot.push(reported.map(|it| is_hot(it.rif).into()));
         columns.in_flight.push(replica.in_flight);
         columns.sent.push(ended.sent);
         columns.failed.push(ended.failed());
-        columns.p50_us.push(None);
-        columns.p99_us.push(None);
+        let head = |histograms: &Histograms| histograms.heads.get(place).cloned();
+        let heads = begun
+            .and_then(head)
+            .and_then(|begun| Some(head(now.histograms)? - &begun));
+        let quantile = |part| heads.as_ref()?.quantile(part).map(micros);
+        columns.p50_us.push(quantile(0.5));
+        columns.p99_us.push(quantile(0.99));
         let share = replica.standing.as_ref();
         columns
             .share

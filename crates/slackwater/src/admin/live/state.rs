@@ -116,13 +116,13 @@ mod tests {
         status.replicas[0].clone()
     }
 
-    fn standing(state: HealthState) -> Option<StandingStatus> {
-        Some(StandingStatus {
+    fn standing(state: HealthState) -> StandingStatus {
+        StandingStatus {
             state: state.as_str().to_owned(),
             share_millionths: 0,
             success_millionths: 0,
             latency_us: None,
-        })
+        }
     }
 
     #[test]
@@ -150,10 +150,10 @@ mod tests {
         assert_eq!(State::of(&replica), State::Silent);
         replica.available = false;
         assert_eq!(State::of(&replica), State::Unavailable);
-        replica.standing = standing(HealthState::Sound);
+        replica.standing = Some(standing(HealthState::Sound));
         assert_eq!(State::of(&replica), State::Unavailable);
         for health in HealthState::ALL.into_iter().skip(1) {
-            replica.standing = standing(health);
+            replica.standing = Some(standing(health));
             assert_eq!(State::of(&replica).as_str(), health.as_str());
         }
         replica.lost = true;

@@ -121,6 +121,33 @@ const fn change(
     }
 }
 
+const fn text(name: &'static str, about: &'static str) -> Parameter {
+    Parameter {
+        name,
+        is_required: false,
+        kind: "string",
+        about,
+    }
+}
+
+/// A knob of the demo: docs/live.md has what it takes and what it answers.
+const fn knob(path: &'static str, summary: &'static str) -> Operation {
+    Operation {
+        method: "post",
+        roles: &["demo"],
+        body: Some(Shape::AnyJson),
+        others: &[
+            (400, "It cannot be done; the body says why"),
+            (
+                403,
+                "Another site's page has sent it, or the host is no address",
+            ),
+            (415, "The body is not said to be JSON"),
+        ],
+        ..read(path, summary, Shape::AnyJson)
+    }
+}
+
 /// All of them.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
@@ -183,6 +210,34 @@ pub(super) const OPERATIONS: &[Operation] = &[
             json::<History>(),
         )
     },
+    Operation {
+        roles: &["serve", "demo"],
+        parameters: &[
+            text("id", "Of the request with this id"),
+            text("service", "Of this service"),
+            text("replica", "Of requests that this replica had, among others"),
+            text(
+                "reason",
+                "With an attempt that was sent there for this reason",
+            ),
+            text("attempt", "With an attempt of this kind"),
+            text("failed", "Of requests that failed, or not: true or false"),
+            text("slower_than", "Of requests that took longer, such as 100ms"),
+            text("limit", "At most so many, the newest"),
+            text("format", "json, or text: in sentences"),
+        ],
+        others: &[(400, "A parameter is strange; the body says which")],
+        ..read(
+            "/decisions",
+            "Why replicas were picked: docs/decisions.md has the fields",
+            Shape::AnyJson,
+        )
+    },
+    knob("/demo/load", "Requests/s to each side"),
+    knob("/demo/replica", "A replica's troubles, on both sides"),
+    knob("/demo/policy", "A side's policy"),
+    knob("/demo/weather", "Whether slow episodes come by themselves"),
+    knob("/demo/reset", "Everything as it was at the start"),
     Operation {
         roles: &["demo"],
         others: &[(503, "There is no picture yet")],

@@ -1,8 +1,7 @@
 //! The stream of events and the past, over real sockets.
 
 use super::{Board, facts, get, server, start};
-use crate::admin::live::Extra;
-use crate::admin::{AdminServer, AdminThread, Facts, Lifecycle};
+use crate::admin::{AdminServer, AdminThread, Extra, Facts, Lifecycle};
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};
@@ -122,7 +121,7 @@ fn a_fleet_comes_first_and_ticks_go_by_it() {
         let mut facts = board.0.lock().expect("no test panics with it");
         let service = &mut facts.services[0];
         service.replicas.pop();
-        service.workers[0].requests[1].responses_2xx += 2;
+        service.workers[0].requests[1].sent += 2;
     }
     let fleet = reader.next_named("fleet");
     assert_eq!(fleet["revision"], 2);
@@ -132,7 +131,7 @@ fn a_fleet_comes_first_and_ticks_go_by_it() {
     );
     let tick = reader.next_named("tick");
     assert_eq!(tick["revision"], 2);
-    assert_eq!(tick["services"][0]["requests"], 2);
+    assert_eq!(tick["services"][0]["replicas"]["sent"][1], 2);
     assert_eq!(
         tick["services"][0]["replicas"]["state"]
             .as_array()

@@ -34,6 +34,7 @@ use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::latency_histogram::Latencies;
+use crate::request_record::{Directory, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
 use account::{Book, ServiceLatency};
@@ -49,9 +50,9 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
-use slackwater_core::Instant as CoreInstant;
 use slackwater_core::health::build;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Explanation, Query};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use standings::Standings;
 use std::rc::Rc;
@@ -121,12 +122,32 @@ pub(super) struct Followed {
     pub(super) orders: watch::Receiver<Arc<Orders>>,
 }
 
+/// What a service and its replicas are called.
+#[derive(Debug)]
+pub(super) struct Names {
+    policy: &'static str,
+    members: Rc<Members>,
+}
+
+impl Directory for Names {
+    fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    fn name(&self, part: ReplicaId) -> Option<Box<str>> {
+        let member = self.members.find(part)?;
+        Some(member.config.name.as_str().into())
+    }
+}
+
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
     name: Rc<str>,
     balancer: Balancer,
     members: Rc<Members>,
+    /// For those who tell of its requests.
+    directory: Rc<Names>,
     protocol: ReplicaProtocol,
     /// Replicas hear by a PROXY header whose connection a request came by.
     tells_ends: bool,
@@ -221,6 +242,10 @@ impl Service {
         };
         Ok(Self {
             name: config.name.as_str().into(),
+            directory: Rc::new(Names {
+                policy: config.policy.name,
+                members: Rc::clone(&members),
+            }),
             reads_orca: config.policy.name == READS_ORCA,
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
@@ -257,6 +282,11 @@ impl Service {
     /// What the configuration calls it.
     pub(super) const fn name(&self) -> &Rc<str> {
         &self.name
+    }
+
+    /// For those who tell of its requests.
+    pub(super) const fn directory(&self) -> &Rc<Names> {
+        &self.directory
     }
 
     /// What happened to its requests before a replica had them.
@@ -307,39 +337,54 @@ impl Service {
         self.log_standings();
     }
 
-    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
-        self.pick_at(self.balancer.now(), query).await
+    async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+        self.pick_at(self.balancer.now(), query, story).await
     }
 
     /// The same, at a moment that has just been read.
-    async fn pick_at(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
-        let flight = self.pick_any(now, query).await?;
+    async fn pick_at(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
+        let flight = self.pick_any(now, query, story).await?;
         if self.members.is_drained(&flight.member().config) {
             flight.cancel();
-            return Box::pin(self.pick_undrained(query)).await;
+            return Box::pin(self.pick_undrained(query, story)).await;
         }
         Some(flight)
     }
 
-    async fn pick_any(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
-        let lease = match self.balancer.pick_at(now, query) {
+    async fn pick_any(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
+        let mut explanation = story.explanation();
+        let explained = explanation.as_deref_mut();
+        let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // In a box, so that the others do not carry its size around.
-            Picked::Probing(round) => Box::pin(ask(round, query)).await?,
+            Picked::Probing(round) => {
+                Box::pin(ask(round, query, explanation.as_deref_mut())).await?
+            }
         };
         let member = self.members.find(lease.replica())?;
-        Some(Box::new(Flight::new(lease, member, self.reads_orca)))
+        let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
+        flight.explain(explanation);
+        Some(flight)
     }
 
     /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
     /// that seems not to be; whom the operator has drained is none of them. `[A8]`
-    async fn pick_undrained(&self, query: Query<'_>) -> Option<Box<Flight>> {
+    async fn pick_undrained(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
         let mut avoid = query.avoid.to_vec();
         avoid.extend(self.members.drained_parts());
-        let flight = self
-            .pick_any(self.balancer.now(), Query::retry(&avoid))
-            .await?;
+        let now = self.balancer.now();
+        let flight = self.pick_any(now, Query::retry(&avoid), story).await?;
         if self.members.is_drained(&flight.member().config) {
             flight.cancel();
             return None;
@@ -371,8 +416,12 @@ async fn follow(
 }
 
 /// Waits for the answers of a synchronous round.
-async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
+async fn ask(
+    mut round: Round,
+    query: Query<'_>,
+    explanation: Option<&mut Explanation>,
+) -> Option<Lease> {
     round.send(&Bytes::new());
     poll_fn(|cx| round.poll_ready(cx)).await;
-    round.finish(query)
+    round.finish_explained(query, explanation)
 }

@@ -1,28 +1,41 @@
 use super::*;
+use crate::admin::LatencyFacts;
 use crate::admin::live::messages::{ReplicaHistory, ServiceHistory};
 use crate::admin::tests::facts;
-use crate::admin::{Facts, Phase};
+use crate::latency_histogram::LatencyHistogram;
 use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use slackwater_core::Rif;
+use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn look(facts: &Facts) -> Look {
-    let sizes = facts.services.iter().map(|it| it.replicas.len()).collect();
-    Look::new(Status::new(facts, Phase::Serving, SECOND), sizes)
+    Look::new(facts, Phase::Serving, SECOND)
+}
+
+/// As an agent is: how long requests took, nobody says.
+fn unseen() -> Facts {
+    let mut facts = facts();
+    for worker in &mut facts.services[0].workers {
+        *worker.latency = LatencyFacts::default();
+    }
+    facts
 }
 
 fn tick(before: &Facts, now: &Facts) -> Tick {
     let now = look(now);
     let fleet = now.fleet(SECOND, None);
-    now.tick(&look(before), 2 * SECOND, 1_000, &fleet)
+    let mut window = Window::default();
+    window.push(Instant::now(), look(before).histograms());
+    now.tick(&look(before), 2 * SECOND, 1_000, &fleet, &window)
 }
 
 #[test]
 fn counts_are_those_of_the_interval() {
-    let before = facts();
-    let mut now = facts();
+    let before = unseen();
+    let mut now = unseen();
     {
         let worker = &mut now.services[0].workers[1];
         worker.requests[0].sent += 7;
@@ -61,13 +74,13 @@ fn counts_are_those_of_the_interval() {
 
 #[test]
 fn replicas_and_services_that_come_and_go_are_followed_by_name() {
-    let mut before = facts();
+    let mut before = unseen();
     before.services[0].replicas.remove(1);
     for worker in &mut before.services[0].workers {
         worker.requests.remove(1);
         worker.ids.remove(1);
     }
-    let now = facts();
+    let now = unseen();
     let sent = tick(&before, &now).services[0].replicas.sent.clone();
     assert_eq!(
         [sent[0], sent[2], sent[3], sent[4]],
@@ -81,14 +94,73 @@ fn replicas_and_services_that_come_and_go_are_followed_by_name() {
 }
 
 #[test]
+fn requests_are_those_of_clients_where_these_are_counted() {
+    let histogram = |latencies_ms: &[u64]| {
+        let histogram = LatencyHistogram::default();
+        for ms in latencies_ms {
+            histogram.add(Duration::from_millis(*ms));
+        }
+        histogram.read()
+    };
+    let before = facts();
+    let mut now = facts();
+    let worker = &mut now.services[0].workers[0];
+    worker.latency.total[ResponseClass::Success.index()] += &histogram(&[30, 30, 30]);
+    worker.latency.total[ResponseClass::Server.index()] += &histogram(&[2]);
+    worker.latency.total[ResponseClass::Incomplete.index()] += &histogram(&[2, 2, 2]);
+    worker.heads[1] += &histogram(&[12]);
+    worker.requests[1].responses_2xx += 100;
+    // Of those that were broken off, one by its client.
+    worker.requests[1].client_gone += 1;
+    let service = &tick(&before, &now).services[0];
+    assert_eq!((service.requests, service.failed), (7, 1 + 2));
+    assert_eq!((service.classes.success, service.classes.none), (3, 3));
+    let latency = service.latency.expect("seven");
+    assert_eq!(
+        (latency.count, latency.p50_us, latency.p99_us),
+        (7, 1_750, 30_000)
+    );
+    assert_eq!(
+        service.latency_10s, service.latency,
+        "all of it is of the last seconds"
+    );
+    assert_eq!(
+        service.replicas.p99_us,
+        [None, Some(12_500), None, None, None]
+    );
+    assert_eq!(tick(&now, &now).services[0].latency, None);
+}
+
+#[test]
+fn what_was_reported_is_hot_from_the_limit_on() {
+    let mut now = facts();
+    for worker in &mut now.services[0].workers {
+        worker.snapshot.rif_limit = Some(Rif::new(2));
+    }
+    let hot = |now: &Facts| tick(now, now).services[0].replicas.clone();
+    let columns = hot(&now);
+    // The second worker heard it last.
+    assert_eq!(columns.rif, [None, Some(2), None, None, None]);
+    assert_eq!(columns.latency_us[1], Some(12_000));
+    assert_eq!(columns.report_age_ms[1], Some(5));
+    assert_eq!(columns.hot, [None, Some(1), None, None, None]);
+    for limit in [Some(Rif::new(3)), None] {
+        for worker in &mut now.services[0].workers {
+            worker.snapshot.rif_limit = limit;
+        }
+        assert_eq!(hot(&now).hot[1], Some(0));
+    }
+}
+
+#[test]
 fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers() {
     let mut now = facts();
     for (worker, limit) in [(0, 3), (1, 8)] {
-        let limit = slackwater_core::Rif::new(limit);
+        let limit = Rif::new(limit);
         now.services[0].workers[worker].snapshot.rif_limit = Some(limit);
     }
     let mut third = now.services[0].workers[0].clone();
-    third.snapshot.rif_limit = Some(slackwater_core::Rif::new(4));
+    third.snapshot.rif_limit = Some(Rif::new(4));
     third.snapshot.pool.clear();
     now.services[0].workers.push(third);
     let service = &tick(&now, &now).services[0];
