@@ -13,9 +13,10 @@ CONNS = 16
 
 def config(args):
     probe = "none" if args.policy == "round_robin" else "udp"
+    admin = "127.0.0.1:0" if args.toml else "none"
     replicas = ", ".join(f'"127.0.0.1:{port}"' for port in BACKENDS)
     return (f'listen = ["127.0.0.1:{PORT}"]\nreplicas = [{replicas}]\npolicy = "{args.policy}"\nworkers = 1\n'
-            f'[probe]\ntransport = "{probe}"\n[admin]\nlisten = "none"\n' + "".join(f"{line}\n" for line in args.toml))
+            f'[probe]\ntransport = "{probe}"\n[admin]\nlisten = "{admin}"\n' + "".join(f"{line}\n" for line in args.toml))
 
 
 def connect(deadline_s=60):

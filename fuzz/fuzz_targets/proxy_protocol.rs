@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use parse::{Parsed, Told, parse};
 use write::{Ends, Version, header};
 
-#[path = "../../crates/slackwater/src/proxy_protocol/crc32c.rs"]
+#[path = "../../crates/slackwater/src/crc32c.rs"]
 mod crc32c;
 #[path = "../../crates/slackwater/src/proxy_protocol/parse.rs"]
 mod parse;

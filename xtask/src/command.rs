@@ -14,8 +14,17 @@ pub(crate) fn build_slackwater(
     profile: &str,
     variables: &[(&str, &str)],
 ) -> Result<PathBuf, String> {
+    build("slackwater", profile, variables)
+}
+
+/// Builds a package's executable of the same name, likewise.
+pub(crate) fn build(
+    package: &str,
+    profile: &str,
+    variables: &[(&str, &str)],
+) -> Result<PathBuf, String> {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--profile", profile, "--package", "slackwater"])
+        .args(["build", "--profile", profile, "--package", package])
         .args(["--quiet", "--message-format", "json"])
         .envs(variables.iter().copied())
         .current_dir(root())
@@ -28,9 +37,9 @@ pub(crate) fn build_slackwater(
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "slackwater")
+        .filter(|message| message["target"]["name"] == package)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| "cargo build named no executable slackwater".to_owned())
+        .ok_or_else(|| format!("cargo build named no executable {package}"))
 }
 
 /// The first line that a command writes, wherever to; nothing if it cannot be run.

@@ -12,6 +12,7 @@ mod provenance;
 mod report;
 mod results;
 mod run;
+mod story;
 mod tidy;
 mod troubles;
 
@@ -34,6 +35,9 @@ cargo xtask CHORE
           real processes, numbers and no verdict of passed or failed (fifteen minutes)
           fail-fast | stopped | restart | hedged | tied | all ... [--short] [--keep] [--seconds N] [--runs N] [--rate N]
           [--slackwater FILE] [--report FILE]
+  story   one slow request under load, told three times: its line in the access log, its decision, its spans at a collector;
+          fails if they disagree (half a minute)
+          [--short] [--keep] [--slackwater FILE] [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         ["chaos", ref options @ ..] => chaos::run(options),
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
+        ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["results", ref options @ ..] => results::run(options),

@@ -21,6 +21,21 @@ impl ReplicaId {
     pub const fn index(self) -> usize {
         self.slot as usize
     }
+
+    /// The name as a number, for whoever writes it down: the index in the lower half, how often it was given before in the
+    /// upper one.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << u32::BITS | self.slot as u64
+    }
+
+    /// The name that was written down as this number. A policy makes its tables as long as the indices that it is told of.
+    pub const fn from_bits(bits: u64) -> Self {
+        let [s0, s1, s2, s3, g0, g1, g2, g3] = bits.to_le_bytes();
+        Self {
+            slot: u32::from_le_bytes([s0, s1, s2, s3]),
+            generation: u32::from_le_bytes([g0, g1, g2, g3]),
+        }
+    }
 }
 
 impl fmt::Display for ReplicaId {
@@ -218,6 +233,19 @@ mod tests {
         assert_eq!(map.find(first), None);
         assert_eq!(map.remove(first), None);
         assert_eq!(map.find(second), Some(&'x'));
+    }
+
+    #[test]
+    fn a_name_written_down_is_the_same_name() {
+        let mut ids = ReplicaIds::new();
+        ids.allocate().expect("room");
+        let first = ids.allocate().expect("room");
+        assert!(ids.release(first));
+        let second = ids.allocate().expect("room");
+        assert_eq!((first.to_bits(), second.to_bits()), (1, (1 << 32) | 1));
+        for name in [first, second] {
+            assert_eq!(ReplicaId::from_bits(name.to_bits()), name);
+        }
     }
 
     #[test]

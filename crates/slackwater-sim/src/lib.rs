@@ -19,6 +19,8 @@ pub mod measure;
 pub mod policy;
 pub mod presets;
 pub mod random;
+pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod scenario;

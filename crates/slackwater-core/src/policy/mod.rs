@@ -49,7 +49,7 @@ pub use polled::{ChoosePolled, Polled};
 pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
 pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
 pub use prequal::{Prequal, PrequalConfig, PrequalSync};
-pub use probe::{Probe, ProbeId, ProbeRound};
+pub use probe::{Probe, ProbeId, ProbeRound, RoundReply};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
 pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};

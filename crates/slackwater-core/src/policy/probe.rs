@@ -3,12 +3,30 @@
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, LoadScale, Rif};
 use crate::time::{Instant, span_ns};
+use core::time::Duration;
 
 /// The name of one asynchronous probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeId {
     pub(crate) slot: u32,
     pub(crate) serial: u32,
+}
+
+impl ProbeId {
+    /// The name as a number, for whoever writes it down: where the policy keeps it in the lower half, which one of those that
+    /// it kept there in the upper one.
+    pub const fn to_bits(self) -> u64 {
+        (self.serial as u64) << u32::BITS | self.slot as u64
+    }
+
+    /// The name that was written down as this number.
+    pub const fn from_bits(bits: u64) -> Self {
+        let [s0, s1, s2, s3, n0, n1, n2, n3] = bits.to_le_bytes();
+        Self {
+            slot: u32::from_le_bytes([s0, s1, s2, s3]),
+            serial: u32::from_le_bytes([n0, n1, n2, n3]),
+        }
+    }
 }
 
 /// A probe to send. It ends as a report, or as lost at its deadline.
@@ -20,6 +38,25 @@ pub struct Probe {
     pub replica: ReplicaId,
     /// When an answer is no longer of use. `[A4]`
     pub deadline: Instant,
+}
+
+/// What has become of one of a round's probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoundReply {
+    /// It has been answered: what the round keeps of the report.
+    Answered {
+        /// The RIF that was reported.
+        rif: Rif,
+        /// The latency that was reported, if any; more than 584 years count as so many.
+        latency: Option<Duration>,
+        /// How the replica wants its load to count.
+        load_scale: LoadScale,
+        /// The replica wants no queries.
+        draining: bool,
+    },
+    /// It will not be answered.
+    Lost,
 }
 
 /// One replica that a round asks, and what it said.
@@ -98,6 +135,29 @@ impl ProbeRound {
         self.targets.iter().flatten().map(|target| target.replica)
     }
 
+    /// When the query began to wait.
+    pub const fn started_at(&self) -> Instant {
+        self.started_at
+    }
+
+    /// What has become of the probes so far, but for those that are still awaited. Told again to a round that asks the same
+    /// replicas ([`Self::handle_report`], [`Self::handle_lost`]), it makes that one equal to this one.
+    pub fn replies(&self) -> impl Iterator<Item = (ReplicaId, RoundReply)> + '_ {
+        self.targets.iter().flatten().filter_map(|target| {
+            let reply = match target.state {
+                TargetState::Waiting => return None,
+                TargetState::Lost => RoundReply::Lost,
+                TargetState::Answered(answer) => RoundReply::Answered {
+                    rif: answer.rif,
+                    latency: answer.latency_ns.map(Duration::from_nanos),
+                    load_scale: answer.load_scale,
+                    draining: answer.draining,
+                },
+            };
+            Some((target.replica, reply))
+        })
+    }
+
     /// When to decide with what there is.
     pub const fn deadline(&self) -> Instant {
         self.deadline
@@ -173,5 +233,55 @@ impl ProbeRound {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::ReplicaIds;
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_probe_written_down_is_the_same_probe() {
+        let probe = ProbeId { slot: 3, serial: 7 };
+        assert_eq!(probe.to_bits(), (7 << 32) | 3);
+        assert_eq!(ProbeId::from_bits(probe.to_bits()), probe);
+    }
+
+    #[test]
+    fn a_round_told_what_another_was_told_is_equal_to_it() {
+        let mut ids = ReplicaIds::new();
+        let replicas: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
+        let at = Instant::from_nanos(5);
+        let begin = || ProbeRound::new(at, at, &replicas[..3], replicas.last().copied());
+        let mut first = begin();
+        let mut report = LoadReport::new(Rif::new(4), Some(Duration::from_millis(2)));
+        report.load_scale = LoadScale::from_1024ths(7);
+        report.draining = true;
+        first.handle_report(replicas[3], &report);
+        first.handle_report(replicas[1], &LoadReport::new(Rif::ZERO, None));
+        first.handle_lost(replicas[0]);
+
+        let mut second = begin();
+        for (replica, reply) in first.replies() {
+            match reply {
+                RoundReply::Answered {
+                    rif,
+                    latency,
+                    load_scale,
+                    draining,
+                } => {
+                    let mut report = LoadReport::new(rif, latency);
+                    (report.load_scale, report.draining) = (load_scale, draining);
+                    second.handle_report(replica, &report);
+                }
+                RoundReply::Lost => second.handle_lost(replica),
+            }
+        }
+        assert_eq!(format!("{second:?}"), format!("{first:?}"));
+        assert_eq!(second.replies().count(), 3, "the third is awaited");
+        assert_eq!(second.started_at(), at);
     }
 }

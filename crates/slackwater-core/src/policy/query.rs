@@ -23,6 +23,11 @@ pub enum Attempt {
     Hedge,
 }
 
+impl Attempt {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::First, Self::Retry, Self::Hedge];
+}
+
 /// A query that needs a replica.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {

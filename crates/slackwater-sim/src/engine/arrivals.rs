@@ -4,10 +4,11 @@
 //! queries (common random numbers).
 
 use super::queue::Earliest;
-use crate::machine::Time;
+use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
-use crate::scenario::{Arrivals as Spread, Cost, Scenario};
+use crate::scenario::{Arrivals as Spread, Cost, Scenario, Tape, TapeQuery};
 use slackwater_core::Draw;
+use std::sync::Arc;
 
 const NS_PER_SECOND: f64 = 1e9;
 
@@ -50,12 +51,22 @@ enum Gaps {
         /// From one turn to the next.
         strides: Vec<u64>,
     },
+    /// As they were.
+    Recorded {
+        tape: Arc<Tape>,
+        /// The place of the query that arrives next, and one more once it is scheduled.
+        scheduled: usize,
+    },
 }
 
 impl Arrivals {
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
         let load = &scenario.load;
         let gaps = match load.arrivals {
+            _ if let Some(tape) = &scenario.tape => Gaps::Recorded {
+                tape: Arc::clone(tape),
+                scheduled: 0,
+            },
             Spread::Poisson => Gaps::Poisson {
                 gaps: Stream::new(seed, Purpose::Arrivals, 0),
                 clients: Stream::new(seed, Purpose::Arrivals, 1),
@@ -86,6 +97,14 @@ impl Arrivals {
     /// The query that arrives at [`Arrivals::next_at`].
     #[inline]
     pub(super) fn take(&mut self) -> Arrival {
+        if let Some(query) = self.gaps.recorded() {
+            self.schedule();
+            return Arrival {
+                client: query.client,
+                cost_ns: query.cost_ns,
+                luck: self.luck.draw(),
+            };
+        }
         self.schedule();
         Arrival {
             client: self.gaps.client(),
@@ -102,7 +121,7 @@ impl Arrivals {
     /// No further query arrives.
     #[cfg(test)]
     pub(super) const fn stop(&mut self) {
-        self.next_at = crate::machine::NEVER;
+        self.next_at = NEVER;
     }
 
     #[inline]
@@ -110,12 +129,29 @@ impl Arrivals {
         self.exact_ns += match &mut self.gaps {
             Gaps::Poisson { gaps, .. } => gaps.exponential(self.gap_ns),
             Gaps::Regular { .. } => self.gap_ns,
+            Gaps::Recorded { tape, scheduled } => {
+                let next = tape.queries.get(*scheduled);
+                *scheduled += 1;
+                self.next_at = next.map_or(NEVER, |query| query.at_ns);
+                return;
+            }
         };
         self.next_at = super::rounded(self.exact_ns);
     }
 }
 
 impl Gaps {
+    /// The query that is scheduled, of those that were recorded.
+    #[inline]
+    fn recorded(&self) -> Option<TapeQuery> {
+        match self {
+            Self::Recorded { tape, scheduled } => {
+                tape.queries.get(scheduled.checked_sub(1)?).copied()
+            }
+            Self::Poisson { .. } | Self::Regular { .. } => None,
+        }
+    }
+
     #[inline]
     fn client(&mut self) -> u32 {
         let client = match self {
@@ -130,6 +166,8 @@ impl Gaps {
                 turns.set(client, turns.of(client).saturating_add(strides[client]));
                 client
             }
+            // It says with each query whose it is.
+            Self::Recorded { .. } => 0,
         };
         super::query::slot_number(client)
     }
@@ -188,6 +226,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(1),
             cancel_expired: false,
+            tape: None,
             warmup: Duration::ZERO,
             span: Duration::from_secs(1),
         }

@@ -2,11 +2,12 @@
 
 use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
-use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, nanoseconds};
+use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, Tape, nanoseconds};
 use core::time::Duration;
 use slackwater_core::tail::{Ties, TiesConfig};
 use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
+use std::sync::Arc;
 
 /// A query that a replica serves.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(super) struct Replica {
     /// Tied copies here, if there are any.
     pub(super) ties: Option<Ties<u32>>,
     failing: Option<Failing>,
+    /// The queries that it failed once, where these are played again.
+    failed_once: Option<FailedOnce>,
     /// It replays latencies: each copy of a query takes a latency of its own here, and no CPU.
     pub(super) replays: bool,
     /// Queries answered, and of these with an error, since the start of the run.
@@ -77,6 +80,11 @@ impl Replica {
             incarnation: 0,
             ties: (scenario.load.tie).map(|_| Ties::new(TiesConfig::default())),
             failing: group.and_then(|group| group.failure).map(Failing::new),
+            failed_once: (scenario.tape.as_ref()).map(|tape| FailedOnce {
+                tape: Arc::clone(tape),
+                number,
+                place: 0,
+            }),
             replays: group.is_some_and(|group| {
                 matches!(group.service, Service::Latency | Service::LatencyTrace(_))
             }),
@@ -91,11 +99,15 @@ impl Replica {
     #[inline]
     pub(super) fn serve(&mut self, now: Time, job: JobId, work_ns: f64, luck: u64) -> Served {
         let failing = self.failing.filter(|failing| failing.strikes(now, luck));
-        let work_ns = failing.map_or(work_ns, |failing| failing.work_ns(work_ns));
+        let cut_ns = match &mut self.failed_once {
+            Some(failed) => failed.work_ns(now, luck),
+            None => failing.map(|failing| failing.work_ns(work_ns)),
+        };
+        let work_ns = cut_ns.unwrap_or(work_ns);
         self.machine.arrive(now, job, work_ns);
         Served {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
-            fails: failing.is_some(),
+            fails: cut_ns.is_some(),
         }
     }
 
@@ -212,6 +224,24 @@ struct Failing {
     unlucky_below: u64,
     cost: FailureCost,
     reported_until: Time,
+}
+
+/// The failures of a replica as they were.
+#[derive(Debug)]
+struct FailedOnce {
+    tape: Arc<Tape>,
+    number: usize,
+    /// The step that holds.
+    place: usize,
+}
+
+impl FailedOnce {
+    /// What is done of a query that comes now before it fails; `None` if it doesn't.
+    fn work_ns(&mut self, now: Time, luck: u64) -> Option<f64> {
+        self.place = self.tape.step_at(self.number, self.place, now);
+        let step = self.tape.replicas.get(self.number)?.get(self.place)?;
+        (luck < super::share_of_draws(step.fails)).then_some(step.failure_cost_ns)
+    }
 }
 
 impl Failing {

@@ -29,6 +29,7 @@ fn scenario() -> Scenario {
         events: Vec::new(),
         deadline: ms(100),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::ZERO,
         span: Duration::from_secs(1),
     }

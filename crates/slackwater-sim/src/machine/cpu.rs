@@ -8,13 +8,14 @@
 use super::neighbours::Neighbours;
 use super::running::whole;
 use super::{NEVER, Time};
-use crate::scenario::Sharing;
+use crate::scenario::{Sharing, Tape, TapeStep};
+use std::sync::Arc;
 
 /// A shared CPU.
 #[derive(Clone, Debug)]
 pub(super) struct SharedCpu {
     sharing: Sharing,
-    neighbours: Option<Box<Neighbours>>,
+    neighbours: Option<Around>,
     /// Cores beyond the allocation, now.
     spare: f64,
     /// When that changes.
@@ -24,6 +25,67 @@ pub(super) struct SharedCpu {
     /// Cores by which the bucket fills, or drains if negative.
     inflow: f64,
     held: bool,
+}
+
+/// What decides how much there is beyond the allocation.
+#[derive(Clone, Debug)]
+pub(super) enum Around {
+    /// It is drawn.
+    Neighbours(Box<Neighbours>),
+    /// It was so.
+    Recorded(Recorded),
+}
+
+/// A replica's steps on a tape.
+#[derive(Clone, Debug)]
+pub(super) struct Recorded {
+    tape: Arc<Tape>,
+    replica: usize,
+    /// The step that holds.
+    place: usize,
+}
+
+impl Recorded {
+    pub(super) const fn new(tape: Arc<Tape>, replica: usize) -> Self {
+        Self {
+            tape,
+            replica,
+            place: 0,
+        }
+    }
+
+    fn at(&self, place: usize) -> Option<&TapeStep> {
+        self.tape.replicas.get(self.replica)?.get(place)
+    }
+}
+
+impl Around {
+    fn spare(&self, sharing: &Sharing) -> f64 {
+        match self {
+            Self::Neighbours(neighbours) => neighbours.spare(),
+            Self::Recorded(recorded) => {
+                let cores = recorded.at(recorded.place).map_or(0.0, |step| step.cores);
+                (cores - sharing.cores).max(0.0)
+            }
+        }
+    }
+
+    fn next_step(&self) -> Time {
+        match self {
+            Self::Neighbours(neighbours) => neighbours.next_step(),
+            Self::Recorded(recorded) => {
+                let next = recorded.at(recorded.place + 1);
+                next.map_or(NEVER, |step| step.from_ns)
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self {
+            Self::Neighbours(neighbours) => neighbours.step(),
+            Self::Recorded(recorded) => recorded.place += 1,
+        }
+    }
 }
 
 /// At what rate things go on.
@@ -39,12 +101,12 @@ impl SharedCpu {
     /// In core-nanoseconds: what is below this is nothing, so that roundings keep no bucket from being empty.
     const EMPTY: f64 = 1.0;
 
-    pub(super) fn new(sharing: &Sharing, neighbours: Option<Neighbours>) -> Self {
+    pub(super) fn new(sharing: &Sharing, neighbours: Option<Around>) -> Self {
         Self {
             sharing: *sharing,
-            spare: neighbours.as_ref().map_or(0.0, Neighbours::spare),
-            next_step: neighbours.as_ref().map_or(NEVER, Neighbours::next_step),
-            neighbours: neighbours.map(Box::new),
+            spare: neighbours.as_ref().map_or(0.0, |it| it.spare(sharing)),
+            next_step: neighbours.as_ref().map_or(NEVER, Around::next_step),
+            neighbours,
             bucket: sharing.bucket * 1e9,
             inflow: 0.0,
             held: false,
@@ -123,7 +185,7 @@ impl SharedCpu {
     pub(super) fn step(&mut self) {
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.step();
-            self.spare = neighbours.spare();
+            self.spare = neighbours.spare(&self.sharing);
             self.next_step = neighbours.next_step();
         }
     }

@@ -1,7 +1,7 @@
 //! How a replica serves: a CPU that queries share, workers with a queue, or replayed latencies.
 
 use super::JobId;
-use super::cpu::{Pace, SharedCpu};
+use super::cpu::{Around, Pace, Recorded, SharedCpu};
 use super::neighbours::Neighbours;
 use super::running::Running;
 use crate::random::{Purpose, Stream};
@@ -44,11 +44,13 @@ impl Service {
         match service {
             scenario::Service::Shared(sharing) => {
                 let place = (replica, scenario.replicas());
-                let neighbours = scenario
-                    .antagonists
-                    .as_ref()
-                    .map(|antagonists| Neighbours::new(antagonists, sharing.cores, place, seed));
-                Self::Shared(SharedCpu::new(sharing, neighbours))
+                let drawn = scenario.antagonists.as_ref().map(|antagonists| {
+                    let neighbours = Neighbours::new(antagonists, sharing.cores, place, seed);
+                    Around::Neighbours(Box::new(neighbours))
+                });
+                let tape = scenario.tape.as_ref().map(Arc::clone);
+                let recorded = tape.map(|tape| Around::Recorded(Recorded::new(tape, replica)));
+                Self::Shared(SharedCpu::new(sharing, recorded.or(drawn)))
             }
             scenario::Service::Fifo { workers } => Self::Fifo(Workers {
                 count: *workers,

@@ -102,6 +102,7 @@ fn of(service: Service, clients: usize) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_secs(10),
         span: Duration::from_secs(100),
     }

@@ -34,6 +34,7 @@ pub fn els(load: f64) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_secs(10),
         span: Duration::from_mins(1),
     };

@@ -53,6 +53,7 @@ fn fifo(replicas: usize, clients: usize) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_secs(10),
         span: Duration::from_secs(40),
     }

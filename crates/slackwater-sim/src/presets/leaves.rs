@@ -107,6 +107,7 @@ fn leaves(cost: Cost) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::ZERO,
         span: Duration::from_secs(100),
     }

@@ -31,6 +31,7 @@ pub fn linkerd() -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::ZERO,
         span: Duration::from_mins(1),
     }

@@ -126,6 +126,7 @@ fn among(neighbours: Antagonists, allocation: Sharing) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_mins(1),
         span: Duration::from_mins(1),
     };

@@ -32,6 +32,7 @@ pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_secs(2),
         span: Duration::from_secs(6),
     };

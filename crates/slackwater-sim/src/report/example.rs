@@ -37,6 +37,7 @@ pub(super) fn played(step: &str, load: f64, policy: &str, runs: Vec<Measured>) -
         events: Vec::new(),
         deadline: Duration::from_secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::from_secs(5),
         span: Duration::from_secs(10),
     };

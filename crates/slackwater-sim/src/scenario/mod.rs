@@ -10,6 +10,7 @@ mod fleet;
 mod load;
 mod mistakes;
 mod network;
+mod tape;
 
 pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
@@ -18,8 +19,10 @@ pub use fleet::{Antagonists, Failure, FailureCost, Group, Hobble, Service, Shari
 pub use load::{Arrivals, Hedge, Load, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
+pub use tape::{Tape, TapeQuery, TapeStep};
 
 use core::time::Duration;
+use std::sync::Arc;
 
 /// A fleet, its load, and what befalls them.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +43,9 @@ pub struct Scenario {
     pub deadline: Duration,
     /// Whether a replica is told of an expired query and drops it. `false`, as in the paper's testbed: it works on.
     pub cancel_expired: bool,
+    /// Queries, and what replicas could do, as they were once; `None`: they are drawn. With a tape `load.rate`, `load.arrivals`
+    /// and `cost` say nothing, and replicas whose CPU is shared have the cores that it says in place of neighbours.
+    pub tape: Option<Arc<Tape>>,
     /// What is played before anything is measured.
     pub warmup: Duration,
     /// What is measured: queries that arrive within this span after the warm-up.
@@ -87,6 +93,7 @@ mod tests {
             events: Vec::new(),
             deadline: Duration::from_secs(5),
             cancel_expired: false,
+            tape: None,
             warmup: Duration::ZERO,
             span: Duration::from_secs(1),
         };

@@ -38,6 +38,7 @@ pub(crate) fn plain(rate: f64, fleet: Vec<Group>) -> Scenario {
         events: Vec::new(),
         deadline: secs(5),
         cancel_expired: false,
+        tape: None,
         warmup: Duration::ZERO,
         span: secs(10),
     }

@@ -6,6 +6,7 @@
 use super::date::Date;
 use super::lines::Facts;
 use crate::config::AccessLogFormat;
+use crate::traces::TraceId;
 use core::fmt::{self, Display};
 use core::time::Duration;
 use slackwater_core::Rif;
@@ -55,7 +56,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     }
     write!(
         to,
-        " bytes_in={} queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" id=\"{}\"",
+        " bytes_in={} queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" trace_id={} id=\"{}\"",
         facts.bytes_in,
         Micros(facts.queue),
         Micros(facts.connect),
@@ -63,6 +64,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
         facts.total.as_micros(),
         facts.end,
         Dashed(facts.error),
+        DashedTrace(facts.trace),
         Quoted(request.id),
     )?;
     to.push(b'\n');
@@ -107,6 +109,9 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     }
     write!(to, ",\"end\":\"{}\"", facts.end)?;
     optional(to, "error", facts.error)?;
+    if let Some(trace) = facts.trace {
+        write!(to, ",\"trace_id\":\"{trace}\"")?;
+    }
     write!(to, ",\"id\":\"{}\"", Json(request.id))?;
     optional(to, "referer", request.referer)?;
     optional(to, "user_agent", request.user_agent)?;
@@ -163,6 +168,18 @@ impl Display for DashedFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(figure) => figure.fmt(f),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+/// A trace's id, or a dash.
+struct DashedTrace(Option<TraceId>);
+
+impl Display for DashedTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(trace) => trace.fmt(f),
             None => f.write_str("-"),
         }
     }
@@ -295,6 +312,7 @@ mod tests {
             total: Duration::from_nanos(12_999),
             end: "complete",
             error: Some(b"no_replica"),
+            trace: None,
         }
     }
 
@@ -322,7 +340,7 @@ mod tests {
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
              listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- tie=- shadow=\"-\" reason=- \
              rif_limit=- rif=- latency_us=- age_us=- bytes_in=0 queue_us=- \
-             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"7f\"\n"
+             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" trace_id=- id=\"7f\"\n"
         );
         let full = RequestFacts {
             query: Some("q=1"),
@@ -345,13 +363,14 @@ mod tests {
             connect: Some(Duration::from_micros(40)),
             first_byte: Some(Duration::from_micros(500)),
             error: None,
+            trace: Some(TraceId::of(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c)),
             ..facts(&full)
         };
         assert_eq!(
             line(AccessLogFormat::Text, &facts),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
              host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 hedge=won tie=lost shadow=\"10.0.0.9:80\" \
-             reason=cold rif_limit=5 rif=2 latency_us=3100 age_us=40 bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
+             reason=cold rif_limit=5 rif=2 latency_us=3100 age_us=40 bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" trace_id=0af7651916cd43dd8448eb211c80319c id=\"abc\"\n"
         );
     }
 

@@ -5,6 +5,7 @@ use super::queue::Queue;
 use super::sample::Sample;
 use crate::config::{AccessLogFormat, AccessLogSettings};
 use crate::request_record::{Consumer, CopyKind, Detail, Ended, Record, Refused, Wish};
+use crate::traces::TraceId;
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -89,6 +90,7 @@ impl Consumer for Lines {
             total,
             end: record.ended().as_str(),
             error: bytes(record.error.as_ref()),
+            trace: record.traced.as_ref().map(|traced| traced.trace()),
         });
     }
 
@@ -128,6 +130,7 @@ impl Consumer for Lines {
             total: Duration::ZERO,
             end: Ended::Complete.as_str(),
             error: bytes(refused.error),
+            trace: None,
         });
     }
 }
@@ -187,6 +190,8 @@ pub(super) struct Facts<'a> {
     pub(super) total: Duration,
     pub(super) end: &'static str,
     pub(super) error: Option<&'a [u8]>,
+    /// Of a request that is sampled.
+    pub(super) trace: Option<TraceId>,
 }
 
 #[cfg(test)]

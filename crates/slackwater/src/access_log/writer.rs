@@ -240,14 +240,14 @@ mod tests {
 
     fn recorder(switch: &Switch) -> Rc<Recorder> {
         let ids = Ids::new(&RequestIdSettings::default());
-        Recorder::new(vec![Box::new(switch.lines())], ids)
+        Recorder::new(vec![Box::new(switch.lines())], ids, None)
     }
 
     fn record(recorder: &Rc<Recorder>, path: &'static str) {
         let request = Request::get(path).body(()).expect("a request");
         let client = core::net::IpAddr::from([10, 0, 0, 9]);
         let listener = Authority::from_static("10.0.0.1:80");
-        drop(recorder.begin(&request, None, || client, &listener, &Rc::default()));
+        drop(recorder.begin(&request, (None, None), || client, &listener, &Rc::default()));
     }
 
     fn wait_for(path: &Path, text: &str) {

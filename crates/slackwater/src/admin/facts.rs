@@ -6,6 +6,7 @@
 use super::latency::LatencyFacts;
 use crate::discovery::SourceState;
 use crate::latency_histogram::Latencies;
+use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use futures_util::future::BoxFuture;
@@ -52,6 +53,8 @@ pub(crate) struct Facts {
     pub(crate) log_lost: u64,
     /// Lines that the access log has lost; `None` if there is none.
     pub(crate) access_log_lost: Option<u64>,
+    /// What became of spans; `None` if nothing is traced.
+    pub(crate) spans: Option<SpanCounts>,
 }
 
 /// What is changed at run time.

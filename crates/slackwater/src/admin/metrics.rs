@@ -209,6 +209,25 @@ impl Families<'_> {
             "access_log_lost_lines",
             "Lines of the access log that were not written.",
             lost,
+        )?;
+        let spans = |end: &'static str, count: u64| (vec![("end", end.to_owned())], count);
+        self.counters(
+            "spans",
+            "Spans of traced requests: taken by the collector, or dropped.",
+            status.spans.iter().flat_map(|counts| {
+                [
+                    spans("exported", counts.exported),
+                    spans("dropped", counts.dropped),
+                ]
+            }),
+        )?;
+        let failed = status
+            .spans
+            .map(|spans| (Labels::new(), spans.exports_failed));
+        self.counters(
+            "span_exports_failed",
+            "Tries to send spans to the collector that failed.",
+            failed,
         )
     }
 

@@ -9,6 +9,7 @@ use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status
 use super::standing::{StandingCounts, StandingStatus, standings};
 use crate::discovery::SourceState;
 use crate::latency_histogram::Latencies;
+use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ pub(crate) struct Status {
     pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) log_lost: u64,
     pub(crate) access_log_lost: Option<u64>,
+    pub(crate) spans: Option<SpanCounts>,
     pub(crate) counts: PolicyCounts,
     pub(crate) services: Vec<ServiceStatus>,
     pub(crate) replicas: Vec<ReplicaStatus>,
@@ -218,6 +220,7 @@ impl Status {
             handshakes: facts.handshakes.clone(),
             log_lost: facts.log_lost,
             access_log_lost: facts.access_log_lost,
+            spans: facts.spans,
             counts,
             services,
             replicas: facts.services.iter().flat_map(replicas).collect(),

@@ -11,6 +11,7 @@ use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
 use crate::latency_histogram::{Latencies, LatencyHistogram};
+use crate::traces::SpanCounts;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -90,6 +91,11 @@ pub(in crate::admin) fn facts() -> Facts {
         }],
         log_lost: 4,
         access_log_lost: Some(3),
+        spans: Some(SpanCounts {
+            exported: 40,
+            dropped: 2,
+            exports_failed: 1,
+        }),
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {
             status: 400,

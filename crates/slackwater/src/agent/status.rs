@@ -60,6 +60,7 @@ impl StatusSource for AgentStatus {
             overrides: None,
             log_lost: lost_lines(),
             access_log_lost: None,
+            spans: None,
         })
         .boxed()
     }

@@ -9,28 +9,34 @@ use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::otel_variables::Variables;
 use super::request_id::read_request_id;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::sticky::shared_cookies;
 use super::tls::read_replica_tls;
+use super::tracing::read_tracing;
 use super::upgrade_protocols::read_upgrade_protocols;
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{
-    bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
+    Unfit, bytes, duration, nonzero, one_of, show_bytes, show_duration, whole, within,
 };
 use crate::toml_reader::{Mistakes, Reader, Remark};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use toml::de::DeValue;
 
 const MS: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_hours(24);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9900);
 
 /// Reads every key and checks them against each other. Also gives every key that there is.
-pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, Mistakes>) {
+pub(super) fn assemble(
+    mut reader: Reader<'_>,
+    variables: &Variables,
+) -> (Vec<String>, Result<Loaded, Mistakes>) {
     let reader_ref = &mut reader;
     let mut remarks = Vec::new();
     let listeners = read_listeners(reader_ref, &mut remarks);
@@ -47,6 +53,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     remarks.extend(exposed_token);
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
+    let tracing = read_tracing(reader_ref, variables, &mut remarks);
     let request_id = read_request_id(reader_ref);
     let decisions = read_decisions(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
@@ -98,6 +105,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         },
         log,
         access_log,
+        tracing,
         decisions,
         request_id,
     };
@@ -245,13 +253,22 @@ pub(super) fn timeout(
     default: Duration,
     range: &RangeInclusive<Duration>,
 ) -> Duration {
+    let (told, parse) = span_within(range);
+    reader.setting(field, default, &told, parse).value
+}
+
+/// What is told of a range, and what reads a span within it.
+pub(super) fn span_within(
+    range: &RangeInclusive<Duration>,
+) -> (String, impl Fn(&DeValue<'_>) -> Result<Duration, Unfit>) {
     let told = format!(
         "from {} to {}",
         show_duration(*range.start()),
         show_duration(*range.end())
     );
-    let parse = |value: &_| duration(value).and_then(|span| within(span, range));
-    reader.setting(field, default, &told, parse).value
+    (told, |value: &DeValue<'_>| {
+        duration(value).and_then(|span| within(span, range))
+    })
 }
 
 pub(super) fn count(

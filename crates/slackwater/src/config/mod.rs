@@ -9,6 +9,7 @@ mod admin_token;
 mod agent;
 mod agent_queue;
 mod assemble;
+mod collector_headers;
 mod connect;
 mod decisions;
 mod discovery;
@@ -21,12 +22,14 @@ mod listeners;
 mod log;
 mod model;
 mod network;
+mod otel_variables;
 mod overrides;
 mod passive_health;
 mod policies;
 mod probe;
 mod proxy_protocol;
 mod queue;
+mod recorded;
 mod remarks;
 mod request_id;
 mod retries;
@@ -39,11 +42,14 @@ mod sticky;
 mod tests;
 mod tie;
 mod tls;
+mod tracing;
 mod upgrade_protocols;
 
 pub(crate) use address::{OwnAddresses, unreachable};
 pub(crate) use admin_token::AdminToken;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
+#[cfg(test)]
+pub(crate) use collector_headers::CollectorHeaders;
 pub(crate) use connect::Connect;
 pub(crate) use decisions::DecisionSettings;
 pub(crate) use discovery::{DiscoverySettings, FleetSource};
@@ -57,15 +63,18 @@ pub(crate) use model::{
     ReplicaSettings, ServiceConfig, Timeouts,
 };
 pub(crate) use network::Network;
+pub(crate) use otel_variables::Variables;
 pub(crate) use overrides::Overrides;
 pub(crate) use passive_health::read_played_health;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
+pub(crate) use recorded::{RecordedPolicy, read_recorded_policy};
 pub(crate) use request_id::RequestIdSettings;
 pub(crate) use retries::RetrySettings;
 pub(crate) use run_time::SettingOverrides;
 pub(crate) use tie::{TieDelay, TyingSettings};
 pub(crate) use tls::ListenerTls;
+pub(crate) use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
 
 #[cfg(test)]
 pub(crate) use sticky::SameSite;
@@ -149,7 +158,7 @@ impl Config {
             }]));
         }
         set.put_over(&mut reader);
-        assemble(reader).1
+        assemble(reader, &flags.variables).1
     }
 
     /// What a file of this name would say with this text.

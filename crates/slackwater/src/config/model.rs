@@ -17,6 +17,7 @@ use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
+use super::tracing::TracingSettings;
 use super::{AdminToken, ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
@@ -65,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) log: LogSettings,
     /// The access log.
     pub(crate) access_log: AccessLogSettings,
+    /// Distributed tracing.
+    pub(crate) tracing: TracingSettings,
     /// Which requests' decisions are kept.
     pub(crate) decisions: DecisionSettings,
     /// What requests are called.

@@ -3,6 +3,7 @@
 //! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given wins over the file's key
 //! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
 
+use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
 use slackwater_core::policy::POLICIES;
 use toml::de::DeValue;
@@ -41,6 +42,9 @@ pub(crate) struct Overrides {
     /// Where a line for each request goes: none, stdout, stderr or a file [key: access_log.to; default: none]
     #[arg(long, value_name = "WHERE")]
     pub(crate) access_log: Option<String>,
+    /// What stands in for keys of `[tracing]`; whoever serves asks the environment.
+    #[arg(skip)]
+    pub(crate) variables: Variables,
 }
 
 fn policy_help() -> String {

@@ -4,9 +4,9 @@
 //! the file could not have is refused in the same words. What says where requests go and what names files stays the file's
 //! business, and so do the settings of the process.
 
-use super::Config;
 use super::assemble::assemble;
 use super::services::DEFAULT;
+use super::{Config, Variables};
 use crate::toml_reader::{Reader, Source};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +175,10 @@ const fn kind(value: &Value) -> &'static str {
 static KEYS: LazyLock<(BTreeSet<String>, BTreeSet<String>)> = LazyLock::new(|| {
     let source = Source::new("keys".into(), "[services.x]\n".to_owned());
     let reader = Reader::new(Some(&source), Vec::new());
-    let fields = reader.map_or_else(|_| Vec::new(), |reader| assemble(reader).0);
+    let fields = reader.map_or_else(
+        |_| Vec::new(),
+        |reader| assemble(reader, &Variables::default()).0,
+    );
     let own = |field: &String| field.strip_prefix("services.x.").map(str::to_owned);
     let of_service: BTreeSet<_> = fields.iter().filter_map(own).collect();
     let of_process = fields.into_iter().filter(|field| own(field).is_none());

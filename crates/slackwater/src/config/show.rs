@@ -13,6 +13,7 @@ use super::proxy_protocol::name_of_version;
 use super::request_id::write_request_id;
 use super::routes::write_routes;
 use super::tie::write_peers;
+use super::tracing::write_tracing;
 use super::upgrade_protocols::write_upgrade_protocols;
 use crate::discovery::{DnsName, DnsServers};
 use crate::tls::ClientTls;
@@ -66,7 +67,8 @@ impl Config {
         write_log(to, &self.log)?;
         write_access_log(to, &self.access_log)?;
         write_request_id(to, &self.request_id)?;
-        write_decisions(to, &self.decisions)
+        write_decisions(to, &self.decisions)?;
+        write_tracing(to, &self.tracing)
     }
 }
 
@@ -206,7 +208,7 @@ fn write_dns(to: &mut String, dns: &DnsServers) -> fmt::Result {
 }
 
 /// What is shown may be saved anywhere, and a relative name starts from there.
-fn file_name(file: &Path) -> String {
+pub(super) fn file_name(file: &Path) -> String {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     quoted(file.display())
 }

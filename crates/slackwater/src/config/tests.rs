@@ -2,6 +2,7 @@
 //! every key. Broken files are in `tests/fixtures`, driven by `tests/check.rs` through the command itself.
 
 mod pages;
+mod tracing;
 
 use super::*;
 use crate::routes::{Action, Route};
@@ -276,6 +277,7 @@ fn what_is_shown_is_what_is_in_force() {
         assert_eq!(first.limits, second.limits);
         assert_eq!(first.forwarded, second.forwarded);
         assert_eq!(first.admin, second.admin);
+        assert_eq!(first.tracing, second.tracing);
         assert_eq!(first.services.len(), second.services.len());
         for (first, second) in first.services.iter().zip(&second.services) {
             assert_eq!(first.name, second.name);
@@ -445,7 +447,7 @@ fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
 fn fields_of(name: &str) -> BTreeSet<String> {
     let source = Source::read(&fixture(name)).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");
-    let fields = assemble(reader).0.into_iter();
+    let fields = assemble(reader, &Variables::default()).0.into_iter();
     let fields = fields.filter(|field| field != "services.*");
     let at_the_top = |field: String| {
         if let Some(rest) = field.strip_prefix("services.") {

@@ -188,10 +188,10 @@ fn read_certificates(
 }
 
 /// What was wrong has been noted.
-struct Noted;
+pub(super) struct Noted;
 
 /// The keys `certificate` and `key` at `section`: both or none.
-fn read_identity(
+pub(super) fn read_identity(
     reader: &mut Reader<'_>,
     section: &str,
     remarks: &mut Vec<Remark>,
@@ -252,14 +252,14 @@ fn read_identity(
 }
 
 /// A file of authorities that can be used.
-fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
+pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
     let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
     reader.note(read).map(|_| file)
 }
 
 /// A relative name in a configuration file starts from that file's own directory.
-fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
+pub(super) fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
     let written = reader.note(item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED))?;
     let base = reader
         .source()

@@ -16,6 +16,9 @@ const TEXT_BYTES_MAX: usize = 512;
 #[derive(Debug, Serialize)]
 pub(super) struct Decision {
     pub(super) id: String,
+    /// Of a request that is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace_id: Option<String>,
     #[serde(serialize_with = "rfc3339")]
     pub(super) time: SystemTime,
     pub(super) kept: Kept,
@@ -170,6 +173,7 @@ impl Decision {
         let tries = record.tries.iter().enumerate();
         Self {
             id: text(record.id()),
+            trace_id: (record.traced.as_ref()).map(|traced| traced.trace().to_string()),
             time: record.at,
             kept,
             service: record.service.as_deref().map(str::to_owned),
@@ -196,7 +200,7 @@ impl Decision {
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let texts = [&self.id, &self.client, &self.method, &self.path];
-        let more = [&self.service, &self.host, &self.error];
+        let more = [&self.trace_id, &self.service, &self.host, &self.error];
         let texts = texts.into_iter().chain(more.into_iter().flatten());
         let attempts = self.attempts.iter().map(Tried::bytes);
         size_of::<Self>() + texts.map(String::len).sum::<usize>() + attempts.sum::<usize>()

@@ -53,7 +53,7 @@ fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<Recorder> {
         header: Some(HeaderName::from_static("x-request-id")),
         ..RequestIdSettings::default()
     };
-    Recorder::new(vec![Box::new(keeper)], Ids::new(&ids))
+    Recorder::new(vec![Box::new(keeper)], Ids::new(&ids), None)
 }
 
 fn roomy() -> Arc<Ring> {
@@ -65,7 +65,13 @@ fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
     let id = recorder.ids().of(request.headers());
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
-    recorder.begin(&request, id.as_ref(), client, &listener, &Rc::default())
+    recorder.begin(
+        &request,
+        (id.as_ref(), None),
+        client,
+        &listener,
+        &Rc::default(),
+    )
 }
 
 fn replica(place: usize) -> ReplicaId {
@@ -250,7 +256,8 @@ fn archive() -> Arc<Archive> {
             ..RequestIdSettings::default()
         })
     };
-    let [one, two] = [(), ()].map(|()| Recorder::new(vec![Box::new(archive.keeper())], ids()));
+    let [one, two] =
+        [(), ()].map(|()| Recorder::new(vec![Box::new(archive.keeper())], ids(), None));
     play(&one, "1", "web", &[(FIRST, 0, PickReason::Cold, 200)]);
     play(
         &two,

@@ -3,6 +3,7 @@
 use crate::cli::seed;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
+use crate::record::RecordArgs;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use slackwater_core::policy::{POLICIES, PolicyEntry, policy_named};
@@ -15,6 +16,7 @@ Examples:
   slackwater demo --versus least_loaded                    against one that counts its own requests
   slackwater demo --policy random --versus round_robin     two that look at nothing
   slackwater demo --replicas 24 --rate 800 --seed 7        a larger fleet, other weather
+  slackwater demo --seconds 60 --record demo.rec           for slackwater sim replay
 
 Both sides get the same requests at the same times, over real HTTP through the proxy of `serve`.
 The replicas are emulated: a request takes time there, not processor. docs/demo.md says what that
@@ -58,6 +60,8 @@ pub(crate) struct Args {
     /// A line every two seconds instead of the live table, as when standard output is no terminal
     #[arg(long)]
     no_table: bool,
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 /// Fleet sizes that can be asked for.
@@ -99,6 +103,8 @@ pub(super) struct Settings {
     pub(super) admin: Vec<SocketAddr>,
     /// Whether the live table is wanted, where the terminal can show it.
     pub(super) is_table_wanted: bool,
+    /// Where both sides are recorded.
+    pub(super) record: RecordArgs,
 }
 
 impl Settings {
@@ -143,6 +149,7 @@ impl Args {
             json: self.json.map(JsonOutput::open).transpose()?,
             admin,
             is_table_wanted: !self.no_table,
+            record: self.record,
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
+use crate::record::Recorder;
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -26,6 +27,9 @@ const IDLE_CONNECTIONS_MAX: u32 = 16;
 /// Connections are kept for as long as a demo can last: one that is closed for having been idle, in the moment in which a
 /// request is sent over it, would be counted as that policy's error.
 const IDLE: &str = "24h";
+
+/// Requests that take so long are kept, with why they went where they went; those that fail are, too.
+const SLOW: &str = "250ms";
 
 /// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,19 +70,18 @@ impl Side {
         name: &str,
         world: &World,
         load: Load,
+        recorder: Option<Recorder>,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, name, fleet.addresses())?;
-        let proxy = serve::start(
-            &config,
-            serve::lists(&config),
-            &mut serve::Outside {
-                is_told_of: true,
-                ..serve::Outside::default()
-            },
-        )?;
+        let mut outside = serve::Outside {
+            is_told_of: true,
+            recorder,
+            ..serve::Outside::default()
+        };
+        let proxy = serve::start(&config, serve::lists(&config), &mut outside)?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -207,6 +210,7 @@ fn config(
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         decisions.slower_than = \"{SLOW}\"\ndecisions.failed = true\n\
          [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
          replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );

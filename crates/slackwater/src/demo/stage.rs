@@ -19,6 +19,7 @@ use crate::admin::Lifecycle;
 use crate::fault::Fault;
 use crate::load;
 use crate::process::Signals;
+use crate::record::{Recorder, Writing};
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
 use std::io;
@@ -43,7 +44,10 @@ pub(super) async fn run(
     mut screen: Screen,
     mut signals: Signals,
 ) -> Result<Summary, Fault> {
-    let sides = start_sides(settings).await?;
+    // Ends last, when the policies are gone.
+    let recording = settings.record.start(false)?;
+    let recorder = recording.as_ref().map(Writing::recorder);
+    let sides = start_sides(settings, recorder).await?;
     let lifecycle = Lifecycle::default();
     let (pictures, latest) = watch::channel(None);
     let handles = sides.each_ref().map(Side::handles);
@@ -80,7 +84,7 @@ pub(super) async fn run(
     Ok(sum_up(loads, &last))
 }
 
-async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
+async fn start_sides(settings: &Settings, recorder: Option<&Recorder>) -> Result<[Side; 2], Fault> {
     let (seed, rate_per_second) = (settings.seed, settings.rate_per_second);
     let world = World::for_load(seed, settings.replicas, rate_per_second, Instant::now());
     let load = Load {
@@ -92,8 +96,8 @@ async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
     let name = service_name(0, first, None);
     let other = service_name(1, second, Some(&name));
     Ok([
-        Side::start(first, &name, &world, load).await?,
-        Side::start(second, &other, &world, load).await?,
+        Side::start(first, &name, &world, load, recorder.cloned()).await?,
+        Side::start(second, &other, &world, load, recorder.cloned()).await?,
     ])
 }
 

@@ -5,10 +5,9 @@
 //! |---|---|
 //! | the header's bytes | `parse` |
 //! | reading one from a socket, and not a byte more | `read` |
-//! | its checksum | `crc32c` |
+//! | its checksum | `crate::crc32c` |
 //! | writing one | `write` |
 
-mod crc32c;
 mod parse;
 mod read;
 mod write;

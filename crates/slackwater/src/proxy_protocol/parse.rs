@@ -3,7 +3,7 @@
 //! Strict: whoever may send headers can say anything of a client, so what is not exactly one is refused and nothing is
 //! guessed. TLVs are stepped over; of those, only the checksum means something here.
 
-use super::crc32c::crc32c;
+use crate::crc32c::crc32c;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;

@@ -1,6 +1,7 @@
 //! One try of a request at one replica: why it was sent there, what the policy knew, and what became of it.
 
 use super::record::CopyKind;
+use crate::traces::SpanId;
 use core::time::Duration;
 use http::StatusCode;
 use slackwater_core::policy::{Explanation, Outcome};
@@ -61,6 +62,8 @@ pub(crate) struct Attempt {
     pub(crate) kind: AttemptKind,
     /// Its replica's name.
     pub(crate) replica: Box<str>,
+    /// Its span, and where its replica is; `None`: its request becomes none.
+    pub(crate) span: Option<(SpanId, Box<str>)>,
     /// Why it went there.
     pub(crate) pick: PickView,
     /// What that was chosen from, where that may be wanted.

@@ -3,6 +3,7 @@
 use super::attempt::Attempt;
 use super::recorder::Recorder;
 use crate::forward::{Cut, Progress};
+use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
 use core::fmt::Debug;
 use core::net::IpAddr;
@@ -104,6 +105,10 @@ pub(crate) struct Record {
     pub(super) cut: Rc<Cell<Cut>>,
     /// In the order in which they were sent; empty where nobody may want them.
     pub(crate) tries: Vec<Attempt>,
+    /// `None`: it does not become spans.
+    pub(crate) traced: Option<Box<Traced>>,
+    /// The path of its route, where it becomes spans and its route goes by one.
+    pub(crate) path_of_route: Option<String>,
     /// Which of them is told of as the request's.
     pub(crate) leading: Option<usize>,
 }
@@ -149,6 +154,8 @@ impl Record {
             total: None,
             cut: Rc::clone(cut),
             tries: Vec::new(),
+            traced: None,
+            path_of_route: None,
             leading: None,
         }
     }

@@ -4,6 +4,7 @@ use super::ids::Ids;
 use super::record::Record;
 use super::story::Story;
 use crate::forward::{Cut, X_SLACKWATER_ERROR};
+use crate::traces::{Traced, Tracer};
 use core::cell::Cell;
 use core::fmt::Debug;
 use core::net::IpAddr;
@@ -71,13 +72,28 @@ pub(crate) struct Refused<'a> {
 pub(crate) struct Recorder {
     consumers: Vec<Box<dyn Consumer>>,
     ids: Ids,
+    /// `None`: nothing is traced.
+    tracer: Option<Rc<Tracer>>,
 }
 
 impl Recorder {
     /// Records for these, of whom there are at most four.
-    pub(crate) fn new(mut consumers: Vec<Box<dyn Consumer>>, ids: Ids) -> Rc<Self> {
+    pub(crate) fn new(
+        mut consumers: Vec<Box<dyn Consumer>>,
+        ids: Ids,
+        tracer: Option<Rc<Tracer>>,
+    ) -> Rc<Self> {
         consumers.truncate(CONSUMERS_MAX);
-        Rc::new(Self { consumers, ids })
+        Rc::new(Self {
+            consumers,
+            ids,
+            tracer,
+        })
+    }
+
+    /// Who says which requests are traced.
+    pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
+        self.tracer.as_ref()
     }
 
     /// How requests are named.
@@ -90,13 +106,13 @@ impl Recorder {
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,
-        id: Option<&HeaderValue>,
+        (id, traced): (Option<&HeaderValue>, Option<Traced>),
         client: impl FnOnce() -> IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
     ) -> Story {
         let mut marks = [None; CONSUMERS_MAX];
-        let mut most = None;
+        let mut most = traced.as_ref().map(|_| Detail::Attempts);
         for (consumer, mark) in self.consumers.iter().zip(&mut marks) {
             if let Some(wish) = consumer.wants(request.headers()) {
                 *mark = Some(wish.mark);
@@ -104,7 +120,8 @@ impl Recorder {
             }
         }
         most.map_or_else(Story::default, |detail| {
-            let record = Record::new(self, request, id.cloned(), client(), listener, cut);
+            let mut record = Record::new(self, request, id.cloned(), client(), listener, cut);
+            record.traced = traced.map(Box::new);
             Story::begin(record, detail, marks)
         })
     }

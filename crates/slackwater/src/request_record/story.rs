@@ -3,10 +3,12 @@
 use super::attempt::{Attempt, AttemptEnd, AttemptKind};
 use super::record::{CopyKind, Directory, Ended, Record};
 use super::recorder::{CONSUMERS_MAX, Detail};
-use crate::forward::{Progress, X_SLACKWATER_ERROR};
+use crate::forward::{Progress, ReplicaAddress, X_SLACKWATER_ERROR};
+use crate::routes::Route;
+use crate::traces;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_tower::client::PickView;
@@ -27,8 +29,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let record = self.record.borrow();
         (record.recorder()).tell(self.marks, |consumer, mark| {
-            consumer.finished(&record, mark)
+            consumer.finished(&record, mark);
         });
+        traces::finish(&record);
     }
 }
 
@@ -171,6 +174,16 @@ impl Story {
         (shared.detail >= Detail::Choices).then(|| Box::new(Explanation::new()))
     }
 
+    /// It goes by this route.
+    pub(crate) fn matched(&self, route: &Route) {
+        self.note(|record| {
+            if record.traced.is_some() {
+                let path = route.when.path.as_ref();
+                record.path_of_route = path.map(ToString::to_string);
+            }
+        });
+    }
+
     /// An attempt sets out; where attempts are not noted, nothing happens.
     pub(crate) fn begin_attempt(
         &self,
@@ -189,6 +202,7 @@ impl Story {
         record.tries.push(Attempt {
             kind,
             replica: replica.into(),
+            span: None,
             pick: *pick,
             explanation,
             due_after: None,
@@ -214,6 +228,18 @@ impl Story {
 pub(crate) struct AttemptNotes(Option<(Rc<Shared>, usize)>);
 
 impl AttemptNotes {
+    /// It goes to that address with these fields, which say by which span, if its request is traced.
+    pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
+        let Some((shared, place)) = &self.0 else {
+            return;
+        };
+        let record = &mut *shared.record.borrow_mut();
+        if let (Some(traced), Some(attempt)) = (&record.traced, record.tries.get_mut(*place)) {
+            let span = traced.begin_attempt(headers);
+            attempt.span = Some((span, address.to_string().into()));
+        }
+    }
+
     /// A new connection was made for it, which took so long.
     pub(crate) fn connected(&self, took: Duration) {
         self.note(|attempt, _| attempt.connect = Some(took));

@@ -59,11 +59,11 @@ fn begin(wishes: &[Option<Wish>]) -> (Story, Heard) {
         Box::new(Listener { wish: *wish, heard }) as Box<dyn Consumer>
     });
     let ids = Ids::new(&RequestIdSettings::default());
-    let recorder = Recorder::new(consumers.collect(), ids);
+    let recorder = Recorder::new(consumers.collect(), ids, None);
     let request = Request::get("/").body(()).expect("a request");
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
-    let story = recorder.begin(&request, None, client, &listener, &Rc::default());
+    let story = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
     (story, heard)
 }
 

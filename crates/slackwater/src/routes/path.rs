@@ -7,6 +7,7 @@
 //! goes back: whoever is right, it must not slip past a rule. Of paths without such marks there is one reading, and they are
 //! nearly all.
 
+use core::fmt;
 use core::iter::from_fn;
 
 /// Which paths. Of plain characters only, see [`PathRule::is_plain`].
@@ -16,6 +17,16 @@ pub(crate) enum PathRule {
     Exact(String),
     /// This one and all below; without a final `/`, so that the root is empty.
     Prefix(String),
+}
+
+impl fmt::Display for PathRule {
+    /// As a pattern: `/cart`, or `/api/*` for all below one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(path) => f.write_str(path),
+            Self::Prefix(prefix) => write!(f, "{prefix}/*"),
+        }
+    }
 }
 
 /// What a route's path makes of a request's.

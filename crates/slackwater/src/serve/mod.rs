@@ -23,7 +23,9 @@ use crate::admin::Meaning;
 use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
+use crate::record::RecordArgs;
 use crate::supervisor;
+use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
 use reload::Reloaded;
@@ -39,6 +41,7 @@ Examples:
   slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
   slackwater serve --listen '[::]:8080' --replicas a:80,b:80 --policy round_robin --probe none
   slackwater serve --config slackwater.toml --workers 4
+  slackwater serve --config slackwater.toml --record /var/tmp/today.rec
 
 Replicas are asked for their load by UDP at their own port; put `slackwater agent` before those that cannot answer.
 SIGHUP: reads the configuration again; a mistaken one changes nothing.
@@ -57,19 +60,22 @@ pub(crate) struct Args {
     watch: bool,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let record = args.record.clone();
     // Before the first look, so that no change is missed.
     let mut written = Written::new(args);
     let Loaded { config, remarks } = written.load()?;
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
-    let work = serve(config, &mut written);
+    let work = serve(config, &mut written, &record);
     run_configured(&log, &remarks, connections_max, work)
 }
 
-async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
+async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     let mut wishes = Wishes::new()?;
     let program = Program::of_this_process();
@@ -79,6 +85,11 @@ async fn serve(config: Config, written: &mut Written) -> Result<(), Fault> {
     };
     let access_log = AccessLog::start(&config.access_log)?;
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
+    let spans = Exporter::start(&config.tracing)?;
+    outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
+    // Ends last, when the policies are gone.
+    let recording = record.start(outside.inherited.is_passed_on())?;
+    outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;

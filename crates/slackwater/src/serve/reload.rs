@@ -16,6 +16,7 @@ use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::admin::Meaning;
 use crate::config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, Loaded, ServiceConfig,
+    TracingSettings,
 };
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
@@ -425,6 +426,16 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     if next.access_log != now.access_log {
         next.access_log = now.access_log.clone();
         held.push("access_log");
+    }
+    // Which requests are traced may change, who hears of them may not.
+    let tracing = TracingSettings {
+        sample: next.tracing.sample,
+        parent: next.tracing.parent,
+        ..now.tracing.clone()
+    };
+    if next.tracing != tracing {
+        next.tracing = tracing;
+        held.push("tracing");
     }
     if next.decisions != now.decisions {
         next.decisions = now.decisions.clone();

@@ -18,9 +18,11 @@ use crate::fault::Fault;
 use crate::forward::{Phase, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::process::advice_on_port;
+use crate::record::Recorder;
 use crate::routes::Route;
 use crate::supervisor::Pulse;
 use crate::tls::Client;
+use crate::traces;
 use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
@@ -56,8 +58,12 @@ pub(crate) struct Outside {
     pub(crate) inherited: Inherited,
     /// Where requests are logged.
     pub(crate) access_log: Option<Switch>,
+    /// Where spans go.
+    pub(crate) spans: Option<traces::Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Where what policies are told and say is written down.
+    pub(crate) recorder: Option<Recorder>,
     /// Another admin server than its own tells of it.
     pub(crate) is_told_of: bool,
 }
@@ -151,12 +157,18 @@ pub(crate) fn start(
             counts: counted,
             access_log: outside.access_log.clone(),
             archive: running.archive.clone(),
+            spans: outside.spans.clone(),
             pulse: outside.pulse.clone(),
+            policy_recorder: outside.recorder.clone(),
             commands: told,
             plan,
         })?);
     }
-    running.status = Arc::new(Workers::new(counts, outside.access_log.clone()));
+    running.status = Arc::new(Workers::new(
+        counts,
+        outside.access_log.clone(),
+        outside.spans.clone(),
+    ));
     running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));
     running.lifecycle.set_serving();

@@ -20,6 +20,7 @@ use crate::discovery::{Discovery, Fleet};
 use crate::forward::unreadable_requests;
 use crate::health::{Health, ReplicaHealth};
 use crate::log::lost_lines;
+use crate::traces;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
@@ -53,6 +54,8 @@ pub(super) struct Workers {
     counts: Vec<DoorCounts>,
     /// `None`: there is none.
     access_log: Option<Switch>,
+    /// `None`: nothing is traced.
+    spans: Option<traces::Switch>,
 }
 
 impl Workers {
@@ -62,10 +65,15 @@ impl Workers {
         Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn new(counts: Vec<DoorCounts>, access_log: Option<Switch>) -> Self {
+    pub(super) fn new(
+        counts: Vec<DoorCounts>,
+        access_log: Option<Switch>,
+        spans: Option<traces::Switch>,
+    ) -> Self {
         Self {
             counts,
             access_log,
+            spans,
             ..Self::default()
         }
     }
@@ -168,6 +176,7 @@ impl StatusSource for Workers {
             overrides: self.override_facts(&services),
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
+            spans: self.spans.as_ref().map(traces::Switch::counts),
         })
         .boxed()
     }

@@ -13,12 +13,14 @@ use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
+use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, Recorder};
 use crate::routes::Route;
 use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
 use crate::tls::Handshakes;
+use crate::traces;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::time::Duration;
@@ -40,7 +42,11 @@ pub(super) struct WorkerParts {
     pub(super) access_log: Option<Switch>,
     /// `None`: no decisions are kept.
     pub(super) archive: Option<Arc<Archive>>,
+    /// `None`: nothing is traced.
+    pub(super) spans: Option<traces::Switch>,
     pub(super) pulse: Pulse,
+    /// `None`: what policies are told is not recorded.
+    pub(super) policy_recorder: Option<PolicyRecorder>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
     pub(super) plan: Plan,
@@ -113,7 +119,9 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 counts,
                 access_log,
                 archive,
+                spans,
                 pulse,
+                policy_recorder,
                 commands,
                 plan,
             } = parts;
@@ -122,7 +130,13 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 counts,
-                recorder: recorder(&plan.config, access_log.as_ref(), archive.as_deref()),
+                recorder: recorder(
+                    &plan.config,
+                    access_log.as_ref(),
+                    archive.as_deref(),
+                    spans.as_ref(),
+                ),
+                policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -148,11 +162,13 @@ fn recorder(
     config: &Config,
     access_log: Option<&Switch>,
     archive: Option<&Archive>,
+    spans: Option<&traces::Switch>,
 ) -> Rc<Recorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
     let consumers = lines.into_iter().chain(keeper).collect();
-    Recorder::new(consumers, Ids::new(&config.request_id))
+    let tracer = spans.map(traces::Switch::tracer);
+    Recorder::new(consumers, Ids::new(&config.request_id), tracer)
 }
 
 /// The one that deadlines must be exact enough for.
@@ -185,6 +201,8 @@ struct Worker {
     connections: Arc<Semaphore>,
     counts: DoorCounts,
     recorder: Rc<Recorder>,
+    /// `None`: what policies are told is not recorded.
+    policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -235,6 +253,7 @@ impl Worker {
                         plan.tls.client(place),
                         self.place,
                         followed,
+                        self.policy_recorder.as_ref(),
                     )?;
                     Some(Rc::new(started))
                 }
@@ -279,6 +298,9 @@ impl Worker {
         } = prepared;
         for (service, settings) in table.services().iter().zip(&config.services) {
             service.set_warm_up(settings.clock_warm_up());
+        }
+        if let Some(tracer) = self.recorder.tracer() {
+            tracer.set_rules(&config.tracing);
         }
         let before = self.table.replace(Rc::clone(&table));
         if !table.matches_like(&before) {

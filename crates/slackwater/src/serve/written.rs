@@ -1,7 +1,7 @@
 //! The configuration as it is written, in a file and in flags, and what is set over it at run time.
 
 use super::Args;
-use crate::config::{Config, Loaded, Overrides, SettingOverrides};
+use crate::config::{Config, Loaded, Overrides, SettingOverrides, Variables};
 use crate::fault::Fault;
 use crate::file_watch::FileWatch;
 use crate::toml_reader::{Mistakes, Source};
@@ -34,8 +34,10 @@ impl Written {
         let Args {
             config,
             watch,
-            overrides,
+            mut overrides,
+            record: _,
         } = args;
+        overrides.variables = Variables::of_process();
         let watched = config.iter().filter(|_| watch).cloned();
         let watched: Vec<_> = watched.collect();
         Self {

@@ -15,6 +15,19 @@ const THREADS_MAX: usize = 1_024;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EffortArgs {
+    #[command(flatten)]
+    how_often: HowOften,
+    /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the file's]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
+    seconds: Option<Duration>,
+    /// Play so many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = warmup)]
+    warmup: Option<Duration>,
+}
+
+/// With which seeds, and on how many threads.
+#[derive(Debug, clap::Args)]
+pub(super) struct HowOften {
     /// Play with N seeds, 1 to 10000
     #[arg(
         long,
@@ -33,12 +46,6 @@ pub(super) struct EffortArgs {
         value_parser = first_seed
     )]
     first_seed: u64,
-    /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the file's]
-    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
-    seconds: Option<Duration>,
-    /// Play so many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
-    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = warmup)]
-    warmup: Option<Duration>,
     /// Threads that play, 1 to 1024 [default: one for each core]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = threads)]
     threads: Option<usize>,
@@ -55,13 +62,23 @@ pub(super) struct Effort {
 
 impl EffortArgs {
     pub(super) fn effort(&self) -> Effort {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Effort {
-            seeds: Seeds::new(self.first_seed, self.seeds),
+            seeds: self.how_often.seeds(),
             span: self.seconds,
             warmup: self.warmup,
-            threads: self.threads.unwrap_or_else(cores),
+            threads: self.how_often.threads(),
         }
+    }
+}
+
+impl HowOften {
+    pub(super) fn seeds(&self) -> Seeds {
+        Seeds::new(self.first_seed, self.seeds)
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or_else(cores)
     }
 }
 

@@ -5,6 +5,7 @@
 //! | a user's scenario file | `file` |
 //! | `sim run`: a scenario under several policies | `play` |
 //! | `sim size`: how many replicas they need | `size` |
+//! | `sim replay`: a recording played again | `replay` |
 //! | `sim fig6` and the other figures, `sim all`, `sim list` | `figures` |
 //! | a scenario in a line | `summary` |
 //! | seeds, seconds, threads | `effort` |
@@ -21,6 +22,7 @@ mod out;
 mod play;
 mod policies;
 mod progress;
+mod replay;
 mod size;
 mod stop;
 mod summary;
@@ -47,6 +49,8 @@ enum Fixed {
     Run(play::Args),
     /// Find how many replicas each policy needs to keep a service level
     Size(size::Args),
+    /// Play a recording of serve or demo again
+    Replay(replay::Args),
     /// List the figures
     List,
     /// Play all figures
@@ -115,6 +119,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     match args.command {
         Command::Fixed(Fixed::Run(args)) => play::run(&args),
         Command::Fixed(Fixed::Size(args)) => size::run(&args),
+        Command::Fixed(Fixed::Replay(args)) => replay::run(&args),
         Command::Fixed(Fixed::List) => figures::list(),
         Command::Fixed(Fixed::All(args)) => figures::run(FIGURES, &args),
         Command::Figure(name, args) => {

@@ -51,6 +51,15 @@ pub(super) fn is_all(names: &[String]) -> bool {
     matches!(names, [only] if only == ALL)
 }
 
+/// Whether there is such a policy.
+pub(super) fn check(option: &str, name: &str) -> Result<(), Fault> {
+    let around = Around {
+        settings: PolicySettings::default(),
+        health: None,
+    };
+    choice(option, name, &around).map(drop)
+}
+
 /// The one policy that is named.
 pub(super) fn choice(option: &str, name: &str, around: &Around) -> Result<PolicyChoice, Fault> {
     let choice = PolicyChoice::with_settings(name, around.settings.clone())

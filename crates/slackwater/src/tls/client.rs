@@ -10,8 +10,11 @@ use rustls::client::{ClientConfig, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::{DigitallySignedStruct, SignatureScheme};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, TlsStream};
 
 /// Sessions that are kept for one replica: as many as may be resumed at once.
 const SESSIONS_MAX: usize = 8;
@@ -91,6 +94,39 @@ impl Client {
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX.saturating_mul(replicas));
         Arc::new(config)
     }
+
+    /// Carries out one handshake, however long it takes, with whoever must be `name` and agree on `protocol`. No session is
+    /// kept.
+    ///
+    /// # Errors
+    ///
+    /// The other side is somebody else, does not speak TLS as we do, or not the protocol.
+    pub(crate) async fn connect(
+        &self,
+        name: ServerName<'static>,
+        protocol: HttpVersion,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let connector = TlsConnector::from(self.with_sessions(protocol, 0));
+        let connected = connector.connect(name, stream).await?;
+        let agreed = connected.get_ref().1.alpn_protocol();
+        check_agreed(protocol, agreed, "protocol = \"http\"")?;
+        Ok(connected.into())
+    }
+}
+
+/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN speaks HTTP/1.1, and
+/// nothing else may be assumed of it.
+pub(super) fn check_agreed(
+    protocol: HttpVersion,
+    agreed: Option<&[u8]>,
+    instead: &str,
+) -> io::Result<()> {
+    if protocol == HttpVersion::Http2 && agreed != Some(protocol.alpn()) {
+        let told = format!("it did not agree on HTTP/2 (ALPN h2), expected {instead}");
+        return Err(io::Error::other(told));
+    }
+    Ok(())
 }
 
 /// Takes any certificate for anybody's. Whoever shows it must still own its key.

@@ -1,6 +1,6 @@
 //! One worker's way to speak TLS with one replica.
 
-use super::client::Client;
+use super::client::{Client, check_agreed};
 use super::server::HttpVersion;
 use super::spoken::Spoken;
 use core::cell::{Cell, RefCell};
@@ -67,12 +67,7 @@ impl Connector {
         let (_, session) = connected.get_ref();
         self.spoken.borrow_mut().note(session);
         let agreed = session.alpn_protocol();
-        // A server without ALPN speaks HTTP/1.1, and nothing else may be assumed of it.
-        if self.protocol == HttpVersion::Http2 && agreed != Some(self.protocol.alpn()) {
-            return Err(io::Error::other(
-                "it did not agree on HTTP/2 (ALPN h2), expected replica.protocol = \"http1\"",
-            ));
-        }
+        check_agreed(self.protocol, agreed, "replica.protocol = \"http1\"")?;
         Ok(Box::new(connected.into()))
     }
 }

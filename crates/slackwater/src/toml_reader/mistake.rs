@@ -32,6 +32,8 @@ pub(crate) enum Place {
     Override,
     /// On the command line, as a whole: something is missing from it.
     CommandLine,
+    /// In a variable of the environment.
+    Variable(&'static str),
 }
 
 /// A line without its end, or what surrounds the offending part in a very long one.
@@ -80,6 +82,7 @@ impl fmt::Display for Place {
             Self::Flag(flag) => f.write_str(flag),
             Self::Override => f.write_str("override"),
             Self::CommandLine => f.write_str("command line"),
+            Self::Variable(name) => f.write_str(name),
         }
     }
 }

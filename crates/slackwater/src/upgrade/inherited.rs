@@ -33,6 +33,11 @@ struct Socket<S = TcpListener> {
 }
 
 impl Inherited {
+    /// Whether there is a predecessor, which this process takes over from with the same arguments.
+    pub(crate) const fn is_passed_on(&self) -> bool {
+        self.announce.is_some()
+    }
+
     /// Takes what was passed to this process. To be called once, before threads are started.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 mod arguments;
 mod figures;
 mod mistakes;
+mod replay;
 mod rig;
 mod run;
 mod size;

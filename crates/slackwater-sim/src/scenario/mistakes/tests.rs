@@ -51,6 +51,7 @@ fn good() -> Scenario {
         )],
         deadline: 5 * SECOND,
         cancel_expired: false,
+        tape: None,
         warmup: 60 * SECOND,
         span: 60 * SECOND,
     }

@@ -18,7 +18,10 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
         header: Some(HeaderName::from_static("x-request-id")),
         ..RequestIdSettings::default()
     };
-    (Recorder::new(vec![Box::new(lines)], Ids::new(&ids)), queue)
+    (
+        Recorder::new(vec![Box::new(lines)], Ids::new(&ids), None),
+        queue,
+    )
 }
 
 /// Knows no replica.
@@ -52,7 +55,13 @@ fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
     let client = IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
     let id = recorder.ids().of(request.headers());
-    recorder.begin(&request, id.as_ref(), || client, &listener, &Rc::default())
+    recorder.begin(
+        &request,
+        (id.as_ref(), None),
+        || client,
+        &listener,
+        &Rc::default(),
+    )
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {

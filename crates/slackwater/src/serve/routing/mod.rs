@@ -163,12 +163,17 @@ impl Routing {
 impl Handler for Routing {
     type Watch = Box<Flight>;
 
-    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         let ids = self.recorder.ids();
         let id = ids.of(request.headers());
+        let traced = self.recorder.tracer().and_then(|tracer| {
+            let scheme = |headers: &HeaderMap| origin.client_scheme(headers);
+            tracer.begin(request.headers_mut(), scheme)
+        });
         let client = || origin.client(request.headers());
         let (local, cut) = (origin.local(), origin.cut());
-        let story = (self.recorder).begin(&request, id.as_ref(), client, local, cut);
+        let told = (id.as_ref(), traced);
+        let story = (self.recorder).begin(&request, told, client, local, cut);
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin, (id.as_ref(), &story)).await;
         ids.answer(id.as_ref(), answer.headers_mut());
@@ -198,7 +203,10 @@ impl Routing {
     ) -> Answer {
         let table = Rc::clone(&self.table.borrow());
         let (number, route) = match table.find(&request, origin) {
-            Found::Route(number, route) => (number, route),
+            Found::Route(number, route) => {
+                told.1.matched(route);
+                (number, route)
+            }
             Found::Doubtful => {
                 return refuse(Refusal {
                     status: StatusCode::BAD_REQUEST,

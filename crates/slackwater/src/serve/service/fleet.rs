@@ -25,6 +25,7 @@ use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use slackwater_core::ReplicaId;
+use slackwater_sim::recording::Stream;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -80,6 +81,8 @@ pub(super) struct Members {
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
     /// `None`: there is room for everybody everywhere.
     rooms: Option<Rc<Rooms>>,
+    /// What is told of the parts is written down there.
+    recording: Option<Stream>,
     /// The highest tier that there is.
     tier_max: Cell<u8>,
     /// When that may have changed.
@@ -116,6 +119,7 @@ impl Members {
         (health, orders): (watch::Receiver<Health>, watch::Receiver<Arc<Orders>>),
         tls: Option<watch::Receiver<Client>>,
         rooms: Option<Rc<Rooms>>,
+        recording: Option<Stream>,
     ) -> Self {
         Self {
             balancer,
@@ -131,6 +135,7 @@ impl Members {
             tls,
             left: RefCell::default(),
             rooms,
+            recording,
             tier_max: Cell::default(),
             tiers_told: Notify::new(),
             tier: Arc::default(),
@@ -449,6 +454,12 @@ impl Members {
         for &part in &member.parts {
             if by_index.len() <= part.index() {
                 by_index.resize_with(part.index() + 1, || None);
+            }
+            let before = by_index[part.index()].as_ref();
+            if let Some(stream) = &self.recording
+                && before.is_none_or(|(id, _)| *id != part)
+            {
+                stream.name(part, &member.config.name);
             }
             by_index[part.index()] = Some((part, Rc::clone(&member)));
         }

@@ -282,6 +282,8 @@ impl Flight {
             let left = wanted.saturating_duration_since(Instant::now());
             set_time_left(request.headers_mut(), left);
         }
+        let target = self.member.replica.target();
+        self.notes.mark(target, request.headers_mut());
         match self.member.replica.exchange(request, patience).await {
             Ok(mut reply) => {
                 let status = reply.status();

@@ -34,6 +34,7 @@ use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::latency_histogram::Latencies;
+use crate::record::Recorder;
 use crate::request_record::{Directory, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
@@ -198,17 +199,24 @@ impl Service {
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
         followed: Followed,
+        recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
         let Followed {
             mut fleets,
             health,
             mut orders,
         } = followed;
-        let policy = build(
+        let mut policy = build(
             config.policy,
             &config.policy_settings,
             &config.passive_health,
         );
+        let mut recording = None;
+        if let Some(recorder) = recorder {
+            let stream;
+            (policy, stream) = recorder.record(policy, config, worker.index);
+            recording = Some(stream);
+        }
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
         let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
@@ -227,6 +235,7 @@ impl Service {
             (health.clone(), orders.clone()),
             tls,
             rooms.clone(),
+            recording,
         ));
         // To begin with, all are equally new.
         orders.mark_unchanged();

@@ -107,6 +107,7 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
         events,
         deadline,
         cancel_expired: cancel_expired.value,
+        tape: None,
         warmup,
         span,
     };

@@ -1,0 +1,238 @@
+//! Bytes to events. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
+
+use super::{Context, STRANGER, kind, report, said};
+use crate::recording::bytes::{Bytes, Malformed};
+use crate::recording::event::{Asked, Event, Said};
+use core::time::Duration;
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, ProbeRound, RoundReply};
+use slackwater_core::{Instant, LoadScale, ReplicaId, Rif};
+use std::borrow::Cow;
+
+/// Reads the events of a stream, one after another.
+#[derive(Debug, Default)]
+pub struct Decoder(Context);
+
+impl Decoder {
+    /// The next event and when it happened.
+    ///
+    /// # Errors
+    ///
+    /// No [`Encoder`](super::Encoder) wrote these bytes after those that this has read before.
+    pub fn take(&mut self, bytes: &mut Bytes<'_>) -> Result<(Instant, Event<'static>), Malformed> {
+        let first = bytes.byte()?;
+        if first & kind::SAME_TIME == 0 {
+            let at_ns = self.0.at_ns.checked_add(bytes.varint()?);
+            self.0.at_ns = at_ns.ok_or(Malformed("a time is beyond the end of time"))?;
+        }
+        let is_plain = first & kind::PLAIN != 0;
+        let event = self.fields(bytes, first & kind::MASK, is_plain)?;
+        Ok((Instant::from_nanos(self.0.at_ns), event))
+    }
+
+    fn fields(
+        &mut self,
+        bytes: &mut Bytes<'_>,
+        kind: u8,
+        is_plain: bool,
+    ) -> Result<Event<'static>, Malformed> {
+        Ok(match kind {
+            kind::NAMED => Event::Named {
+                replica: self.replica(bytes)?,
+                name: Cow::Owned(name(bytes)?),
+            },
+            kind::ADD => Event::Add {
+                replica: self.newcomer(bytes)?,
+            },
+            kind::REMOVE => {
+                let replica = self.replica(bytes)?;
+                self.0.leave(replica);
+                Event::Remove { replica }
+            }
+            kind::AVAILABLE => Event::Available {
+                replica: self.replica(bytes)?,
+                available: is_plain,
+            },
+            kind::QUERY => Event::Query {
+                asked: self.asked(bytes, is_plain)?,
+                said: self.said(bytes)?,
+            },
+            kind::TRIAL => Event::Trial {
+                said: if is_plain { None } else { self.pick(bytes)? },
+            },
+            kind::HEAD => Event::Head {
+                sent_at_ns: self.since(bytes)?,
+                outcome: outcome(bytes)?,
+            },
+            kind::DONE => Event::Done {
+                sent_at_ns: self.since(bytes)?,
+                outcome: outcome(bytes)?,
+            },
+            kind::ROUND => Event::Round {
+                started_at_ns: self.since(bytes)?,
+                asked: self.asked(bytes, is_plain)?,
+                replies: self.replies(bytes)?,
+                said: self.pick(bytes)?,
+            },
+            kind::POLL => Event::Poll {
+                probe: if is_plain {
+                    None
+                } else {
+                    Some((probe(bytes)?, self.replica(bytes)?))
+                },
+            },
+            kind::REPORT => Event::Report {
+                probe: probe(bytes)?,
+                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
+            },
+            kind::SIBLING_REPORT => Event::SiblingReport {
+                replica: self.replica(bytes)?,
+                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
+            },
+            kind::SIBLING_QUERIES => Event::SiblingQueries {
+                replica: self.replica(bytes)?,
+                queries: bytes.number()?,
+            },
+            kind::CARRIED_REPORT => Event::CarriedReport {
+                replica: self.replica(bytes)?,
+                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
+            },
+            kind::PROBE_LOST => Event::ProbeLost {
+                probe: probe(bytes)?,
+            },
+            kind::PROBE_UNSENT => Event::ProbeUnsent {
+                probe: probe(bytes)?,
+            },
+            kind::TIMEOUT => Event::Timeout,
+            _ => return Err(Malformed("an event is of a kind that is not known")),
+        })
+    }
+
+    /// Indices are dense: nobody's is higher than there were others before.
+    fn newcomer(&mut self, bytes: &mut Bytes<'_>) -> Result<ReplicaId, Malformed> {
+        let (index, generation): (u32, u32) = (bytes.number()?, bytes.number()?);
+        let replica = ReplicaId::from_bits(u64::from(generation) << u32::BITS | u64::from(index));
+        if u64::from(index) > self.0.joined {
+            return Err(Malformed("a replica joins out of turn"));
+        }
+        self.0.join(replica);
+        Ok(replica)
+    }
+
+    fn replica(&self, bytes: &mut Bytes<'_>) -> Result<ReplicaId, Malformed> {
+        let number: usize = bytes.number()?;
+        let Some(index) = number.checked_sub(1) else {
+            return Ok(STRANGER);
+        };
+        let member = self.0.members.get(index).copied().flatten();
+        member.ok_or(Malformed("a replica is named that is not in the fleet"))
+    }
+
+    fn since(&self, bytes: &mut Bytes<'_>) -> Result<u64, Malformed> {
+        let at_ns = self.0.at_ns.checked_sub(bytes.varint()?);
+        at_ns.ok_or(Malformed("a time is before the beginning of time"))
+    }
+
+    fn asked(&self, bytes: &mut Bytes<'_>, is_plain: bool) -> Result<Asked<'static>, Malformed> {
+        if is_plain {
+            return Ok(Asked {
+                attempt: Attempt::First,
+                avoid: Cow::Borrowed(&[]),
+                pinned: None,
+            });
+        }
+        let attempt = one_of(&Attempt::ALL, bytes.byte()?)?;
+        let avoid = self.several(bytes)?;
+        let pinned = match bytes.byte()? {
+            0 => None,
+            _ => Some(self.replica(bytes)?),
+        };
+        Ok(Asked {
+            attempt,
+            avoid: Cow::Owned(avoid),
+            pinned,
+        })
+    }
+
+    /// As many as there are bytes for.
+    fn several(&self, bytes: &mut Bytes<'_>) -> Result<Vec<ReplicaId>, Malformed> {
+        let count: usize = bytes.number()?;
+        if count > bytes.rest().len() {
+            return Err(Malformed("a list is longer than what follows"));
+        }
+        (0..count).map(|_| self.replica(bytes)).collect()
+    }
+
+    fn said(&self, bytes: &mut Bytes<'_>) -> Result<Said, Malformed> {
+        Ok(match bytes.byte()? {
+            said::NO_REPLICA => Said::NoReplica,
+            said::PROBE => Said::Probe {
+                targets: self.several(bytes)?,
+            },
+            reason => Said::Pick {
+                reason: one_of(&PickReason::ALL, reason - said::PICK)?,
+                replica: self.replica(bytes)?,
+            },
+        })
+    }
+
+    fn pick(&self, bytes: &mut Bytes<'_>) -> Result<Option<(ReplicaId, PickReason)>, Malformed> {
+        match self.said(bytes)? {
+            Said::Pick { replica, reason } => Ok(Some((replica, reason))),
+            Said::NoReplica => Ok(None),
+            Said::Probe { .. } => Err(Malformed("a round leads to another one")),
+        }
+    }
+
+    fn replies(&self, bytes: &mut Bytes<'_>) -> Result<Vec<(ReplicaId, RoundReply)>, Malformed> {
+        let count: usize = bytes.number()?;
+        if count > ProbeRound::MAX_PROBES + 1 {
+            return Err(Malformed("a round has more answers than one can have"));
+        }
+        (0..count)
+            .map(|_| Ok((self.replica(bytes)?, reply(bytes)?)))
+            .collect()
+    }
+}
+
+fn name(bytes: &mut Bytes<'_>) -> Result<String, Malformed> {
+    let name = bytes.text()?;
+    if name.len() > Event::NAME_MAX {
+        return Err(Malformed("a replica's name is too long"));
+    }
+    Ok(name.to_owned())
+}
+
+fn probe(bytes: &mut Bytes<'_>) -> Result<ProbeId, Malformed> {
+    let (place, serial): (u32, u32) = (bytes.number()?, bytes.number()?);
+    let bits = u64::from(serial) << u32::BITS | u64::from(place);
+    Ok(ProbeId::from_bits(bits))
+}
+
+fn reply(bytes: &mut Bytes<'_>) -> Result<RoundReply, Malformed> {
+    let flags = bytes.byte()?;
+    if flags == 0 {
+        return Ok(RoundReply::Lost);
+    }
+    if flags & !7 != 0 || flags & 1 == 0 {
+        return Err(Malformed("a round's answer is of a kind that is not known"));
+    }
+    Ok(RoundReply::Answered {
+        rif: Rif::new(bytes.number()?),
+        load_scale: LoadScale::from_1024ths(bytes.number()?),
+        latency: if flags & 2 == 0 {
+            None
+        } else {
+            Some(Duration::from_nanos(bytes.varint()?))
+        },
+        draining: flags & 4 != 0,
+    })
+}
+
+fn outcome(bytes: &mut Bytes<'_>) -> Result<Outcome, Malformed> {
+    one_of(&Outcome::ALL, bytes.byte()?)
+}
+
+fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Malformed> {
+    let one = all.get(usize::from(place)).copied();
+    one.ok_or(Malformed("a word is not known"))
+}

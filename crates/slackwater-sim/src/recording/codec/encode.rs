@@ -1,0 +1,217 @@
+//! Events to bytes.
+
+use super::report::{put_report, whole_ns};
+use super::{Context, kind, said};
+use crate::recording::bytes::{put_text, put_varint};
+use crate::recording::event::{Asked, Event, Said};
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, RoundReply};
+use slackwater_core::{Instant, ReplicaId};
+
+/// Writes the events of a stream, one after another.
+#[derive(Debug, Default)]
+pub struct Encoder(Context);
+
+impl Encoder {
+    /// Appends an event that happened at `at`, which is not before the last one.
+    pub fn put(&mut self, to: &mut Vec<u8>, at: Instant, event: &Event<'_>) {
+        let (kind, is_plain) = kind_of(event);
+        let passed_ns = at.as_nanos().saturating_sub(self.0.at_ns);
+        let same = if passed_ns == 0 { kind::SAME_TIME } else { 0 };
+        let plain = if is_plain { kind::PLAIN } else { 0 };
+        to.push(kind | same | plain);
+        if passed_ns > 0 {
+            put_varint(to, passed_ns);
+            self.0.at_ns += passed_ns;
+        }
+        self.put_fields(to, event, is_plain);
+    }
+
+    fn put_fields(&mut self, to: &mut Vec<u8>, event: &Event<'_>, is_plain: bool) {
+        match event {
+            Event::Named { replica, name } => {
+                self.put_replica(to, *replica);
+                put_text(to, name, Event::NAME_MAX);
+            }
+            Event::Add { replica } => {
+                put_varint(to, replica.to_bits() & u64::from(u32::MAX));
+                put_varint(to, replica.to_bits() >> u32::BITS);
+                self.0.join(*replica);
+            }
+            Event::Remove { replica } => {
+                self.put_replica(to, *replica);
+                self.0.leave(*replica);
+            }
+            Event::Available { replica, .. } => self.put_replica(to, *replica),
+            Event::Query { asked, said } => {
+                self.put_asked(to, asked, is_plain);
+                self.put_said(to, said);
+            }
+            Event::Trial { said } => {
+                if !is_plain {
+                    self.put_pick(to, *said);
+                }
+            }
+            Event::Head {
+                sent_at_ns,
+                outcome,
+            }
+            | Event::Done {
+                sent_at_ns,
+                outcome,
+            } => {
+                self.put_since(to, *sent_at_ns);
+                to.push(outcome_number(*outcome));
+            }
+            Event::Round {
+                started_at_ns,
+                asked,
+                replies,
+                said,
+            } => {
+                self.put_since(to, *started_at_ns);
+                self.put_asked(to, asked, is_plain);
+                put_varint(to, replies.len() as u64);
+                for (replica, reply) in replies {
+                    self.put_replica(to, *replica);
+                    put_reply(to, reply);
+                }
+                self.put_pick(to, *said);
+            }
+            Event::Poll { probe } => {
+                if let Some((probe, replica)) = probe {
+                    put_probe(to, *probe);
+                    self.put_replica(to, *replica);
+                }
+            }
+            Event::Report { probe, report } => {
+                put_probe(to, *probe);
+                put_report(to, &mut self.0.seen, report);
+            }
+            Event::SiblingReport { replica, report } | Event::CarriedReport { replica, report } => {
+                self.put_replica(to, *replica);
+                put_report(to, &mut self.0.seen, report);
+            }
+            Event::SiblingQueries { replica, queries } => {
+                self.put_replica(to, *replica);
+                put_varint(to, u64::from(*queries));
+            }
+            Event::ProbeLost { probe } | Event::ProbeUnsent { probe } => put_probe(to, *probe),
+            Event::Timeout => (),
+        }
+    }
+
+    #[inline]
+    fn put_replica(&self, to: &mut Vec<u8>, replica: ReplicaId) {
+        put_varint(to, self.0.number(replica));
+    }
+
+    /// A time that has passed already, as so long ago.
+    #[inline]
+    fn put_since(&self, to: &mut Vec<u8>, at_ns: u64) {
+        put_varint(to, self.0.at_ns.saturating_sub(at_ns));
+    }
+
+    fn put_asked(&self, to: &mut Vec<u8>, asked: &Asked<'_>, is_plain: bool) {
+        if is_plain {
+            return;
+        }
+        to.push(place_in(&Attempt::ALL, &asked.attempt));
+        put_varint(to, asked.avoid.len() as u64);
+        for replica in &*asked.avoid {
+            self.put_replica(to, *replica);
+        }
+        match asked.pinned {
+            Some(pinned) => {
+                to.push(1);
+                self.put_replica(to, pinned);
+            }
+            None => to.push(0),
+        }
+    }
+
+    fn put_said(&self, to: &mut Vec<u8>, said: &Said) {
+        match said {
+            Said::Pick { replica, reason } => self.put_pick(to, Some((*replica, *reason))),
+            Said::Probe { targets } => {
+                to.push(said::PROBE);
+                put_varint(to, targets.len() as u64);
+                for target in targets {
+                    self.put_replica(to, *target);
+                }
+            }
+            Said::NoReplica => self.put_pick(to, None),
+        }
+    }
+
+    fn put_pick(&self, to: &mut Vec<u8>, said: Option<(ReplicaId, PickReason)>) {
+        match said {
+            Some((replica, reason)) => {
+                to.push(said::PICK + place_in(&PickReason::ALL, &reason));
+                self.put_replica(to, replica);
+            }
+            None => to.push(said::NO_REPLICA),
+        }
+    }
+}
+
+fn kind_of(event: &Event<'_>) -> (u8, bool) {
+    match event {
+        Event::Named { .. } => (kind::NAMED, false),
+        Event::Add { .. } => (kind::ADD, false),
+        Event::Remove { .. } => (kind::REMOVE, false),
+        Event::Available { available, .. } => (kind::AVAILABLE, *available),
+        Event::Query { asked, .. } => (kind::QUERY, is_plain(asked)),
+        Event::Trial { said } => (kind::TRIAL, said.is_none()),
+        Event::Head { .. } => (kind::HEAD, false),
+        Event::Done { .. } => (kind::DONE, false),
+        Event::Round { asked, .. } => (kind::ROUND, is_plain(asked)),
+        Event::Poll { probe } => (kind::POLL, probe.is_none()),
+        Event::Report { .. } => (kind::REPORT, false),
+        Event::SiblingReport { .. } => (kind::SIBLING_REPORT, false),
+        Event::SiblingQueries { .. } => (kind::SIBLING_QUERIES, false),
+        Event::CarriedReport { .. } => (kind::CARRIED_REPORT, false),
+        Event::ProbeLost { .. } => (kind::PROBE_LOST, false),
+        Event::ProbeUnsent { .. } => (kind::PROBE_UNSENT, false),
+        Event::Timeout => (kind::TIMEOUT, false),
+    }
+}
+
+fn is_plain(asked: &Asked<'_>) -> bool {
+    asked.attempt == Attempt::First && asked.avoid.is_empty() && asked.pinned.is_none()
+}
+
+#[inline]
+fn put_probe(to: &mut Vec<u8>, probe: ProbeId) {
+    put_varint(to, probe.to_bits() & u64::from(u32::MAX));
+    put_varint(to, probe.to_bits() >> u32::BITS);
+}
+
+fn put_reply(to: &mut Vec<u8>, reply: &RoundReply) {
+    // Whatever else a round may come to keep is none of the two yet.
+    let RoundReply::Answered {
+        rif,
+        latency,
+        load_scale,
+        draining,
+    } = *reply
+    else {
+        return to.push(0);
+    };
+    let flags = 1 | u8::from(latency.is_some()) << 1 | u8::from(draining) << 2;
+    to.push(flags);
+    put_varint(to, rif.count().into());
+    put_varint(to, load_scale.in_1024ths().into());
+    if let Some(latency) = latency {
+        put_varint(to, whole_ns(latency));
+    }
+}
+
+fn outcome_number(outcome: Outcome) -> u8 {
+    place_in(&Outcome::ALL, &outcome)
+}
+
+/// The place of `one` in the list of all, which are few.
+fn place_in<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    let place = all.iter().position(|other| other == one);
+    place.map_or(0, |place| u8::try_from(place).unwrap_or(0))
+}

@@ -1,0 +1,241 @@
+//! Every event there and back, what costs how much, and bytes that nobody wrote.
+
+use super::{Decoder, Encoder, STRANGER};
+use crate::recording::{Asked, Bytes, Event, Said};
+use core::time::Duration;
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
+use slackwater_core::{
+    Draw, Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
+use std::borrow::Cow;
+
+fn replicas() -> [ReplicaId; 3] {
+    let mut ids = ReplicaIds::new();
+    [(); 3].map(|()| ids.allocate().expect("room"))
+}
+
+fn report(rif: u32) -> LoadReport {
+    LoadReport::new(Rif::new(rif), Some(Duration::from_micros(1_500)))
+}
+
+/// Every field has something to say.
+fn full_report() -> LoadReport {
+    let mut report = report(7);
+    report.load_scale = LoadScale::from_1024ths(102);
+    report.draining = true;
+    report.incarnation = Some(u64::MAX);
+    report.error_millionths = Some(1);
+    report.cpu_millionths = Some(u32::MAX);
+    report.query_rate_millis = Some(0);
+    report.capacity_millirif = Some(5_000);
+    report.cost = Some(Duration::from_nanos(3));
+    report
+}
+
+/// Every kind of event in each of its forms.
+fn all_events() -> Vec<Event<'static>> {
+    let [a, b, c] = replicas();
+    let plain = || Asked::new(Query::first());
+    let hedge = Asked {
+        attempt: Attempt::Hedge,
+        avoid: Cow::Owned(vec![a, STRANGER]),
+        pinned: Some(c),
+    };
+    let probe = ProbeId::from_bits(u64::MAX - 5);
+    let pick = |replica, reason| Said::Pick { replica, reason };
+    let answered = |latency| RoundReply::Answered {
+        rif: Rif::new(3),
+        latency,
+        load_scale: LoadScale::ONE,
+        draining: latency.is_none(),
+    };
+    let mut events: Vec<_> = [a, b, c].map(|replica| Event::Add { replica }).into();
+    let name = Cow::Borrowed("ein Name");
+    events.extend([
+        Event::Named { replica: b, name },
+        Event::Available {
+            replica: b,
+            available: false,
+        },
+        Event::Available {
+            replica: b,
+            available: true,
+        },
+        Event::Query {
+            asked: plain(),
+            said: pick(c, PickReason::Trial),
+        },
+        Event::Query {
+            asked: hedge.clone(),
+            said: Said::NoReplica,
+        },
+        Event::Query {
+            asked: plain(),
+            said: Said::Probe {
+                targets: vec![c, a],
+            },
+        },
+        Event::Trial { said: None },
+        Event::Trial {
+            said: Some((b, PickReason::Trial)),
+        },
+        Event::Head {
+            sent_at_ns: 4,
+            outcome: Outcome::PushedBack,
+        },
+        Event::Done {
+            sent_at_ns: 0,
+            outcome: Outcome::Dropped,
+        },
+        Event::Round {
+            started_at_ns: 5,
+            asked: hedge,
+            replies: vec![
+                (a, RoundReply::Lost),
+                (b, answered(None)),
+                (c, answered(Some(Duration::from_millis(1)))),
+            ],
+            said: Some((a, PickReason::SoleAnswer)),
+        },
+        Event::Round {
+            started_at_ns: 5,
+            asked: plain(),
+            replies: Vec::new(),
+            said: None,
+        },
+        Event::Poll { probe: None },
+        Event::Poll {
+            probe: Some((probe, c)),
+        },
+        Event::Report {
+            probe,
+            report: Cow::Owned(LoadReport::new(Rif::ZERO, None)),
+        },
+        Event::Report {
+            probe,
+            report: Cow::Owned(full_report()),
+        },
+        Event::SiblingReport {
+            replica: a,
+            report: Cow::Owned(full_report()),
+        },
+        Event::SiblingQueries {
+            replica: a,
+            queries: u32::MAX,
+        },
+        Event::CarriedReport {
+            replica: STRANGER,
+            report: Cow::Owned(report(9)),
+        },
+        Event::ProbeLost { probe },
+        Event::ProbeUnsent { probe },
+        Event::Timeout,
+        Event::Remove { replica: b },
+    ]);
+    events
+}
+
+fn encoded(events: &[Event<'_>]) -> Vec<u8> {
+    let (mut encoder, mut bytes) = (Encoder::default(), Vec::new());
+    for (place, event) in (0_u64..).zip(events) {
+        // Every other one at the time of the one before.
+        let at = Instant::from_nanos(place / 2 * 1_000_000);
+        encoder.put(&mut bytes, at, event);
+    }
+    bytes
+}
+
+#[test]
+fn every_event_comes_back_as_it_was_at_its_time() {
+    let events = all_events();
+    let bytes = encoded(&events);
+    let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
+    for (place, event) in (0_u64..).zip(&events) {
+        let (at, read) = decoder.take(&mut rest).expect("what was written");
+        assert_eq!(at.as_nanos(), place / 2 * 1_000_000);
+        assert_eq!(read, *event);
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn what_a_report_says_again_costs_two_bytes() {
+    let [replica, ..] = replicas();
+    let carried = Event::CarriedReport {
+        replica,
+        report: Cow::Owned(full_report()),
+    };
+    let length = |times| {
+        let mut events = vec![Event::Add { replica }];
+        events.extend((0..times).map(|_| carried.clone()));
+        encoded(&events).len()
+    };
+    let (first, second) = (length(3) - length(1), length(5) - length(3));
+    assert!(
+        second < 26,
+        "kind, replica, flags, RIF, latency, scale, place, twice: {second}"
+    );
+    assert!(
+        first == second && length(1) > 30,
+        "the first says all: {first}"
+    );
+}
+
+#[test]
+fn a_replica_that_left_is_a_stranger_and_its_successor_is_none() {
+    let mut ids = ReplicaIds::new();
+    let first = ids.allocate().expect("room");
+    ids.release(first);
+    let second = ids.allocate().expect("room");
+    let available = |replica| Event::Available {
+        replica,
+        available: true,
+    };
+    let bytes = encoded(&[
+        Event::Add { replica: first },
+        Event::Remove { replica: first },
+        Event::Add { replica: second },
+        available(first),
+        available(second),
+    ]);
+    let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
+    let read: Vec<_> = (0..5)
+        .map(|_| decoder.take(&mut rest).expect("written").1)
+        .collect();
+    assert_eq!(
+        read[2..],
+        [
+            Event::Add { replica: second },
+            available(STRANGER),
+            available(second)
+        ]
+    );
+}
+
+#[test]
+fn an_index_beyond_the_fleet_is_refused() {
+    let mut ids = ReplicaIds::new();
+    let many: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
+    let bytes = encoded(&[Event::Add { replica: many[2] }]);
+    let told = Decoder::default().take(&mut Bytes::new(&bytes));
+    assert!(told.is_err(), "it would make tables long: {told:?}");
+}
+
+#[test]
+fn bytes_that_nobody_wrote_are_refused_and_never_panic() {
+    let whole = encoded(&all_events());
+    let mut draw = SplitMix64::new(11);
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=draw.draw() % 4 {
+            let place = usize::try_from(draw.draw()).unwrap_or(0) % bytes.len();
+            bytes[place] = draw.draw().to_le_bytes()[0];
+        }
+        let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
+        while !rest.is_empty() && decoder.take(&mut rest).is_ok() {}
+    }
+    for cut in 0..whole.len() {
+        let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&whole[..cut]));
+        while !rest.is_empty() && decoder.take(&mut rest).is_ok() {}
+    }
+}

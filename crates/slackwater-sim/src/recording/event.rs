@@ -1,0 +1,171 @@
+//! One call of a policy: what went in, and what came out.
+
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
+use slackwater_core::{LoadReport, ReplicaId};
+use std::borrow::Cow;
+
+/// A query as a policy is asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// Which try.
+    pub attempt: Attempt,
+    /// Where it is not to go.
+    pub avoid: Cow<'a, [ReplicaId]>,
+    /// Where it is to go if it may.
+    pub pinned: Option<ReplicaId>,
+}
+
+impl<'a> Asked<'a> {
+    /// The query as it is written down.
+    pub const fn new(query: Query<'a>) -> Self {
+        Self {
+            attempt: query.attempt,
+            avoid: Cow::Borrowed(query.avoid),
+            pinned: query.pinned,
+        }
+    }
+
+    /// The query as the policy is asked for it again.
+    pub fn query(&self) -> Query<'_> {
+        Query {
+            attempt: self.attempt,
+            avoid: &self.avoid,
+            pinned: self.pinned,
+        }
+    }
+}
+
+/// What a policy says to a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It goes there.
+    Pick {
+        /// Which replica.
+        replica: ReplicaId,
+        /// By which rule.
+        reason: PickReason,
+    },
+    /// These replicas are asked first.
+    Probe {
+        /// In the order of the round.
+        targets: Vec<ReplicaId>,
+    },
+    /// There is none.
+    NoReplica,
+}
+
+/// A call of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// What people call a replica. Not a call: the policy never hears of it.
+    Named {
+        /// Which one; it has joined.
+        replica: ReplicaId,
+        /// Up to [`Event::NAME_MAX`] bytes.
+        name: Cow<'a, str>,
+    },
+    /// A replica joins.
+    Add {
+        /// Which one.
+        replica: ReplicaId,
+    },
+    /// A replica leaves.
+    Remove {
+        /// Which one.
+        replica: ReplicaId,
+    },
+    /// A replica is taken out of the choice, or back into it.
+    Available {
+        /// Which one.
+        replica: ReplicaId,
+        /// Whether it may be chosen.
+        available: bool,
+    },
+    /// A query arrives, and a replica is chosen.
+    Query {
+        /// What is asked.
+        asked: Asked<'a>,
+        /// The answer.
+        said: Said,
+    },
+    /// A copy of a query is to be had for a trial.
+    Trial {
+        /// Where it goes, and why; `None`: nowhere.
+        said: Option<(ReplicaId, PickReason)>,
+    },
+    /// The head of a response is here.
+    Head {
+        /// When its query was picked, in nanoseconds: no two of a stream are picked at the same time.
+        sent_at_ns: u64,
+        /// What the head says.
+        outcome: Outcome,
+    },
+    /// A query has ended.
+    Done {
+        /// As in [`Event::Head`].
+        sent_at_ns: u64,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A synchronous round ends, and a replica is chosen.
+    Round {
+        /// When it began, in nanoseconds: the query's own time.
+        started_at_ns: u64,
+        /// What is asked.
+        asked: Asked<'a>,
+        /// What has become of its probes.
+        replies: Vec<(ReplicaId, RoundReply)>,
+        /// Where the query goes, and why.
+        said: Option<(ReplicaId, PickReason)>,
+    },
+    /// Somebody asks which probe is to be sent.
+    Poll {
+        /// The probe, and whom it asks; `None`: none is due.
+        probe: Option<(ProbeId, ReplicaId)>,
+    },
+    /// A probe has been answered.
+    Report {
+        /// Which one.
+        probe: ProbeId,
+        /// The answer.
+        report: Cow<'a, LoadReport>,
+    },
+    /// A sibling's probe has been answered.
+    SiblingReport {
+        /// By whom.
+        replica: ReplicaId,
+        /// The answer.
+        report: Cow<'a, LoadReport>,
+    },
+    /// Siblings have sent queries.
+    SiblingQueries {
+        /// To whom.
+        replica: ReplicaId,
+        /// How many.
+        queries: u32,
+    },
+    /// A report came with a response.
+    CarriedReport {
+        /// From whom.
+        replica: ReplicaId,
+        /// What it says.
+        report: Cow<'a, LoadReport>,
+    },
+    /// A probe has failed.
+    ProbeLost {
+        /// Which one.
+        probe: ProbeId,
+    },
+    /// A probe could not be sent.
+    ProbeUnsent {
+        /// Which one.
+        probe: ProbeId,
+    },
+    /// Time has passed.
+    Timeout,
+}
+
+impl Event<'_> {
+    /// The most bytes of a replica's name that are kept.
+    pub const NAME_MAX: usize = 256;
+}

@@ -1,0 +1,360 @@
+//! The recorder: a policy around a policy, which passes each call on and writes it down.
+//!
+//! It changes two things, so that what it writes is enough. Draws come from a generator of its own. And picks are at least a
+//! nanosecond apart, so that a query can be told by the time of its pick; a clock that steps back stands still instead, as it
+//! does for policies anyway.
+
+use super::codec::Encoder;
+use super::event::{Asked, Event, Said};
+use core::fmt::Debug;
+use core::time::Duration;
+use slackwater_core::policy::{
+    Counters, Decision, Explanation, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound,
+    Query, Snapshot, Ticket,
+};
+use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, SplitMix64};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where blocks of events go.
+pub trait Sink: Debug + Send + Sync {
+    /// Takes the next block of a stream, without waiting. `false`: neither it nor any later one is kept.
+    fn take(&self, stream: u32, events: Vec<u8>) -> bool;
+}
+
+/// A block is handed on when it has so many bytes.
+const BLOCK_BYTES: usize = 32 * 1_024;
+/// Room for the event that makes a block full: a list of replicas may be long.
+const SPARE_BYTES: usize = 512;
+/// Or when so much time has passed since its first event: what is lost when the process is killed.
+const BLOCK_SPAN: Duration = Duration::from_secs(1);
+
+/// A policy that is recorded, and its stream: what it draws comes from `seed`, what happens goes to `sink`.
+pub fn record(
+    policy: Box<dyn Policy>,
+    seed: u64,
+    stream: u32,
+    sink: Arc<dyn Sink>,
+) -> (Box<dyn Policy>, Stream) {
+    let stream = Stream(Arc::new(Mutex::new(Tape {
+        number: stream,
+        encoder: Encoder::default(),
+        block: Vec::with_capacity(BLOCK_BYTES + SPARE_BYTES),
+        block_began: Instant::EPOCH,
+        latest: Instant::EPOCH,
+        sink: Some(sink),
+    })));
+    let recorded = Recorded {
+        policy,
+        draw: SplitMix64::new(seed),
+        latest: Instant::EPOCH,
+        next_pick: Instant::EPOCH,
+        stream: stream.clone(),
+    };
+    (Box::new(recorded), stream)
+}
+
+/// The stream of events of one policy.
+#[derive(Clone, Debug)]
+pub struct Stream(Arc<Mutex<Tape>>);
+
+impl Stream {
+    /// Notes what people call a replica that has joined.
+    pub fn name(&self, replica: ReplicaId, name: &str) {
+        let mut tape = self.tape();
+        let (at, name) = (tape.latest, Cow::Borrowed(name));
+        tape.put(at, &Event::Named { replica, name });
+    }
+
+    /// Whether nobody else has this stream any more: its policy is gone.
+    pub fn is_over(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// Hands on what there is. What happens later begins another block.
+    pub fn flush(&self) {
+        self.tape().flush();
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn put(&self, at: Instant, event: &Event<'_>) {
+        self.tape().put(at, event);
+    }
+}
+
+/// What is written at present.
+#[derive(Debug)]
+struct Tape {
+    number: u32,
+    encoder: Encoder,
+    block: Vec<u8>,
+    /// When the first event of the block happened.
+    block_began: Instant,
+    latest: Instant,
+    /// `None`: nothing is kept any more.
+    sink: Option<Arc<dyn Sink>>,
+}
+
+impl Tape {
+    fn put(&mut self, at: Instant, event: &Event<'_>) {
+        self.latest = at;
+        if self.sink.is_none() {
+            return;
+        }
+        let age = at.saturating_since(self.block_began);
+        if self.block.len() >= BLOCK_BYTES || (age >= BLOCK_SPAN && !self.block.is_empty()) {
+            self.flush();
+        }
+        if self.block.is_empty() {
+            self.block_began = at;
+        }
+        self.encoder.put(&mut self.block, at, event);
+    }
+
+    fn flush(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        let next = Vec::with_capacity(BLOCK_BYTES + SPARE_BYTES);
+        let block = core::mem::replace(&mut self.block, next);
+        let is_kept = (self.sink.as_ref()).is_some_and(|sink| sink.take(self.number, block));
+        if !is_kept {
+            self.sink = None;
+        }
+    }
+}
+
+/// A policy that is recorded.
+#[derive(Debug)]
+struct Recorded {
+    policy: Box<dyn Policy>,
+    draw: SplitMix64,
+    latest: Instant,
+    /// No pick happens before.
+    next_pick: Instant,
+    stream: Stream,
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.stream.flush();
+    }
+}
+
+impl Recorded {
+    #[inline]
+    fn time(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    #[inline]
+    fn time_of_pick(&mut self, now: Instant) -> Instant {
+        let now = self.time(now.max(self.next_pick));
+        self.next_pick = now + Duration::from_nanos(1);
+        now
+    }
+}
+
+fn said_of(pick: &Pick) -> (ReplicaId, PickReason) {
+    (pick.ticket.replica(), pick.reason)
+}
+
+impl Policy for Recorded {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.time(now);
+        self.policy.add_replica(now, replica);
+        self.stream.put(now, &Event::Add { replica });
+    }
+
+    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let now = self.time(now);
+        self.policy.remove_replica(now, replica);
+        self.stream.put(now, &Event::Remove { replica });
+    }
+
+    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
+        let now = self.time(now);
+        self.policy.set_available(now, replica, available);
+        let event = Event::Available { replica, available };
+        self.stream.put(now, &event);
+    }
+
+    fn is_available(&self, replica: ReplicaId) -> bool {
+        self.policy.is_available(replica)
+    }
+
+    fn available_count(&self) -> usize {
+        self.policy.available_count()
+    }
+
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        _draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        let now = self.time_of_pick(now);
+        let (policy, draw) = (&mut self.policy, &mut self.draw);
+        let decision = policy.handle_query_explained(now, query, draw, explanation);
+        let said = match &decision {
+            Decision::Pick(pick) => {
+                let (replica, reason) = said_of(pick);
+                Said::Pick { replica, reason }
+            }
+            Decision::Probe(round) => Said::Probe {
+                targets: round.targets().collect(),
+            },
+            Decision::NoReplica => Said::NoReplica,
+        };
+        let asked = Asked::new(query);
+        self.stream.put(now, &Event::Query { asked, said });
+        decision
+    }
+
+    fn wants_trial(&self) -> bool {
+        self.policy.wants_trial()
+    }
+
+    fn poll_trial(&mut self, now: Instant, _draw: &mut dyn Draw) -> Option<Pick> {
+        let now = self.time_of_pick(now);
+        let pick = self.policy.poll_trial(now, &mut self.draw);
+        let said = pick.as_ref().map(said_of);
+        self.stream.put(now, &Event::Trial { said });
+        pick
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        let now = self.time(now);
+        self.policy.handle_head(now, ticket, outcome);
+        let sent_at_ns = ticket.sent_at().as_nanos();
+        let event = Event::Head {
+            sent_at_ns,
+            outcome,
+        };
+        self.stream.put(now, &event);
+    }
+
+    fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
+        let now = self.time(now);
+        let sent_at_ns = ticket.sent_at().as_nanos();
+        self.policy.handle_query_done(now, ticket, outcome);
+        let event = Event::Done {
+            sent_at_ns,
+            outcome,
+        };
+        self.stream.put(now, &event);
+    }
+
+    fn finish_round_explained(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        _draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
+        let now = self.time_of_pick(now);
+        let started_at_ns = round.started_at().as_nanos();
+        let replies = round.replies().collect();
+        let (policy, draw) = (&mut self.policy, &mut self.draw);
+        let pick = policy.finish_round_explained(now, round, query, draw, explanation);
+        let event = Event::Round {
+            started_at_ns,
+            asked: Asked::new(query),
+            replies,
+            said: pick.as_ref().map(said_of),
+        };
+        self.stream.put(now, &event);
+        pick
+    }
+
+    fn poll_probe(&mut self, now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        let now = self.time(now);
+        let probe = self.policy.poll_probe(now, &mut self.draw);
+        let event = Event::Poll {
+            probe: probe.map(|probe| (probe.id, probe.replica)),
+        };
+        self.stream.put(now, &event);
+        probe
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        probe: ProbeId,
+        report: &LoadReport,
+        _draw: &mut dyn Draw,
+    ) {
+        let now = self.time(now);
+        (self.policy).handle_report(now, probe, report, &mut self.draw);
+        let report = Cow::Borrowed(report);
+        self.stream.put(now, &Event::Report { probe, report });
+    }
+
+    fn handle_sibling_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        _draw: &mut dyn Draw,
+    ) {
+        let now = self.time(now);
+        (self.policy).handle_sibling_report(now, replica, report, &mut self.draw);
+        let report = Cow::Borrowed(report);
+        let event = Event::SiblingReport { replica, report };
+        self.stream.put(now, &event);
+    }
+
+    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
+        self.policy.handle_sibling_queries(replica, queries);
+        let event = Event::SiblingQueries { replica, queries };
+        self.stream.put(self.latest, &event);
+    }
+
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let now = self.time(now);
+        (self.policy).handle_carried_report(now, replica, report);
+        let report = Cow::Borrowed(report);
+        let event = Event::CarriedReport { replica, report };
+        self.stream.put(now, &event);
+    }
+
+    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
+        let now = self.time(now);
+        (self.policy).handle_probe_lost(now, probe, &mut self.draw);
+        self.stream.put(now, &Event::ProbeLost { probe });
+    }
+
+    fn handle_probe_unsent(&mut self, probe: ProbeId) {
+        self.policy.handle_probe_unsent(probe);
+        self.stream.put(self.latest, &Event::ProbeUnsent { probe });
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.policy.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _draw: &mut dyn Draw) {
+        let now = self.time(now);
+        self.policy.handle_timeout(now, &mut self.draw);
+        self.stream.put(now, &Event::Timeout);
+    }
+
+    fn counters(&self) -> Counters {
+        self.policy.counters()
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        self.policy.snapshot(now)
+    }
+}

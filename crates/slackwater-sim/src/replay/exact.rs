@@ -1,0 +1,269 @@
+//! A recorded policy asked again, call by call: the same settings, draws and inputs give the same picks, or the code has
+//! changed in between.
+
+use crate::recording::{Event, Said};
+use core::fmt;
+use slackwater_core::policy::{
+    Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, RoundReply, Ticket,
+};
+use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
+use std::collections::BTreeMap;
+
+/// A policy that is asked again what it was asked before.
+#[derive(Debug)]
+pub struct Player {
+    policy: Box<dyn Policy>,
+    draw: SplitMix64,
+    /// Queries that are out, by the time of their pick.
+    tickets: BTreeMap<u64, Ticket>,
+    /// Synchronous rounds that have not ended, by the time at which they began.
+    rounds: BTreeMap<u64, ProbeRound>,
+    events: u64,
+    picks: u64,
+    probes: u64,
+}
+
+/// The first place where a policy says something else than it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// How many of the stream's events came before.
+    pub event: u64,
+    /// How many of its picks.
+    pub pick: u64,
+    /// When it happened, on the clock of its stream.
+    pub at: Instant,
+    /// What it said then.
+    pub recorded: String,
+    /// What it says now.
+    pub replayed: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            event,
+            pick,
+            at,
+            recorded,
+            replayed,
+        } = self;
+        write!(
+            f,
+            "event {event}, after {pick} picks, at {at}: recorded {recorded}, replayed {replayed}"
+        )
+    }
+}
+
+impl core::error::Error for Difference {}
+
+/// What was said then and is said now, where the two differ.
+type Differing = (String, String);
+
+impl Player {
+    /// A player for a stream that was recorded of such a policy, which knows nobody yet, with this seed.
+    pub fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
+        Self {
+            policy,
+            draw: SplitMix64::new(seed),
+            tickets: BTreeMap::new(),
+            rounds: BTreeMap::new(),
+            events: 0,
+            picks: 0,
+            probes: 0,
+        }
+    }
+
+    /// Picks that were the same so far.
+    pub const fn picks(&self) -> u64 {
+        self.picks
+    }
+
+    /// Probes that were the same so far.
+    pub const fn probes(&self) -> u64 {
+        self.probes
+    }
+
+    /// Plays the next event of the stream.
+    ///
+    /// # Errors
+    ///
+    /// The policy says something else. What comes after that means nothing.
+    pub fn play(&mut self, at: Instant, event: &Event<'_>) -> Result<(), Difference> {
+        let played = self.ask(at, event);
+        played.map_err(|(recorded, replayed)| Difference {
+            event: self.events,
+            pick: self.picks,
+            at,
+            recorded,
+            replayed,
+        })?;
+        self.events += 1;
+        Ok(())
+    }
+
+    fn ask(&mut self, now: Instant, event: &Event<'_>) -> Result<(), Differing> {
+        let Self { policy, draw, .. } = self;
+        match event {
+            Event::Named { .. } => (),
+            Event::Add { replica } => policy.add_replica(now, *replica),
+            Event::Remove { replica } => policy.remove_replica(now, *replica),
+            Event::Available { replica, available } => {
+                policy.set_available(now, *replica, *available);
+            }
+            Event::Query { asked, said } => {
+                let decision = policy.handle_query(now, asked.query(), draw);
+                return self.compare(said, decision);
+            }
+            Event::Trial { said } => {
+                let pick = policy.poll_trial(now, draw);
+                return self.compare_pick(*said, pick);
+            }
+            Event::Head {
+                sent_at_ns,
+                outcome,
+            } => {
+                let ticket = self.tickets.get_mut(sent_at_ns);
+                let ticket = ticket.ok_or_else(|| unknown_query(*sent_at_ns))?;
+                policy.handle_head(now, ticket, *outcome);
+            }
+            Event::Done {
+                sent_at_ns,
+                outcome,
+            } => {
+                let ticket = self.tickets.remove(sent_at_ns);
+                let ticket = ticket.ok_or_else(|| unknown_query(*sent_at_ns))?;
+                policy.handle_query_done(now, ticket, *outcome);
+            }
+            Event::Round {
+                started_at_ns,
+                asked,
+                replies,
+                said,
+            } => {
+                let round = self.rounds.remove(started_at_ns);
+                let mut round = round.ok_or_else(|| unknown_query(*started_at_ns))?;
+                tell(&mut round, replies);
+                let pick = policy.finish_round(now, round, asked.query(), draw);
+                return self.compare_pick(*said, pick);
+            }
+            Event::Poll { probe } => {
+                let replayed = policy.poll_probe(now, draw);
+                let replayed = replayed.map(|probe| (probe.id, probe.replica));
+                if *probe != replayed {
+                    return Err((probe_text(*probe), probe_text(replayed)));
+                }
+                self.probes += u64::from(probe.is_some());
+            }
+            Event::Report { probe, report } => policy.handle_report(now, *probe, report, draw),
+            Event::SiblingReport { replica, report } => {
+                policy.handle_sibling_report(now, *replica, report, draw);
+            }
+            Event::SiblingQueries { replica, queries } => {
+                policy.handle_sibling_queries(*replica, *queries);
+            }
+            Event::CarriedReport { replica, report } => {
+                policy.handle_carried_report(now, *replica, report);
+            }
+            Event::ProbeLost { probe } => policy.handle_probe_lost(now, *probe, draw),
+            Event::ProbeUnsent { probe } => policy.handle_probe_unsent(*probe),
+            Event::Timeout => policy.handle_timeout(now, draw),
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, recorded: &Said, replayed: Decision) -> Result<(), Differing> {
+        match (recorded, replayed) {
+            (Said::Pick { replica, reason }, Decision::Pick(pick)) => {
+                self.compare_pick(Some((*replica, *reason)), Some(pick))
+            }
+            (Said::NoReplica, Decision::NoReplica) => Ok(()),
+            (Said::Probe { targets }, Decision::Probe(round))
+                if round.targets().eq(targets.iter().copied()) =>
+            {
+                let began = round.started_at().as_nanos();
+                self.rounds.insert(began, round);
+                Ok(())
+            }
+            (recorded, replayed) => Err((said_text(recorded), decision_text(&replayed))),
+        }
+    }
+
+    fn compare_pick(
+        &mut self,
+        recorded: Option<(ReplicaId, PickReason)>,
+        replayed: Option<Pick>,
+    ) -> Result<(), Differing> {
+        let said = (replayed.as_ref()).map(|pick| (pick.ticket.replica(), pick.reason));
+        if recorded != said {
+            return Err((pick_text(recorded), pick_text(said)));
+        }
+        if let Some(pick) = replayed {
+            let sent_at = pick.ticket.sent_at().as_nanos();
+            self.tickets.insert(sent_at, pick.ticket);
+            self.picks += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Tells a round what became of its probes.
+fn tell(round: &mut ProbeRound, replies: &[(ReplicaId, RoundReply)]) {
+    for &(replica, reply) in replies {
+        if let RoundReply::Answered {
+            rif,
+            latency,
+            load_scale,
+            draining,
+        } = reply
+        {
+            let mut report = LoadReport::new(rif, latency);
+            (report.load_scale, report.draining) = (load_scale, draining);
+            round.handle_report(replica, &report);
+        } else {
+            round.handle_lost(replica);
+        }
+    }
+}
+
+fn unknown_query(sent_at_ns: u64) -> Differing {
+    let at = Instant::from_nanos(sent_at_ns);
+    (
+        format!("the end of a query of {at}"),
+        "no such query is out".to_owned(),
+    )
+}
+
+fn pick_text(pick: Option<(ReplicaId, PickReason)>) -> String {
+    pick.map_or_else(
+        || "no replica".to_owned(),
+        |(replica, reason)| format!("{replica} ({reason})"),
+    )
+}
+
+fn said_text(said: &Said) -> String {
+    match said {
+        Said::Pick { replica, reason } => pick_text(Some((*replica, *reason))),
+        Said::Probe { targets } => round_text(targets.iter().copied()),
+        Said::NoReplica => pick_text(None),
+    }
+}
+
+fn decision_text(decision: &Decision) -> String {
+    match decision {
+        Decision::Pick(pick) => pick_text(Some((pick.ticket.replica(), pick.reason))),
+        Decision::Probe(round) => round_text(round.targets()),
+        Decision::NoReplica => pick_text(None),
+    }
+}
+
+fn round_text(targets: impl Iterator<Item = ReplicaId>) -> String {
+    let targets: Vec<_> = targets.map(|target| target.to_string()).collect();
+    format!("a round that asks {}", targets.join(", "))
+}
+
+fn probe_text(probe: Option<(ProbeId, ReplicaId)>) -> String {
+    match probe {
+        Some((probe, replica)) => format!("probe {:x} of {replica}", probe.to_bits()),
+        None => "no probe".to_owned(),
+    }
+}

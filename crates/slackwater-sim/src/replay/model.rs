@@ -1,0 +1,376 @@
+//! The past as a scenario: the queries that came, at their times, and replicas that can do what they could.
+//!
+//! It is a model. What it takes for granted is in [`Model::assumptions`]; how far it can be trusted is measured by playing it
+//! under the policy that was recorded, and comparing what comes of it with what was.
+
+use super::capacity::{self, Capacities};
+use super::history::{History, Passed};
+use super::levels::{self, Move, PIECE_NS, Past, is_finished, piece_at};
+use crate::machine::Time;
+use crate::measure::Latencies;
+use crate::scenario::{
+    Arrivals, Cost, Delay, Group, Load, Network, Scenario, Service, Sharing, Tape, TapeQuery,
+    TapeStep,
+};
+use core::time::Duration;
+use slackwater_core::policy::Attempt;
+use std::sync::Arc;
+
+/// A past that can be played under other policies.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// To be played by [`runner`](crate::runner).
+    pub scenario: Arc<Scenario>,
+    /// What the same queries took in the past: those that arrive in the scenario, if they were answered.
+    pub recorded: Latencies,
+    /// How many queries arrive.
+    pub queries: usize,
+    /// What a query costs in the mean on a replica that it has for itself.
+    pub mean_cost: Duration,
+    /// The cores of the replicas, mean over time, in the order of their numbers.
+    pub cores: Vec<f64>,
+    /// What was taken for granted, in sentences.
+    pub assumptions: Vec<String>,
+}
+
+/// Of all queries, so many are served at a pace that says enough of their costs.
+const CALM_SHARE: f64 = 0.75;
+/// Fewer than these say nothing of a distribution.
+const CALM_MIN: usize = 200;
+/// Nothing costs less, in nanoseconds.
+const COST_MIN_NS: f64 = 1_000.0;
+/// Failures are counted over so many pieces of time.
+const FAILURE_PIECES: usize = 10;
+/// No query of a scenario is given up: those that were in the past are failures.
+const DEADLINE: Duration = Duration::from_hours(1);
+
+impl Model {
+    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which nothing can be said.
+    pub fn of(history: &History) -> Option<Self> {
+        let arrivals = history
+            .queries
+            .iter()
+            .filter(|it| it.attempt == Attempt::First);
+        let begins = arrivals.clone().map(|it| it.arrived_at).min()?;
+        // The last arrival is within.
+        let ends = arrivals.clone().map(|it| it.arrived_at).max()? + 1;
+        let pasts = levels::pasts(history, begins, ends.max(history.ended_at()));
+        let capacities = capacity::find(&pasts)?;
+        let works = works(history, &pasts, &capacities, begins);
+        let network = network(history);
+        let costs = costs(history, &works, network);
+        let mut queries: Vec<_> = (history.queries.iter().zip(&costs))
+            .filter(|(query, _)| query.attempt == Attempt::First)
+            .map(|(query, cost_ns)| TapeQuery {
+                at_ns: query.arrived_at - begins,
+                client: query.client,
+                cost_ns: *cost_ns,
+            })
+            .collect();
+        queries.sort_by_key(|query| (query.at_ns, query.client));
+        let mut recorded = Latencies::default();
+        let answered = arrivals.filter(|query| is_finished(query));
+        for latency in answered.filter_map(Passed::latency) {
+            recorded.record(latency);
+        }
+        let mean_ns = queries.iter().map(|it| it.cost_ns).sum::<f64>() / queries.len() as f64;
+        Some(Self {
+            recorded,
+            queries: queries.len(),
+            mean_cost: Duration::from_secs_f64(mean_ns / 1e9),
+            cores: capacities.cores.iter().map(|cores| mean(cores)).collect(),
+            assumptions: assumptions(history, network),
+            scenario: Arc::new(scenario(
+                history,
+                begins,
+                ends,
+                queries,
+                &pasts,
+                &capacities,
+                &works,
+                network,
+            )),
+        })
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// What was done for each query while it was at its replica, in nanoseconds of a core.
+fn works(history: &History, pasts: &[Past], capacities: &Capacities, begins: Time) -> Vec<f64> {
+    let mut works = vec![0.0; history.queries.len()];
+    for (past, cores) in pasts.iter().zip(&capacities.cores) {
+        // What a query has had that has been there from the beginning on.
+        let (mut attained, mut now, mut queries) = (0.0, begins, 0_u32);
+        for &Move { at, query, comes } in &past.moves {
+            attained += attained_between(cores, begins, (now, at), queries);
+            now = now.max(at);
+            let Some(work) = works.get_mut(query) else {
+                continue;
+            };
+            if comes {
+                queries += 1;
+                *work = attained;
+            } else {
+                queries = queries.saturating_sub(1);
+                *work = attained - *work;
+            }
+        }
+    }
+    // Those that are still out have had more than nobody knows.
+    let still_out = history.queries.iter().zip(&mut works);
+    for (_, work) in still_out.filter(|(query, _)| query.end.is_none()) {
+        *work = 0.0;
+    }
+    works
+}
+
+/// What each of so many queries is given from one time to another.
+fn attained_between(
+    cores: &[f64],
+    begins: Time,
+    (mut from, to): (Time, Time),
+    queries: u32,
+) -> f64 {
+    let mut attained = 0.0;
+    while from < to && queries > 0 {
+        let place = piece_at(begins, from);
+        let Some(cores) = cores.get(place) else {
+            break;
+        };
+        let until = to.min(begins + (place as Time + 1) * PIECE_NS);
+        let speed = (cores / f64::from(queries)).min(1.0);
+        attained += speed * (until - from) as f64;
+        from = until;
+    }
+    attained
+}
+
+/// One way to a replica.
+fn network(history: &History) -> Duration {
+    // The shortest trips: others have waited to be taken in.
+    history.round_trips.quantile(0.1) / 2
+}
+
+/// What each query costs. A query that was answered has had what it costs; but what was done for it is known the worse the
+/// slower its replica was, and a few gross errors would make a tail of their own. So costs of queries that were served slowly
+/// are those of calmly served ones of the same rank: costs do not depend on where a query went. Who was not answered costs
+/// what others do, by turns.
+fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
+    let travelled_ns = 2.0 * network.as_secs_f64() * 1e9;
+    let known = |(query, work): (&Passed, &f64)| {
+        let took_ns = query
+            .latency()
+            .filter(|_| is_finished(query))?
+            .as_secs_f64()
+            * 1e9;
+        // Part of the time was spent on the way.
+        let on_the_way = (travelled_ns / took_ns.max(1.0)).min(0.5);
+        let cost = (work * (1.0 - on_the_way)).max(COST_MIN_NS);
+        Some((cost, took_ns / work.max(1.0)))
+    };
+    let known: Vec<_> = history.queries.iter().zip(works).map(known).collect();
+    let mut slowdowns: Vec<_> = known
+        .iter()
+        .flatten()
+        .map(|(_, slowdown)| *slowdown)
+        .collect();
+    slowdowns.sort_by(f64::total_cmp);
+    let bound = at_share(&slowdowns, CALM_SHARE);
+    let mut calm: Vec<_> = (known.iter().flatten())
+        .filter(|(_, slowdown)| *slowdown <= bound)
+        .map(|(cost, _)| *cost)
+        .collect();
+    calm.sort_by(f64::total_cmp);
+    let mut slow: Vec<_> = (known.iter().flatten())
+        .filter(|(_, slowdown)| *slowdown > bound)
+        .map(|(cost, _)| *cost)
+        .collect();
+    slow.sort_by(f64::total_cmp);
+    let mut turn = 0.0_f64;
+    let cost = |known: &Option<(f64, f64)>| match known {
+        Some((cost, slowdown)) if *slowdown <= bound || calm.len() < CALM_MIN => *cost,
+        Some((cost, _)) => {
+            let rank = slow.partition_point(|other| other < cost);
+            at_share(&calm, (rank as f64 + 0.5) / slow.len().max(1) as f64)
+        }
+        None => {
+            // The golden ratio's multiples spread evenly.
+            turn = (turn + 0.618_033_988_749_895).fract();
+            at_share(&calm, turn)
+        }
+    };
+    known.iter().map(cost).collect()
+}
+
+/// The value that a share of sorted ones does not exceed; the least cost of none.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a length, and a float's conversion saturates"
+)]
+fn at_share(sorted: &[f64], share: f64) -> f64 {
+    let place = (share * sorted.len() as f64) as usize;
+    let last = sorted.len().saturating_sub(1);
+    sorted.get(place.min(last)).copied().unwrap_or(COST_MIN_NS)
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that is known of the past")]
+fn scenario(
+    history: &History,
+    begins: Time,
+    ends: Time,
+    queries: Vec<TapeQuery>,
+    pasts: &[Past],
+    capacities: &Capacities,
+    works: &[f64],
+    delay: Duration,
+) -> Scenario {
+    let span = Duration::from_nanos(ends - begins);
+    let least = (capacities.cores.iter().flatten()).fold(f64::INFINITY, |least, it| least.min(*it));
+    let replicas = pasts.iter().zip(&capacities.cores);
+    let steps = replicas.map(|(past, cores)| steps(history, past, cores, works, begins));
+    let clients = queries.iter().map(|query| query.client).max().unwrap_or(0);
+    let sharing = Sharing {
+        cores: least,
+        bucket: 0.0,
+        burst: 1.0,
+        contention_loss: 0.0,
+    };
+    let service = Service::Shared(sharing);
+    Scenario {
+        load: Load {
+            arrivals: Arrivals::Poisson,
+            ..Load::even(
+                queries.len() as f64 / span.as_secs_f64(),
+                clients as usize + 1,
+            )
+        },
+        cost: Cost::Fixed(Duration::from_secs_f64(capacities.mean_cost_ns / 1e9)),
+        fleet: vec![Group {
+            // Nobody who was asked has answered.
+            answers_probes: history.probes == 0 || history.probes_lost < history.probes,
+            ..Group::healthy(history.replicas.len(), service)
+        }],
+        antagonists: None,
+        network: Network {
+            delay: Delay {
+                least: delay,
+                most: delay,
+            },
+            probe_loss: 0.0,
+        },
+        events: Vec::new(),
+        deadline: DEADLINE,
+        cancel_expired: false,
+        tape: Some(Arc::new(Tape {
+            queries,
+            replicas: steps.collect(),
+        })),
+        warmup: Duration::ZERO,
+        span,
+    }
+}
+
+/// A replica's capacity and failures, as steps.
+fn steps(
+    history: &History,
+    past: &Past,
+    cores: &[f64],
+    works: &[f64],
+    begins: Time,
+) -> Vec<TapeStep> {
+    // Ends of queries, failures among them, and what was done for these.
+    let mut ends = vec![(0.0, 0.0, 0.0); cores.len().div_ceil(FAILURE_PIECES)];
+    for it in past.moves.iter().filter(|it| !it.comes) {
+        let place = piece_at(begins, it.at) / FAILURE_PIECES;
+        let query = history.queries.get(it.query);
+        if let (Some((all, failed, work)), Some(query)) = (ends.get_mut(place), query) {
+            *all += 1.0;
+            if query.failed() {
+                *failed += 1.0;
+                *work += works.get(it.query).copied().unwrap_or(0.0);
+            }
+        }
+    }
+    let mut steps = Vec::<TapeStep>::new();
+    for (place, cores) in cores.iter().enumerate() {
+        let counts = ends.get(place / FAILURE_PIECES);
+        let (all, failed, work) = counts.copied().unwrap_or((0.0, 0.0, 0.0));
+        let step = TapeStep {
+            from_ns: place as Time * PIECE_NS,
+            cores: *cores,
+            fails: if all > 0.0 { failed / all } else { 0.0 },
+            failure_cost_ns: if failed > 0.0 {
+                (work / failed).max(COST_MIN_NS)
+            } else {
+                COST_MIN_NS
+            },
+        };
+        let is_same = |last: &TapeStep| {
+            let now = TapeStep {
+                from_ns: last.from_ns,
+                ..step
+            };
+            *last == now
+        };
+        if !steps.last().is_some_and(is_same) {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+/// What is taken for granted, beside what is the same in every model.
+fn assumptions(history: &History, network: Duration) -> Vec<String> {
+    let count = |attempt| {
+        (history.queries.iter())
+            .filter(|it| it.attempt == attempt)
+            .count()
+    };
+    let mut told = vec![
+        "each replica shares what it can do at a time evenly among its queries, each on one core at the most; what it can do, \
+         and what each query costs, are estimated from how many queries it had and when they ended"
+            .to_owned(),
+        "a query comes when it came and costs the same at every replica; what a replica could do does not depend on who else is \
+         asked"
+            .to_owned(),
+    ];
+    told.push(if network.is_zero() {
+        "no probe was recorded: probes and queries travel in no time".to_owned()
+    } else {
+        format!("probes and queries travel {network:?} each way, half of a short recorded round trip; answers to probes are taken in at once")
+    });
+    let mut note = |is_so: bool, text: String| {
+        if is_so {
+            told.push(text);
+        }
+    };
+    let (retries, hedges) = (count(Attempt::Retry), count(Attempt::Hedge));
+    note(
+        retries + hedges > 0,
+        format!(
+            "{retries} retries and {hedges} second copies are not played; the load that they were is not there"
+        ),
+    );
+    let failed = history.queries.iter().filter(|it| it.failed()).count();
+    note(
+        failed > 0,
+        format!(
+            "{failed} tries failed: replicas fail the same share of queries in the same second, whoever sends them"
+        ),
+    );
+    note(
+        history.changes + history.withdrawals > 0,
+        format!(
+            "the fleet changed {} times and replicas were taken out {} times, which is not played: all are there all the time",
+            history.changes, history.withdrawals
+        ),
+    );
+    told
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,439 @@
+//! Distributed tracing: which requests are sampled, and the collector that gets their spans.
+//!
+//! Keys that the file leaves out are taken from OpenTelemetry's variables of the environment, but only if the file has the
+//! section: a proxy does not begin to change requests because of where it runs.
+
+use super::assemble::span_within;
+use super::collector_headers::CollectorHeaders;
+use super::otel_variables::Variables;
+use super::probe::readable_by_all;
+use super::show::{file_name, quoted};
+use super::tls::{read_ca, read_file_name, read_identity};
+use crate::tls::{ClientTls, system_roots};
+use crate::toml_reader::values::{
+    Unfit, found, one_of, quantile, show_duration, show_millionths, text,
+};
+use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Severity};
+use core::fmt::{self, Display, Write};
+use core::time::Duration;
+use http::uri::{PathAndQuery, Scheme, Uri};
+use rustls::pki_types::ServerName;
+use slackwater_core::Quantile;
+use std::io;
+use toml::de::DeValue;
+
+/// Where spans go over HTTP, unless the endpoint has a path.
+const HTTP_PATH: PathAndQuery = PathAndQuery::from_static("/v1/traces");
+
+const ENDPOINT_EXPECTED: &str = "an address such as \"http://127.0.0.1:4317\"";
+
+const RESOURCE_MAX: usize = 64;
+
+/// A hundredth.
+const SAMPLE_MILLIONTHS: u32 = 10_000;
+
+/// Which requests are traced, and who hears of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TracingSettings {
+    /// The collector; default `None`: nothing is traced, and requests go on as they came.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// What it is spoken to by; default gRPC.
+    pub(crate) protocol: CollectorProtocol,
+    /// The share of requests that are sampled of those whose client says nothing of it: 0 to 1, default 0.01.
+    pub(crate) sample: Quantile,
+    /// What counts of what clients say; default all of it.
+    pub(crate) parent: ParentRule,
+    /// The name that spans go by: 1 to 255 bytes, default `slackwater`.
+    pub(crate) service_name: String,
+    /// What else is said of whoever sends spans; default nothing.
+    pub(crate) resource: Vec<(String, String)>,
+    /// How long an export may take: 10 ms to 1 minute, default 10 s.
+    pub(crate) timeout: Duration,
+    /// Fields that are sent to the collector; default none.
+    pub(crate) headers: CollectorHeaders,
+    /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
+    pub(crate) tls: ClientTls,
+}
+
+impl Default for TracingSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            protocol: CollectorProtocol::Grpc,
+            sample: Quantile::from_millionths(SAMPLE_MILLIONTHS).unwrap_or(Quantile::ZERO),
+            parent: ParentRule::Follow,
+            service_name: "slackwater".to_owned(),
+            resource: Vec::new(),
+            timeout: Duration::from_secs(10),
+            headers: CollectorHeaders::None,
+            tls: ClientTls {
+                ca: None,
+                server_name: None,
+                identity: None,
+                verify: true,
+            },
+        }
+    }
+}
+
+/// The two transports of OTLP that are spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CollectorProtocol {
+    /// A gRPC call over HTTP/2.
+    Grpc,
+    /// A POST over HTTP/1.1.
+    Http,
+}
+
+impl CollectorProtocol {
+    const NAMES: [(&'static str, Self); 2] = [("grpc", Self::Grpc), ("http", Self::Http)];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http => "http",
+        }
+    }
+
+    /// The port that collectors usually have for it.
+    const fn usual_port(self) -> u16 {
+        match self {
+            Self::Grpc => 4317,
+            Self::Http => 4318,
+        }
+    }
+}
+
+/// What counts of a client's `traceparent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParentRule {
+    /// Its trace goes on, and it is sampled if the client says so.
+    Follow,
+    /// Nothing: it is taken out.
+    Ignore,
+}
+
+impl ParentRule {
+    const NAMES: [(&'static str, Self); 2] = [("follow", Self::Follow), ("ignore", Self::Ignore)];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Follow => "follow",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
+/// A collector's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint(Uri);
+
+impl Endpoint {
+    pub(crate) fn parse(written: &str) -> Option<Self> {
+        let uri: Uri = written.parse().ok()?;
+        let is_known = [Scheme::HTTP, Scheme::HTTPS]
+            .iter()
+            .any(|it| uri.scheme() == Some(it));
+        let authority = uri.authority()?;
+        let is_plain = !authority.as_str().contains('@') && uri.query().is_none();
+        let has_port = authority.as_str() == authority.host() || authority.port_u16().is_some();
+        let endpoint = Self(uri.clone());
+        (is_known && is_plain && has_port && endpoint.server_name().is_ok()).then_some(endpoint)
+    }
+
+    /// Whether it is spoken to by TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.0.scheme() == Some(&Scheme::HTTPS)
+    }
+
+    /// The host, an IPv6 address without brackets.
+    pub(crate) fn host(&self) -> &str {
+        let host = self.0.host().unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        let usual = if self.is_secure() { 443 } else { 80 };
+        self.0.port_u16().unwrap_or(usual)
+    }
+
+    /// Host and port as they are written.
+    pub(crate) fn authority(&self) -> &str {
+        self.0
+            .authority()
+            .map_or("", |authority| authority.as_str())
+    }
+
+    /// Where spans go over HTTP.
+    pub(crate) fn path(&self) -> PathAndQuery {
+        let own = self.0.path_and_query().filter(|own| own.path() != "/");
+        own.cloned().unwrap_or(HTTP_PATH)
+    }
+
+    /// Whom its certificate must be for.
+    ///
+    /// # Errors
+    ///
+    /// The host is no name that a certificate can be for.
+    pub(crate) fn server_name(&self) -> io::Result<ServerName<'static>> {
+        ServerName::try_from(self.host().to_owned()).map_err(io::Error::other)
+    }
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Reads `[tracing]`.
+pub(super) fn read_tracing(
+    reader: &mut Reader<'_>,
+    variables: &Variables,
+    remarks: &mut Vec<Remark>,
+) -> TracingSettings {
+    let variables = if reader.has_section("tracing") {
+        variables.clone()
+    } else {
+        Variables::default()
+    };
+    let mut section = Section { reader, variables };
+    let default = TracingSettings::default();
+    let protocol = section.setting("protocol", default.protocol, "", |value| {
+        one_of(value, &CollectorProtocol::NAMES)
+    });
+    let endpoint = section.take("endpoint");
+    let said = endpoint.as_ref().map(|item| item.said.clone());
+    let endpoint = endpoint.and_then(|item| section.reader.note(read_endpoint(&item, protocol)));
+    let sample = section.sample().unwrap_or(default.sample);
+    let parent = section.setting("parent", default.parent, "", |value| {
+        one_of(value, &ParentRule::NAMES)
+    });
+    let service_name = section.setting("service_name", default.service_name, "", |value| {
+        let name = text(value, "a name")?;
+        let fits = (1..=255).contains(&name.len()) && !name.chars().any(char::is_control);
+        let told = || {
+            format!(
+                "found {}, expected from 1 to 255 bytes of text",
+                found(value)
+            )
+        };
+        fits.then(|| name.to_owned())
+            .ok_or_else(|| Unfit::Other(told()))
+    });
+    let range = Duration::from_millis(10)..=Duration::from_mins(1);
+    let (told, span) = span_within(&range);
+    let timeout = section.setting("timeout", default.timeout, &told, span);
+    let headers = section.headers(remarks);
+    let ca = section.take("ca");
+    let ca_said = ca.as_ref().map(|item| item.said.clone());
+    let ca = ca.and_then(|item| read_ca(section.reader, &item));
+    let identity = read_identity(section.reader, "tracing", remarks)
+        .ok()
+        .flatten();
+    let resource = section.resource();
+    let is_off = section.variables.is_off();
+    if let Some(endpoint) = &endpoint
+        && endpoint.is_secure()
+        && ca.is_none()
+        && let Err(flaw) = system_roots()
+    {
+        section
+            .reader
+            .add_mistake_near("tracing.endpoint", flaw.to_string());
+    }
+    let mut warn = |about: Mistake| {
+        remarks.push(Remark {
+            severity: Severity::Warning,
+            about,
+        });
+    };
+    if let (Some(endpoint), Some(said)) = (&endpoint, &said) {
+        let other = CollectorProtocol::NAMES
+            .iter()
+            .find(|(_, it)| *it != protocol);
+        if let Some((name, other)) = other
+            && endpoint.port() == other.usual_port()
+        {
+            let (port, own) = (endpoint.port(), protocol.as_str());
+            warn(said.mistake(format!(
+                "port {port} is usually that of protocol = {name:?}, and this is {own:?}"
+            )));
+        }
+        let in_plain = ca_said.iter().filter(|_| !endpoint.is_secure());
+        for unused in in_plain {
+            warn(unused.mistake("does nothing with an endpoint that begins with http://"));
+        }
+    } else if let Some(said) = section.reader.said_section("tracing")
+        && !is_off
+    {
+        warn(said.mistake(
+            "does nothing without an endpoint, nor OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
+        ));
+    }
+    TracingSettings {
+        endpoint: endpoint.filter(|_| !is_off),
+        protocol,
+        sample,
+        parent,
+        service_name,
+        resource,
+        timeout,
+        headers,
+        tls: ClientTls {
+            ca,
+            identity,
+            ..default.tls
+        },
+    }
+}
+
+/// The section, and what stands in for keys that it leaves out.
+struct Section<'r, 's> {
+    reader: &'r mut Reader<'s>,
+    variables: Variables,
+}
+
+impl<'s> Section<'_, 's> {
+    fn take(&mut self, key: &str) -> Option<Item<'s>> {
+        let field = format!("tracing.{key}");
+        let said = self.reader.take(&field);
+        said.or_else(|| self.variables.item(key, &field))
+    }
+
+    fn setting<T>(
+        &mut self,
+        key: &str,
+        default: T,
+        range: &str,
+        parse: impl FnOnce(&DeValue<'s>) -> Result<T, Unfit>,
+    ) -> T {
+        let item = self.take(key);
+        let value = item.and_then(|item| self.reader.note(item.read(parse, range)));
+        value.unwrap_or(default)
+    }
+
+    fn sample(&mut self) -> Option<Quantile> {
+        let item = self.take("sample")?;
+        let read = match (&item.value, &item.said.place) {
+            // A variable has no numbers, and may name what is no share.
+            (DeValue::String(written), Place::Variable(_)) => {
+                let number = DeValue::parse(written).ok();
+                let share = number.and_then(|number| quantile(number.get_ref()).ok());
+                share.ok_or_else(|| {
+                    item.mistake(format!(
+                        "found {written:?}, expected parentbased_always_on, parentbased_always_off, or \
+                         parentbased_traceidratio with a number from 0 to 1 in OTEL_TRACES_SAMPLER_ARG"
+                    ))
+                })
+            }
+            _ => item.read(quantile, "a number from 0 to 1"),
+        };
+        self.reader.note(read)
+    }
+
+    fn headers(&mut self, remarks: &mut Vec<Remark>) -> CollectorHeaders {
+        let field = "tracing.headers_file";
+        let Some(item) = self.reader.take(field) else {
+            let of_variable = self.variables.headers(field);
+            return self
+                .reader
+                .note(of_variable)
+                .unwrap_or(CollectorHeaders::None);
+        };
+        let Some(file) = read_file_name(self.reader, &item) else {
+            return CollectorHeaders::None;
+        };
+        if readable_by_all(&file) {
+            remarks.push(Remark {
+                severity: Severity::Warning,
+                about: item.mistake(format!(
+                    "{} can be read by everybody on this machine; chmod 600 keeps it secret",
+                    file.display()
+                )),
+            });
+        }
+        let headers = CollectorHeaders::File(file);
+        let read = headers.read().map_err(|why| item.mistake(why));
+        self.reader.note(read);
+        headers
+    }
+
+    /// The table `resource`, over what the environment says.
+    fn resource(&mut self) -> Vec<(String, String)> {
+        const EXPECTED: &str = "a table such as { \"deployment.environment.name\" = \"staging\" }";
+        let mut resource = self.variables.resource();
+        let entries = self.reader.take_map("tracing.resource", EXPECTED);
+        for (key, item) in entries.unwrap_or_default() {
+            if key == "service.name" {
+                let mistake = item.mistake("is the key tracing.service_name");
+                self.reader.add_mistake(mistake);
+            } else if let Some(value) = self
+                .reader
+                .note(item.read(|value| text(value, "a text"), ""))
+            {
+                resource.retain(|(other, _)| *other != key);
+                resource.push((key, value.to_owned()));
+            }
+        }
+        if resource.len() > RESOURCE_MAX {
+            let told = format!(
+                "found {} attributes, expected at most {RESOURCE_MAX}",
+                resource.len()
+            );
+            self.reader.add_mistake_near("tracing.resource", told);
+        }
+        resource
+    }
+}
+
+fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoint, Mistake> {
+    let written = item.read(|value| text(value, ENDPOINT_EXPECTED), "")?;
+    // Not shown again: it may hold a password.
+    let endpoint = Endpoint::parse(written).ok_or_else(|| {
+        item.mistake(format!(
+            "is no address of a collector, expected {ENDPOINT_EXPECTED}, with http:// or https:// and without a user or a query"
+        ))
+    })?;
+    let has_path = endpoint.0.path() != "/";
+    if protocol == CollectorProtocol::Grpc && has_path {
+        return Err(item.mistake(
+            "has a path, which gRPC has no use for, expected none, or protocol = \"http\"",
+        ));
+    }
+    Ok(endpoint)
+}
+
+/// `[tracing]` as a file has it; nothing where nothing is traced.
+pub(super) fn write_tracing(to: &mut String, tracing: &TracingSettings) -> fmt::Result {
+    let Some(endpoint) = &tracing.endpoint else {
+        return Ok(());
+    };
+    writeln!(to, "\n[tracing]\nendpoint = {}", quoted(endpoint))?;
+    writeln!(to, "protocol = {}", quoted(tracing.protocol.as_str()))?;
+    writeln!(
+        to,
+        "sample = {}",
+        show_millionths(tracing.sample.millionths())
+    )?;
+    writeln!(to, "parent = {}", quoted(tracing.parent.as_str()))?;
+    writeln!(to, "service_name = {}", quoted(&tracing.service_name))?;
+    writeln!(to, "timeout = {}", quoted(show_duration(tracing.timeout)))?;
+    if let CollectorHeaders::File(file) = &tracing.headers {
+        writeln!(to, "headers_file = {}", file_name(file))?;
+    }
+    if let Some(ca) = &tracing.tls.ca {
+        writeln!(to, "ca = {}", file_name(ca))?;
+    }
+    if let Some(identity) = &tracing.tls.identity {
+        writeln!(to, "certificate = {}", file_name(&identity.certificate))?;
+        writeln!(to, "key = {}", file_name(&identity.key))?;
+    }
+    if !tracing.resource.is_empty() {
+        writeln!(to, "\n[tracing.resource]")?;
+        for (key, value) in &tracing.resource {
+            writeln!(to, "{} = {}", quoted(key), quoted(value))?;
+        }
+    }
+    Ok(())
+}

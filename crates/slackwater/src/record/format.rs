@@ -1,0 +1,172 @@
+//! The blocks of a recording's file, as bytes: each with its length and a checksum, so that a torn file is known as far as it
+//! is whole.
+
+use crate::crc32c::crc32c;
+use slackwater_sim::recording::{Bytes, Malformed, put_text, put_varint};
+
+/// What a file begins with; the last byte is the version.
+pub(super) const MAGIC: [u8; 8] = *b"slkwrec\x01";
+/// No block is longer: what claims to be is none.
+pub(super) const BLOCK_MAX: usize = 1 << 20;
+/// Before a block's content: its length and checksum.
+pub(super) const FRAME_BYTES: usize = 8;
+/// The block that ends a file, with its frame.
+pub(super) const END_BYTES: usize = FRAME_BYTES + 2;
+
+const TEXT_MAX: usize = 64 << 10;
+const NAME_MAX: usize = 256;
+
+const HEAD: u8 = b'H';
+const STREAM: u8 = b'S';
+const EVENTS: u8 = b'E';
+const END: u8 = b'Z';
+
+/// What is recorded, and by what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// The command and its version.
+    pub(crate) software: String,
+}
+
+/// A policy of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StreamHead {
+    /// What its events go by; no two of a file have the same.
+    pub(crate) number: u32,
+    /// When its clock began, in nanoseconds after the recording did.
+    pub(crate) since_ns: u64,
+    /// Counted from 0.
+    pub(crate) worker: u16,
+    /// What its policy draws from.
+    pub(crate) seed: u64,
+    pub(crate) service: String,
+    pub(crate) policy: String,
+    /// All settings of the policy and of what is around it, in TOML.
+    pub(crate) settings: String,
+}
+
+/// Why a recording is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum End {
+    /// The process was.
+    Complete = 1,
+    /// The file is as large as it may be.
+    Full = 2,
+    /// Events came faster than they could be written.
+    Behind = 3,
+    /// The file could not be written.
+    Unwritable = 4,
+}
+
+impl End {
+    pub(crate) const ALL: [Self; 4] = [Self::Complete, Self::Full, Self::Behind, Self::Unwritable];
+
+    /// What it says to people.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "the process ended",
+            Self::Full => "the file was as large as it may be",
+            Self::Behind => "events came faster than they could be written",
+            Self::Unwritable => "the file could not be written",
+        }
+    }
+}
+
+/// The content of a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Block<'b> {
+    Head(Head),
+    Stream(StreamHead),
+    Events { stream: u32, events: &'b [u8] },
+    End(End),
+}
+
+impl Block<'_> {
+    /// The block with its frame.
+    pub(super) fn framed(&self) -> Vec<u8> {
+        let mut block = vec![0; FRAME_BYTES];
+        match self {
+            Self::Head(head) => {
+                block.push(HEAD);
+                put_varint(&mut block, head.started_ms);
+                put_text(&mut block, &head.software, NAME_MAX);
+            }
+            Self::Stream(head) => {
+                block.push(STREAM);
+                put_varint(&mut block, head.number.into());
+                put_varint(&mut block, head.since_ns);
+                put_varint(&mut block, head.worker.into());
+                block.extend_from_slice(&head.seed.to_le_bytes());
+                put_text(&mut block, &head.service, NAME_MAX);
+                put_text(&mut block, &head.policy, NAME_MAX);
+                put_text(&mut block, &head.settings, TEXT_MAX);
+            }
+            Self::Events { stream, events } => {
+                block.push(EVENTS);
+                put_varint(&mut block, (*stream).into());
+                block.extend_from_slice(events);
+            }
+            Self::End(end) => block.extend_from_slice(&[END, *end as u8]),
+        }
+        let content = block.split_off(FRAME_BYTES);
+        let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+        block[..4].copy_from_slice(&length.to_le_bytes());
+        block[4..].copy_from_slice(&crc32c([content.as_slice()]).to_le_bytes());
+        block.extend_from_slice(&content);
+        block
+    }
+}
+
+/// What a block's content says.
+pub(super) fn parse(content: &[u8]) -> Result<Block<'_>, Malformed> {
+    let mut bytes = Bytes::new(content);
+    let block = match bytes.byte()? {
+        HEAD => Block::Head(Head {
+            started_ms: bytes.varint()?,
+            software: bytes.text()?.to_owned(),
+        }),
+        STREAM => Block::Stream(StreamHead {
+            number: bytes.number()?,
+            since_ns: bytes.varint()?,
+            worker: bytes.number()?,
+            seed: bytes.word()?,
+            service: bytes.text()?.to_owned(),
+            policy: bytes.text()?.to_owned(),
+            settings: bytes.text()?.to_owned(),
+        }),
+        EVENTS => Block::Events {
+            stream: bytes.number()?,
+            events: core::mem::replace(&mut bytes, Bytes::new(&[])).rest(),
+        },
+        END => {
+            let number = bytes.byte()?;
+            let end = End::ALL.into_iter().find(|end| *end as u8 == number);
+            Block::End(end.ok_or(Malformed("it ends for a reason that is not known"))?)
+        }
+        _ => return Err(Malformed("a block is of a kind that is not known")),
+    };
+    if bytes.is_empty() {
+        Ok(block)
+    } else {
+        Err(Malformed("a block is longer than what it says"))
+    }
+}
+
+/// The content of the first block of `bytes`, and what comes after it; why there is none.
+pub(super) fn first_block(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    const CUT_OFF: Malformed = Malformed("it is cut off");
+    let (length, rest) = bytes.split_first_chunk().ok_or(CUT_OFF)?;
+    let (checksum, rest) = rest.split_first_chunk().ok_or(CUT_OFF)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > BLOCK_MAX {
+        return Err(Malformed("a block is longer than any is"));
+    }
+    let (content, rest) = rest.split_at_checked(length).ok_or(CUT_OFF)?;
+    if crc32c([content]) != u32::from_le_bytes(*checksum) {
+        return Err(Malformed("a block's checksum is not that of its bytes"));
+    }
+    Ok((content, rest))
+}

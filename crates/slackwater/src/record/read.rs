@@ -1,0 +1,94 @@
+//! A recording as it is read: up to its end, or as far as it is whole.
+
+use super::format::{Block, END_BYTES, End, Head, MAGIC, StreamHead, first_block, parse};
+use std::collections::BTreeMap;
+
+/// A recording.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recording {
+    pub(crate) head: Head,
+    /// In the order in which they began.
+    pub(crate) streams: Vec<RecordedStream>,
+    /// Why it ends where it does.
+    pub(crate) end: Ending,
+}
+
+/// The events of a worker's policy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RecordedStream {
+    pub(crate) head: StreamHead,
+    pub(crate) events: Vec<u8>,
+}
+
+/// How a recording ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// As it says itself.
+    Said(End),
+    /// It is torn: after so many bytes there is something else than a whole block.
+    Torn { at: usize, why: &'static str },
+}
+
+/// What `bytes` are a recording of.
+///
+/// # Errors
+///
+/// They are none, or one of another version. The message says what is strange.
+pub(crate) fn read(bytes: &[u8]) -> Result<Recording, String> {
+    let [name @ .., version] = MAGIC;
+    let rest = bytes.strip_prefix(name.as_slice());
+    let (found, mut rest) = rest
+        .and_then(<[u8]>::split_first)
+        .ok_or("is no recording of slackwater's")?;
+    if *found != version {
+        return Err(format!(
+            "is a recording of version {found}, this command reads version {version}"
+        ));
+    }
+    let mut streams = Vec::<RecordedStream>::new();
+    let mut places = BTreeMap::new();
+    let mut head = None;
+    let end = loop {
+        let at = bytes.len() - rest.len();
+        let block = first_block(rest).and_then(|(content, after)| {
+            rest = after;
+            parse(content)
+        });
+        let block = match block {
+            Ok(block) => block,
+            Err(malformed) => {
+                break Ending::Torn {
+                    at,
+                    why: malformed.0,
+                };
+            }
+        };
+        let is_taken = match block {
+            Block::Head(said) => head.replace(said).is_none(),
+            Block::Stream(said) => {
+                let is_new = places.insert(said.number, streams.len()).is_none();
+                streams.push(RecordedStream {
+                    head: said,
+                    events: Vec::new(),
+                });
+                is_new
+            }
+            Block::Events { stream, events } => {
+                let place = places.get(&stream);
+                let stream = place.and_then(|place| streams.get_mut(*place));
+                stream
+                    .map(|it| it.events.extend_from_slice(events))
+                    .is_some()
+            }
+            Block::End(end) => break Ending::Said(end),
+        };
+        if !is_taken {
+            let why = "a block does not belong where it is";
+            break Ending::Torn { at, why };
+        }
+    };
+    let head = head.ok_or_else(|| {
+        format!("has no head: it is cut off within its first {END_BYTES} bytes or so")
+    })?;
+    Ok(Recording { head, streams, end })
+}

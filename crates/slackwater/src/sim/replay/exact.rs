@@ -1,0 +1,147 @@
+//! A recording played again under the policies that made its choices, and what it tells of the past on the way.
+
+use crate::config::{RecordedPolicy, read_recorded_policy};
+use crate::fault::Fault;
+use crate::record::{RecordedStream, Recording};
+use crate::sim::stop::Stop;
+use slackwater_core::Instant;
+use slackwater_core::health::build;
+use slackwater_sim::recording::{Bytes, Decoder, Event};
+use slackwater_sim::replay::exact::{Difference, Player};
+use slackwater_sim::replay::history::{History, Reader};
+
+/// How many events are played between two looks at whether to stop.
+const EVENTS_BETWEEN_LOOKS: u64 = 16_384;
+
+/// A service as it was recorded, and what came of playing it again.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) name: String,
+    /// The policy of its first stream.
+    pub(super) policy: RecordedPolicy,
+    /// Streams; a worker has one more each time that the service is configured anew.
+    pub(super) streams: usize,
+    /// Of `streams`, those of another policy or other settings than the first.
+    pub(super) reconfigured: usize,
+    pub(super) history: History,
+    pub(super) events: u64,
+    /// Bytes of events.
+    pub(super) bytes: u64,
+    pub(super) picks: u64,
+    pub(super) probes: u64,
+    /// The first place at which something else was said, and the worker that it was said to.
+    pub(super) difference: Option<(u16, Difference)>,
+}
+
+/// Plays all streams of each service.
+pub(super) fn play(
+    recording: &Recording,
+    only: Option<&str>,
+    stop: &Stop,
+) -> Result<Vec<Service>, Fault> {
+    let mut services = Vec::<Service>::new();
+    for stream in &recording.streams {
+        if only.is_some_and(|only| only != stream.head.service) {
+            continue;
+        }
+        let policy = policy_of(stream)?;
+        let name = &stream.head.service;
+        let place = services.iter().position(|service| service.name == *name);
+        let place = place.unwrap_or_else(|| {
+            services.push(Service::new(name, policy.clone()));
+            services.len() - 1
+        });
+        if let Some(service) = services.get_mut(place) {
+            service.play(stream, &policy, stop)?;
+        }
+    }
+    Ok(services)
+}
+
+fn policy_of(stream: &RecordedStream) -> Result<RecordedPolicy, Fault> {
+    let head = &stream.head;
+    read_recorded_policy(&head.policy, &head.settings).map_err(|strange| {
+        Fault::usage(format!(
+            "service {}: the recorded settings cannot be used: {strange}; replay with the version that recorded",
+            head.service
+        ))
+    })
+}
+
+impl Service {
+    fn new(name: &str, policy: RecordedPolicy) -> Self {
+        Self {
+            name: name.to_owned(),
+            policy,
+            streams: 0,
+            reconfigured: 0,
+            history: History::default(),
+            events: 0,
+            bytes: 0,
+            picks: 0,
+            probes: 0,
+            difference: None,
+        }
+    }
+
+    fn play(
+        &mut self,
+        stream: &RecordedStream,
+        policy: &RecordedPolicy,
+        stop: &Stop,
+    ) -> Result<(), Fault> {
+        let head = &stream.head;
+        let client = u32::try_from(self.streams).unwrap_or(u32::MAX);
+        self.streams += 1;
+        self.reconfigured += usize::from(self.policy != *policy);
+        self.bytes += stream.events.len() as u64;
+        let built = build(policy.entry, &policy.settings, &policy.health);
+        let mut player = Some(Player::new(built, head.seed));
+        let mut reader = Reader::new(client, head.since_ns);
+        let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&stream.events));
+        let mut events = 0;
+        while !rest.is_empty() {
+            let (at, event) = decoder.take(&mut rest).map_err(|malformed| {
+                Fault::runtime(format!(
+                    "service {}, worker {}: event {events} cannot be read: {malformed}",
+                    head.service, head.worker
+                ))
+            })?;
+            self.play_event(&mut player, head.worker, at, &event);
+            reader.read(&mut self.history, at, &event);
+            events += 1;
+            if events % EVENTS_BETWEEN_LOOKS == 0 && stop.is_set() {
+                return Err(Stop::fault("nothing was compared"));
+            }
+        }
+        self.events += events;
+        if let Some(player) = player {
+            self.count(&player);
+        }
+        Ok(())
+    }
+
+    /// After a difference nothing that follows in its stream is comparable.
+    fn play_event(
+        &mut self,
+        player: &mut Option<Player>,
+        worker: u16,
+        at: Instant,
+        event: &Event<'_>,
+    ) {
+        let Some(playing) = player else {
+            return;
+        };
+        if let Err(difference) = playing.play(at, event) {
+            self.difference.get_or_insert((worker, difference));
+            if let Some(player) = player.take() {
+                self.count(&player);
+            }
+        }
+    }
+
+    fn count(&mut self, player: &Player) {
+        self.picks += player.picks();
+        self.probes += player.probes();
+    }
+}

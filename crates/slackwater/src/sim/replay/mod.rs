@@ -1,0 +1,126 @@
+//! `slackwater sim replay`: a recording played again, exactly under the policy that made its choices, and by a model of the
+//! replicas under another one.
+
+mod exact;
+mod model;
+mod text;
+
+use super::effort::HowOften;
+use super::policies;
+use super::stop::Stop;
+use crate::fault::Fault;
+use crate::json_output::JsonOutput;
+use crate::output::print;
+use crate::record::{Recording, read};
+use exact::Service;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater serve --config slackwater.toml --record today.rec
+  slackwater demo --seconds 60 --record demo.rec
+  slackwater sim replay demo.rec                            the same picks, one by one
+  slackwater sim replay demo.rec --service prequal          of one service only
+  slackwater sim replay demo.rec --policy peak_ewma         what would have been, by a model of the replicas
+  slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
+
+docs/replay.md says what a recording holds and what a replay of it shows.
+Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed; 2 bad arguments or file; 130 stopped.";
+
+/// Arguments of `slackwater sim replay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The recording, as --record wrote it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Only this service's
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// What would have been under this policy, with the settings that were recorded
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    #[command(flatten)]
+    how_often: HowOften,
+    /// Write the figures to this file as JSON; - is standard output, instead of all else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    fn threads(&self) -> usize {
+        self.how_often.threads()
+    }
+}
+
+/// Runs `slackwater sim replay`.
+pub(super) fn run(args: &Args) -> Result<(), Fault> {
+    let file = args.file.display();
+    let bytes = std::fs::read(&args.file)
+        .map_err(|error| Fault::usage(format!("{file}: cannot be read: {error}")))?;
+    let recording = read(&bytes).map_err(|strange| Fault::usage(format!("{file}: {strange}")))?;
+    drop(bytes);
+    check_service(args, &recording)?;
+    if let Some(policy) = &args.policy {
+        policies::check("--policy", policy)?;
+    }
+    let json = args.json.clone().map(JsonOutput::open).transpose()?;
+    let is_told = !json.as_ref().is_some_and(JsonOutput::is_stdout);
+    let stop = Stop::on_signals()?;
+    let services = exact::play(&recording, args.service.as_deref(), &stop)?;
+    if is_told {
+        let services: String = services.iter().map(text::service).collect();
+        let head = text::recording(&file.to_string(), &recording);
+        print(&format!("{head}{services}"))?;
+    }
+    let mut changed = Vec::new();
+    for service in &services {
+        let other = args.policy.as_deref();
+        if let Some(policy) = other.filter(|policy| !model::is_own(service, policy)) {
+            let seeds = args.how_often.seeds();
+            let service = model::play(service, args, policy, seeds, &stop)?;
+            if is_told {
+                print(&service.text())?;
+            }
+            changed.push(service);
+        }
+    }
+    if let Some(json) = json {
+        json.write(&text::figures(&services, &changed))?;
+    }
+    agree(&services)
+}
+
+/// A service that was not recorded is named with those that were.
+fn check_service(args: &Args, recording: &Recording) -> Result<(), Fault> {
+    let mut names: Vec<_> = (recording.streams.iter())
+        .map(|stream| stream.head.service.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    match &args.service {
+        Some(name) if !names.contains(&name.as_str()) => Err(Fault::usage(format!(
+            "--service {name}: is not in the recording, which has {}",
+            names.join(", ")
+        ))),
+        _ if names.is_empty() => Err(Fault::usage(format!(
+            "{}: no service was recorded",
+            args.file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn agree(services: &[Service]) -> Result<(), Fault> {
+    let differ: Vec<_> = (services.iter())
+        .filter(|service| service.difference.is_some())
+        .map(|service| service.name.as_str())
+        .collect();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::runtime(format!(
+        "{}: the replay differs from what was recorded; was it recorded by another version?",
+        differ.join(", ")
+    )))
+}

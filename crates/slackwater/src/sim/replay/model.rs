@@ -1,0 +1,319 @@
+//! What would have been under another policy, by a model of the replicas that were recorded.
+
+use super::Args;
+use super::exact::Service;
+use super::text::{number, span};
+use crate::fault::Fault;
+use crate::sim::policies::{self, Around};
+use crate::sim::progress::Meter;
+use crate::sim::stop::Stop;
+use core::fmt::Write;
+use core::time::Duration;
+use serde::Serialize;
+use slackwater_core::policy::{POLICIES, PolicyEntry};
+use slackwater_sim::interval::Estimate;
+use slackwater_sim::replay::compare::{Row, Verdict, rows};
+use slackwater_sim::replay::model::Model;
+use slackwater_sim::runner::{Job, run_all};
+use slackwater_sim::{Measured, PolicyChoice, Seeds};
+use std::sync::Arc;
+
+/// A service under another policy.
+#[derive(Debug)]
+pub(super) struct Changed {
+    service: String,
+    recorded_policy: &'static str,
+    policy: String,
+    model: Model,
+    rows: Vec<Row>,
+    /// The share of queries that are errors, as recorded and by the model under both.
+    errors: [f64; 3],
+    /// The mean share of each replica, by the model under the recorded policy and the other one.
+    shares: Vec<[f64; 2]>,
+    replicas: Vec<String>,
+    seeds: usize,
+}
+
+/// Plays the model of a service under its own policy and the one that is asked for.
+pub(super) fn play(
+    service: &Service,
+    args: &Args,
+    name: &str,
+    seeds: Seeds,
+    stop: &Stop,
+) -> Result<Changed, Fault> {
+    let model = Model::of(&service.history).ok_or_else(|| {
+        Fault::runtime(format!(
+            "service {}: fewer than 100 queries were answered, which is too little for a model",
+            service.name
+        ))
+    })?;
+    let recorded = choice(service, service.policy.entry.name)?;
+    let other = choice(service, name)?;
+    let seed_list: Vec<_> = seeds.iter().collect();
+    let job = |policy: &PolicyChoice, seed| Job {
+        scenario: Arc::clone(&model.scenario),
+        policy: policy.clone(),
+        seed,
+    };
+    let jobs: Vec<_> = [&recorded, &other]
+        .into_iter()
+        .flat_map(|policy| seed_list.iter().map(move |&seed| job(policy, seed)))
+        .collect();
+    let meter = Meter::new(service.name.clone());
+    meter.begin(
+        jobs.len(),
+        (model.queries * jobs.len()) as f64,
+        args.threads(),
+    );
+    let progress = |progress| meter.show(progress);
+    let runs = run_all(&jobs, args.threads(), &progress, stop.flag());
+    drop(meter);
+    if runs.len() < jobs.len() {
+        return Err(Stop::fault("nothing was compared"));
+    }
+    let (same, changed) = runs.split_at(seed_list.len());
+    let rows = rows(&model.recorded, same, changed)
+        .ok_or_else(|| Fault::runtime("nothing was measured"))?;
+    Ok(Changed {
+        service: service.name.clone(),
+        recorded_policy: service.policy.entry.name,
+        policy: name.to_owned(),
+        rows,
+        errors: [recorded_errors(service), errors(same), errors(changed)],
+        shares: shares(same, changed),
+        replicas: service.history.replicas.clone(),
+        seeds: seed_list.len(),
+        model,
+    })
+}
+
+/// A policy with the settings, and the health around it, that were recorded.
+fn choice(service: &Service, name: &str) -> Result<PolicyChoice, Fault> {
+    let recorded = &service.policy;
+    let around = Around {
+        settings: recorded.settings.clone(),
+        health: (!recorded.health.is_off()).then(|| recorded.health.clone()),
+    };
+    policies::choice("--policy", name, &around)
+}
+
+/// Whether only the exact replay says something of this policy: it is the service's own.
+pub(super) fn is_own(service: &Service, name: &str) -> bool {
+    let own: &PolicyEntry = service.policy.entry;
+    POLICIES
+        .iter()
+        .any(|entry| entry.name == name && entry == own)
+}
+
+fn recorded_errors(service: &Service) -> f64 {
+    let queries = &service.history.queries;
+    let failed = queries.iter().filter(|query| query.failed()).count();
+    failed as f64 / queries.len().max(1) as f64
+}
+
+fn errors(runs: &[Measured]) -> f64 {
+    runs.iter().map(Measured::error_share).sum::<f64>() / runs.len().max(1) as f64
+}
+
+fn shares(same: &[Measured], changed: &[Measured]) -> Vec<[f64; 2]> {
+    let replicas = same.first().map_or(0, |run| run.queries_by_replica.len());
+    let share = |runs: &[Measured], replica: usize| {
+        let own = runs
+            .iter()
+            .filter_map(|run| run.queries_by_replica.get(replica));
+        let all: u64 = runs.iter().map(|run| run.queries).sum();
+        own.sum::<u64>() as f64 / all.max(1) as f64
+    };
+    (0..replicas)
+        .map(|replica| [share(same, replica), share(changed, replica)])
+        .collect()
+}
+
+impl Changed {
+    /// The same as text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, to: &mut String) -> core::fmt::Result {
+        let Self {
+            service,
+            recorded_policy,
+            policy,
+            model,
+            seeds,
+            ..
+        } = self;
+        let queries = number(model.queries as u64);
+        writeln!(
+            to,
+            "\n{service} under {policy} in place of {recorded_policy}, by a model: {queries} queries of {} in the mean, {seeds} seeds",
+            span(model.mean_cost)
+        )?;
+        writeln!(to, "  taken for granted:")?;
+        for assumption in &model.assumptions {
+            writeln!(to, "  - {assumption}")?;
+        }
+        let (same, other) = (*recorded_policy, policy.as_str());
+        let head = [
+            "",
+            "recorded",
+            &format!("{same}, modelled"),
+            "model's error",
+            &format!("{other}, modelled"),
+            "change",
+        ]
+        .map(str::to_owned);
+        let mut lines = vec![head.to_vec()];
+        for row in &self.rows {
+            lines.push(vec![
+                row.name.to_owned(),
+                span(row.recorded),
+                ms(Some(row.same_ms)),
+                format!("{:+.0} %", (row.error - 1.0) * 100.0),
+                ms(row.other_ms),
+                change(row.change),
+            ]);
+        }
+        let [recorded, same, other] = self.errors.map(|share| format!("{:.2} %", share * 100.0));
+        lines.push(vec![
+            "errors".to_owned(),
+            recorded,
+            same,
+            String::new(),
+            other,
+            String::new(),
+        ]);
+        write_table(to, &lines)?;
+        for row in &self.rows {
+            writeln!(to, "  {}", self.sentence(row))?;
+        }
+        let shares = self.replicas.iter().zip(&self.shares).take(32);
+        for (name, [same, other]) in shares {
+            let (same, other) = (same * 100.0, other * 100.0);
+            writeln!(
+                to,
+                "    {name}: {same:.1} % modelled, {other:.1} % under {policy}"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn sentence(&self, row: &Row) -> String {
+        let (name, policy) = (row.name, &self.policy);
+        let error = format!("{:.0} %", (row.error - 1.0).abs() * 100.0);
+        match (row.verdict(), row.change) {
+            (Some(Verdict::Lower | Verdict::Higher), Some(change)) => {
+                let would = Duration::from_secs_f64(row.recorded.as_secs_f64() * change.value);
+                format!(
+                    "{name} would have been about {} under {policy} in place of {}; the model is off by {error}",
+                    span(would),
+                    span(row.recorded)
+                )
+            }
+            (Some(Verdict::Unknown), _) => format!(
+                "{name}: the difference is less than the model's error of {error}, so this says nothing"
+            ),
+            _ => format!("{name}: no difference beyond chance; the model is off by {error}"),
+        }
+    }
+
+    /// The same as figures.
+    pub(super) fn figures(&self) -> ChangedFigures<'_> {
+        let rows = self.rows.iter().map(|row| RowFigures {
+            figure: row.name,
+            recorded_ms: row.recorded.as_secs_f64() * 1e3,
+            modelled_ms: row.same_ms.value,
+            model_error: row.error - 1.0,
+            modelled_other_ms: row.other_ms.map(|it| it.value),
+            change: row.change.map(|it| it.value),
+            change_interval: row.change.and_then(|it| it.interval).map(<[f64; 2]>::from),
+            verdict: row.verdict().map(word),
+        });
+        ChangedFigures {
+            service: &self.service,
+            recorded_policy: self.recorded_policy,
+            policy: &self.policy,
+            queries: self.model.queries,
+            seeds: self.seeds,
+            mean_cost_ms: self.model.mean_cost.as_secs_f64() * 1e3,
+            cores: &self.model.cores,
+            assumptions: &self.model.assumptions,
+            figures: rows.collect(),
+            error_shares: self.errors,
+        }
+    }
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Lower => "lower",
+        Verdict::Higher => "higher",
+        Verdict::Alike => "alike",
+        Verdict::Unknown => "less than the model's error",
+    }
+}
+
+/// What `--json` writes of a service.
+#[derive(Debug, Serialize)]
+pub(super) struct ChangedFigures<'c> {
+    service: &'c str,
+    recorded_policy: &'c str,
+    policy: &'c str,
+    queries: usize,
+    seeds: usize,
+    mean_cost_ms: f64,
+    cores: &'c [f64],
+    assumptions: &'c [String],
+    figures: Vec<RowFigures>,
+    /// As recorded, by the model, by the model under the other policy.
+    error_shares: [f64; 3],
+}
+
+#[derive(Debug, Serialize)]
+struct RowFigures {
+    figure: &'static str,
+    recorded_ms: f64,
+    modelled_ms: f64,
+    model_error: f64,
+    modelled_other_ms: Option<f64>,
+    change: Option<f64>,
+    change_interval: Option<[f64; 2]>,
+    verdict: Option<&'static str>,
+}
+
+fn ms(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(String::new, |estimate| {
+        span(Duration::from_secs_f64(estimate.value.max(0.0) / 1e3))
+    })
+}
+
+/// `× 0.42 [0.40, 0.44]`.
+fn change(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(String::new, |Estimate { value, interval }| match interval {
+        Some((low, high)) => format!("× {value:.2} [{low:.2}, {high:.2}]"),
+        None => format!("× {value:.2}"),
+    })
+}
+
+/// Columns as wide as their widest cell.
+fn write_table(to: &mut String, lines: &[Vec<String>]) -> core::fmt::Result {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    for line in lines {
+        let cells = line.iter().zip(&widths);
+        let cells: Vec<_> = cells
+            .map(|(cell, &width)| format!("{cell:>width$}"))
+            .collect();
+        writeln!(to, "  {}", cells.join("   ").trim_end())?;
+    }
+    Ok(())
+}

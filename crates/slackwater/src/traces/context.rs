@@ -1,0 +1,306 @@
+//! W3C Trace Context, the field `traceparent`: which trace a request belongs to, and by which span it was sent.
+//!
+//! Read strictly, as the recommendation asks: lower-case digits, exact lengths, no id of zeros, no version ff. Of later
+//! versions what this one has is taken from the front.
+
+use core::fmt;
+use core::num::{NonZeroU64, NonZeroU128};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// `00-` + 32 digits + `-` + 16 digits + `-` + 2 digits.
+const LENGTH: usize = 55;
+
+/// A trace; shown as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceId(pub(super) NonZeroU128);
+
+/// A span of it; shown as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpanId(pub(super) NonZeroU64);
+
+#[cfg(test)]
+impl TraceId {
+    /// The trace with this number, which is not 0.
+    pub(crate) fn of(number: u128) -> Self {
+        Self(NonZeroU128::new(number).expect("a number above 0"))
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What whoever sends a request says of its trace. Only what it knows is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flags(u8);
+
+impl Flags {
+    const SAMPLED: u8 = 1;
+    /// The trace's id is random in its last 7 bytes.
+    const RANDOM: u8 = 2;
+    const KNOWN: u8 = Self::SAMPLED | Self::RANDOM;
+
+    /// Of a trace that begins here.
+    pub(super) const BEGUN: Self = Self(Self::KNOWN);
+
+    pub(super) const fn is_sampled(self) -> bool {
+        self.0 & Self::SAMPLED != 0
+    }
+
+    pub(super) const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+/// A span that a request may be sent by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SpanContext {
+    pub(super) trace: TraceId,
+    pub(super) span: SpanId,
+    pub(super) flags: Flags,
+}
+
+impl SpanContext {
+    /// What a request's fields say; `None` if nothing that is valid.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut fields = headers.get_all(TRACEPARENT).iter();
+        let only = fields.next()?;
+        // Of two parents neither is the one.
+        if fields.next().is_some() {
+            return None;
+        }
+        Self::parse(only.as_bytes())
+    }
+
+    fn parse(field: &[u8]) -> Option<Self> {
+        let (known, rest) = field.split_at_checked(LENGTH)?;
+        let [version, trace, span, flags] =
+            [&known[..2], &known[3..35], &known[36..52], &known[53..]];
+        if [known[2], known[35], known[52]] != *b"---" {
+            return None;
+        }
+        let is_whole = match digits(version)? {
+            0 => rest.is_empty(),
+            0xff => false,
+            // Whatever a later version adds begins with a dash.
+            _ => rest.first().is_none_or(|&byte| byte == b'-'),
+        };
+        if !is_whole {
+            return None;
+        }
+        let span = u64::try_from(digits(span)?).ok()?;
+        let flags = u8::try_from(digits(flags)?).ok()?;
+        Some(Self {
+            trace: TraceId(NonZeroU128::new(digits(trace)?)?),
+            span: SpanId(NonZeroU64::new(span)?),
+            flags: Flags(flags & Flags::KNOWN),
+        })
+    }
+
+    /// Has a request's fields say that it was sent by this span.
+    pub(super) fn mark(self, headers: &mut HeaderMap) {
+        // 55 letters that may all stand in a field.
+        if let Some(value) = self.to_value() {
+            headers.insert(TRACEPARENT, value);
+        }
+    }
+
+    /// As a field has it, in the version of today.
+    fn to_value(self) -> Option<HeaderValue> {
+        let Self { trace, span, flags } = self;
+        HeaderValue::try_from(format!("00-{trace}-{span}-{:02x}", flags.bits())).ok()
+    }
+}
+
+/// At most 32 hexadecimal digits, none of them a capital.
+fn digits(written: &[u8]) -> Option<u128> {
+    written.iter().try_fold(0, |number: u128, &byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u128::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const VALID: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn parsed(field: &str) -> Option<SpanContext> {
+        SpanContext::parse(field.as_bytes())
+    }
+
+    #[test]
+    fn the_recommendation_s_example_is_read_and_written() {
+        let context = parsed(VALID).expect("valid");
+        assert_eq!(
+            context.trace.to_string(),
+            "0af7651916cd43dd8448eb211c80319c"
+        );
+        assert_eq!(context.span.to_string(), "b7ad6b7169203331");
+        assert!(context.flags.is_sampled());
+        assert_eq!(context.to_value().expect("a value"), VALID);
+    }
+
+    #[test]
+    fn each_flaw_makes_it_nothing() {
+        for (wrong, why) in [
+            ("", "nothing"),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+                "too short",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-011",
+                "too long",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+                "more than version 00 has",
+            ),
+            (
+                "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "version ff",
+            ),
+            (
+                "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01x",
+                "a later one goes on with a dash",
+            ),
+            (
+                "0-00af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "a version of one digit",
+            ),
+            (
+                "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+                "no trace",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+                "no span",
+            ),
+            (
+                "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "a capital in the trace",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-B7ad6b7169203331-01",
+                "a capital in the span",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0A",
+                "a capital in the flags",
+            ),
+            (
+                "0G-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "no digit",
+            ),
+            (
+                "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "no dash, first",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01",
+                "no dash, second",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331_01",
+                "no dash, third",
+            ),
+            (
+                "00-0af7651916cd43dd8448eb211c8031-9cb7ad6b7169203331-0101",
+                "ids of other lengths",
+            ),
+            (
+                " 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "a space",
+            ),
+        ] {
+            assert_eq!(parsed(wrong), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn of_later_versions_what_is_known_is_taken_and_written_as_the_known_one() {
+        let known = parsed(VALID);
+        assert!(known.is_some());
+        for later in [
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-comes",
+            "fe-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
+        ] {
+            assert_eq!(parsed(later), known, "{later}");
+        }
+    }
+
+    #[test]
+    fn flags_that_nobody_knows_are_not_passed_on() {
+        for (written, sampled, passed) in [
+            ("00", false, "00"),
+            ("01", true, "01"),
+            ("02", false, "02"),
+            ("ff", true, "03"),
+            ("fc", false, "00"),
+        ] {
+            let context = parsed(&format!("{}{written}", &VALID[..53])).expect("valid");
+            assert_eq!(context.flags.is_sampled(), sampled, "{written}");
+            let value = context.to_value().expect("a value");
+            assert_eq!(&value.as_bytes()[53..], passed.as_bytes(), "{written}");
+        }
+    }
+
+    #[test]
+    fn one_field_is_a_parent_and_two_are_none() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(SpanContext::of(&headers), None);
+        headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
+        assert_eq!(SpanContext::of(&headers), parsed(VALID));
+        headers.append(TRACEPARENT, HeaderValue::from_static(VALID));
+        assert_eq!(SpanContext::of(&headers), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_written_as_it_came(trace in 1_u128.., span in 1_u64.., flags in 0_u8..4) {
+            let field = format!("00-{trace:032x}-{span:016x}-{flags:02x}");
+            let context = parsed(&field).expect("valid");
+            prop_assert_eq!(context.to_value().expect("a value"), field);
+        }
+
+        #[test]
+        fn nothing_but_the_grammar_is_read(field in "[0-9a-fA-Fg-]{0,3}-?[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-fF]{1,3}(-x?)?") {
+            let parts: Vec<_> = field.split('-').collect();
+            let lower = |part: &str, length| part.len() == length && part.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
+            let is_something = |part: &str| part.bytes().any(|byte| byte != b'0');
+            let fits = parts.len() >= 4
+                && lower(parts[0], 2) && parts[0] != "ff"
+                && lower(parts[1], 32) && is_something(parts[1])
+                && lower(parts[2], 16) && is_something(parts[2])
+                && lower(parts[3], 2)
+                && (parts[0] != "00" || parts.len() == 4);
+            prop_assert_eq!(parsed(&field).is_some(), fits, "{}", field);
+        }
+
+        #[test]
+        fn any_bytes_are_taken_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            if let Some(context) = SpanContext::parse(&bytes) {
+                let value = context.to_value().expect("a value");
+                prop_assert_eq!(&value.as_bytes()[2..53], &bytes[2..53]);
+            }
+        }
+    }
+}

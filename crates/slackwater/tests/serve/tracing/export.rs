@@ -1,0 +1,90 @@
+//! The export itself: collectors that are not there or busy, the end of the process, another configuration, and no tracing at
+//! all.
+
+use super::{Witness, collector, section, spans};
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, until};
+use crate::reload::{Written, reload, status};
+use crate::replicas::nobody;
+use slackwater_collector::Manner;
+
+#[tokio::test]
+async fn without_a_section_requests_go_on_as_they_came() {
+    let witness = Witness::answering(200).await;
+    let proxy = Proxy::start(&[witness.replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 200);
+    assert!(witness.told("traceparent").is_empty());
+    let fields = "traceparent: whatever\r\ntracestate: not valid";
+    client
+        .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n"))
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    assert_eq!(witness.told("traceparent"), ["whatever"]);
+    assert_eq!(witness.told("tracestate"), ["not valid"]);
+    assert!(status(&proxy).await["spans"].is_null());
+}
+
+#[tokio::test]
+async fn a_collector_that_is_not_there_is_no_affair_of_requests() {
+    let witness = Witness::answering(200).await;
+    let mut proxy = Proxy::start(&[witness.replica.address], &section(nobody().await, "grpc"));
+    for _ in 0..20 {
+        assert_eq!(get(proxy.address, "/").await.status, 200);
+    }
+    let line = proxy.log_line("spans cannot be exported");
+    assert!(line.contains("http://127.0.0.1:"), "{line}");
+    let spans = async |key: &str| status(&proxy).await["spans"][key].as_u64().unwrap();
+    assert!(spans("exports_failed").await > 0);
+    assert_eq!(spans("exported").await, 0);
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(
+        metrics.contains("slackwater_spans_total{end=\"dropped\"}"),
+        "{metrics}"
+    );
+    // It ends although there are spans that nobody takes.
+    proxy.signal("TERM");
+    assert!(proxy.ended().await.success());
+}
+
+#[tokio::test]
+async fn the_last_spans_are_sent_at_the_end() {
+    let (collector, tracing) = collector("grpc").await;
+    // Busy until the end, so that nothing goes before it.
+    collector.set_manner(Manner::Busy);
+    let witness = Witness::answering(200).await;
+    let mut proxy = Proxy::start(&[witness.replica.address], &tracing);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    until("an export is refused", async || {
+        (collector.exports() > 0).then_some(())
+    })
+    .await;
+    collector.set_manner(Manner::Takes);
+    proxy.signal("TERM");
+    assert!(proxy.ended().await.success());
+    assert_eq!(collector.received().len(), 2);
+}
+
+#[tokio::test]
+async fn the_share_changes_when_the_configuration_is_read_again_and_the_collector_does_not() {
+    let (collector, tracing) = collector("grpc").await;
+    let witness = Witness::answering(200).await;
+    let address = witness.replica.address;
+    let config = |tracing: &str| {
+        format!(
+            "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\nreplicas = [\"{address}\"]\n\
+             probe.transport = \"none\"\n{tracing}"
+        )
+    };
+    let written = Written::new(
+        "tracing",
+        &config(&tracing.replace("sample = 1", "sample = 0")),
+    );
+    let proxy = written.serve(&[]);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    written.become_text(&config(&format!("{tracing}timeout = \"3s\"\n")));
+    reload(&proxy);
+    assert_eq!(get(proxy.address, "/").await.status, 200);
+    spans(&collector, 2).await;
+    assert_eq!(witness.told("traceparent").len(), 1);
+}

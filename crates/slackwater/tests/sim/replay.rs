@@ -1,0 +1,173 @@
+//! `sim replay`: a demo of a second, recorded and played again.
+
+use crate::rig::{Scratch, sim, stderr, stdout};
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// Records both sides of a short demo; who wins is no matter.
+fn record(scratch: &Scratch, arguments: &[&str]) -> String {
+    let file = scratch.path("demo.rec");
+    let fixed = ["demo", "--seconds", "1.5", "--admin", "127.0.0.1:0"];
+    let record = ["--no-table", "--replicas", "4", "--rate", "240", "--record"];
+    let output = Command::new(env!("CARGO_BIN_EXE_slackwater"))
+        .args(fixed)
+        .args(record)
+        .arg(&file)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the command runs");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    file
+}
+
+#[test]
+fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
+    let scratch = Scratch::new("replay-same");
+    let file = record(&scratch, &["--versus", "prequal_sync"]);
+    let output = sim(&["replay", &file]);
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(shown.matches(" picks, all the same").count(), 2, "{shown}");
+    for told in [
+        "\nprequal: policy prequal",
+        "\nprequal_sync: policy prequal_sync",
+        "because the process ended",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert_eq!(
+        shown.matches("    replica 3: ").count(),
+        2,
+        "they go by their names: {shown}"
+    );
+
+    let one = sim(&["replay", &file, "--service", "prequal"]);
+    assert_eq!(stdout(&one).matches(" picks, all the same").count(), 1);
+
+    // Its own policy is played exactly, and needs no model.
+    let own = sim(&[
+        "replay",
+        &file,
+        "--service",
+        "prequal",
+        "--policy",
+        "prequal",
+    ]);
+    assert_eq!(stdout(&own), stdout(&one));
+}
+
+#[test]
+fn another_policy_is_told_with_the_models_error() {
+    let scratch = Scratch::new("replay-other");
+    let file = record(&scratch, &["--versus", "prequal"]);
+    let json = scratch.path("replay.json");
+    let arguments = ["replay", &file, "--policy", "peak_ewma", "--seeds", "2"];
+    let output = sim(&[&arguments[..], &["--json", &json]].concat());
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for told in [
+        "prequal under peak_ewma in place of prequal",
+        "prequal_2 under peak_ewma",
+        "taken for granted",
+        "model's error",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    let text = fs::read_to_string(&json).expect("it was written");
+    let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let services = figures["services"].as_array().expect("a list");
+    assert_eq!(services.len(), 2);
+    assert!(services[0]["difference"].is_null());
+    let changed = &figures["changed"][0];
+    assert_eq!(
+        (&changed["policy"], &changed["recorded_policy"]),
+        (&"peak_ewma".into(), &"prequal".into())
+    );
+    let p99 = &changed["figures"][2];
+    assert_eq!(p99["figure"], "p99");
+    for figure in ["recorded_ms", "modelled_ms", "modelled_other_ms", "change"] {
+        assert!(
+            p99[figure].as_f64().is_some_and(|it| it > 0.0),
+            "{figure}: {p99}"
+        );
+    }
+
+    let again = sim(&arguments);
+    assert_eq!(stdout(&again), shown, "the same seeds say the same");
+}
+
+#[test]
+fn what_cannot_be_played_is_told() {
+    let scratch = Scratch::new("replay-wrong");
+    let file = record(&scratch, &[]);
+    let bytes = fs::read(&file).expect("it was written");
+    let written = |name: &str, bytes: &[u8]| {
+        fs::write(scratch.path(name), bytes).expect("a file for the test");
+        scratch.path(name)
+    };
+    let other = written("other.rec", b"[load]\nrate = 3\n");
+    let torn = written("torn.rec", &bytes[..bytes.len() / 2]);
+
+    let told = |arguments: &[&str], code| {
+        let output = sim(&[&["replay"], arguments].concat());
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    assert!(told(&["not-there.rec"], 2).contains("not-there.rec: cannot be read"));
+    assert!(told(&[&other], 2).contains("is no recording of slackwater's"));
+    let service = told(&[&file, "--service", "web"], 2);
+    assert!(
+        service.contains("--service web: is not in the recording, which has prequal, round_robin"),
+        "{service}"
+    );
+    assert!(told(&[&file, "--policy", "peek_ewma"], 2).contains("did you mean peak_ewma?"));
+    let torn = told(&[&torn], 0);
+    assert!(
+        torn.contains("it is torn: after byte ") && torn.contains("all the same"),
+        "{torn}"
+    );
+}
+
+#[test]
+fn a_recording_that_was_tampered_with_differs() {
+    // The seed of the first stream: 2 blocks in, behind number, time and worker.
+    let scratch = Scratch::new("replay-seed");
+    let file = record(&scratch, &["--policy", "random"]);
+    let mut bytes = fs::read(&file).expect("it was written");
+    let settings = bytes
+        .windows(6)
+        .position(|window| window == b"random")
+        .expect("its name");
+    // Service and policy are called alike; before the service's length stand the eight bytes of the seed.
+    bytes[settings - 2] ^= 0x55;
+    let length_at = bytes[8..].windows(1).next().map(|_| 8).expect("a block");
+    let head =
+        u32::from_le_bytes(bytes[length_at..length_at + 4].try_into().expect("four")) as usize;
+    let stream_at = length_at + 8 + head;
+    let length =
+        u32::from_le_bytes(bytes[stream_at..stream_at + 4].try_into().expect("four")) as usize;
+    let content = &bytes[stream_at + 8..stream_at + 8 + length];
+    let checksum = crc32c(content).to_le_bytes();
+    bytes[stream_at + 4..stream_at + 8].copy_from_slice(&checksum);
+    fs::write(&file, &bytes).expect("it can be written");
+    let output = sim(&["replay", &file]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let shown = stdout(&output);
+    assert!(shown.contains("NOT the same, worker 0: event "), "{shown}");
+    assert!(stderr(&output).contains("random: the replay differs from what was recorded"));
+}
+
+/// Bit by bit: another way than the command's.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 }
+        })
+    })
+}

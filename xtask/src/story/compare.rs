@@ -1,0 +1,190 @@
+//! What an access log's line, a decision and spans say of the same request, side by side.
+
+use super::site::Told;
+use serde_json::Value;
+
+/// One thing, as each of the three tells it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) what: String,
+    /// Access log, decision, spans; `None`: it does not tell that.
+    pub(super) told: [Option<String>; 3],
+}
+
+impl Row {
+    /// Whoever tells it says the same, and somebody does.
+    pub(super) fn agrees(&self) -> bool {
+        let mut told = self.told.iter().flatten();
+        told.next()
+            .is_some_and(|first| told.all(|other| other == first))
+    }
+}
+
+/// A thing by its names: in the line, in the decision and in the span.
+type Names = (&'static str, [&'static str; 3]);
+
+/// Of the request. What is not told by one of them has no name there.
+const REQUEST: [Names; 8] = [
+    ("id", ["id", "id", "slackwater.request_id"]),
+    ("trace", ["trace_id", "trace_id", "trace_id"]),
+    ("service", ["service", "service", "slackwater.service"]),
+    ("method", ["method", "method", "http.request.method"]),
+    ("path", ["path", "path", "url.path"]),
+    ("status", ["status", "status", "http.response.status_code"]),
+    ("end", ["end", "end", "slackwater.end"]),
+    ("total, µs", ["total_us", "total_us", ""]),
+];
+
+/// Of the attempt that answered it.
+const CHOICE: [Names; 7] = [
+    ("replica", ["replica", "/replica", "slackwater.replica"]),
+    ("reason", ["reason", "/reason", "slackwater.pick.reason"]),
+    (
+        "RIF limit",
+        ["rif_limit", "/rif_limit", "slackwater.pick.rif_limit"],
+    ),
+    ("its RIF", ["rif", "/chosen/rif", "slackwater.report.rif"]),
+    (
+        "its latency, µs",
+        [
+            "latency_us",
+            "/chosen/latency_us",
+            "slackwater.report.latency_us",
+        ],
+    ),
+    (
+        "the report's age, µs",
+        ["age_us", "/chosen/age_us", "slackwater.report.age_us"],
+    ),
+    ("outcome", ["", "/outcome", "slackwater.attempt.outcome"]),
+];
+
+/// What there is to compare.
+///
+/// # Errors
+///
+/// One of the three does not have what it must.
+pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
+    let of_kind = |kind: &'static str| told.spans.iter().filter(move |span| span["kind"] == kind);
+    let server = of_kind("server").next().ok_or("no span of the request")?;
+    let mut attempts: Vec<_> = of_kind("client").collect();
+    attempts.sort_by_key(|span| span["attributes"]["slackwater.attempt.number"].as_u64());
+    let tried = told.decision["attempts"].as_array();
+    let tried = tried.ok_or_else(|| format!("a decision without attempts: {}", told.decision))?;
+
+    let attribute = |span: &Value, name: &str| shown(&span["attributes"][name]);
+    let mut rows: Vec<_> = REQUEST
+        .into_iter()
+        .map(|(what, [line, decision, span])| Row {
+            what: what.to_owned(),
+            told: [
+                shown(&told.line[line]),
+                shown(&told.decision[decision]),
+                attribute(server, span).or_else(|| shown(&server[span])),
+            ],
+        })
+        .collect();
+    if let Some(total) = rows.last_mut() {
+        total.told[2] = duration_us(server);
+    }
+    rows.push(Row {
+        what: "first byte, µs".to_owned(),
+        told: [
+            shown(&told.line["first_byte_us"]),
+            shown(&told.decision["first_byte_us"]),
+            since_us(server, event_ns(server, "first_byte")),
+        ],
+    });
+    rows.push(Row {
+        what: "attempts".to_owned(),
+        told: [
+            shown(&told.line["attempts"]),
+            Some(tried.len().to_string()),
+            Some(attempts.len().to_string()),
+        ],
+    });
+    let answered = attempts
+        .iter()
+        .position(|span| span["attributes"]["slackwater.attempt.answered"] == true);
+    let answered = answered.ok_or("no span of an attempt that answered")?;
+    let nothing = Value::Null;
+    for (what, [line, decision, span]) in CHOICE {
+        let of_decision = tried.get(answered).and_then(|it| it.pointer(decision));
+        rows.push(Row {
+            what: what.to_owned(),
+            told: [
+                shown(&told.line[line]),
+                shown(of_decision.unwrap_or(&nothing)),
+                attribute(attempts[answered], span),
+            ],
+        });
+    }
+    for (number, span) in attempts.iter().enumerate() {
+        let attempt = tried.get(number).unwrap_or(&nothing);
+        let started = span["start_ns"].as_u64();
+        rows.push(Row {
+            what: format!("attempt {}: sent, µs", number + 1),
+            told: [None, shown(&attempt["sent_us"]), since_us(server, started)],
+        });
+    }
+    // Policies that go by no report tell none; then there is nothing to compare.
+    rows.retain(|row| row.told.iter().any(Option::is_some));
+    Ok(rows)
+}
+
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn duration_us(span: &Value) -> Option<String> {
+    since_us(span, span["end_ns"].as_u64())
+}
+
+fn event_ns(span: &Value, name: &str) -> Option<u64> {
+    let events = span["events"].as_array()?;
+    let event = events.iter().find(|event| event["name"] == name)?;
+    event["at_ns"].as_u64()
+}
+
+/// From a span's beginning, in whole microseconds: all three cut off what is less.
+fn since_us(span: &Value, at_ns: Option<u64>) -> Option<String> {
+    let since_ns = at_ns?.checked_sub(span["start_ns"].as_u64()?)?;
+    Some((since_ns / 1_000).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_that_say_the_same_agree_and_one_that_does_not_is_found() {
+        let row = |told: [Option<&str>; 3]| Row {
+            what: "x".to_owned(),
+            told: told.map(|told| told.map(str::to_owned)),
+        };
+        assert!(row([Some("1"), Some("1"), Some("1")]).agrees());
+        assert!(row([Some("1"), None, Some("1")]).agrees());
+        assert!(!row([Some("1"), Some("1"), Some("2")]).agrees());
+        assert!(!row([None, Some("1"), Some("2")]).agrees());
+        assert!(!row([None, None, None]).agrees());
+    }
+
+    #[test]
+    fn a_span_s_times_are_told_from_its_beginning() {
+        let span = serde_json::json!({
+            "start_ns": 1_000_000, "end_ns": 3_500_999,
+            "events": [{ "name": "first_byte", "at_ns": 2_000_000 }],
+        });
+        assert_eq!(duration_us(&span).as_deref(), Some("2500"));
+        assert_eq!(
+            since_us(&span, event_ns(&span, "first_byte")).as_deref(),
+            Some("1000")
+        );
+        assert_eq!(event_ns(&span, "hedged"), None);
+        assert_eq!(since_us(&span, Some(5)), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! `cargo xtask story`: one slow request under load, explained from the outside.
+//!
+//! Real processes: replicas with agents, one of which is ten times slower than the others, `serve` with the access log,
+//! decisions and tracing, a collector that takes OTLP, load. The slowest request is looked for in the access log; its decision
+//! is asked for by its id, its spans by its trace. What the three say is laid side by side, and has to be the same.
+
+mod compare;
+mod site;
+
+use crate::command::build;
+use crate::folder::Folder;
+use crate::loopback::pair::Programs;
+use crate::loopback::processes::Processes;
+use crate::provenance;
+use crate::run::say;
+use compare::{Row, rows};
+use core::fmt::Write as _;
+use site::Site;
+use std::fs;
+use std::path::PathBuf;
+
+/// What to do.
+#[derive(Debug, Default)]
+struct Options {
+    /// Programs as tests build them, and less load.
+    short: bool,
+    /// Leave the temporary folder with configurations and logs.
+    keep: bool,
+    slackwater: Option<PathBuf>,
+    /// A file for the page, as Markdown.
+    report: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            let mut file = || {
+                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
+                Ok::<_, String>(Some(PathBuf::from(file)))
+            };
+            match argument {
+                "--short" => options.short = true,
+                "--keep" => options.keep = true,
+                "--slackwater" => options.slackwater = file()?,
+                "--report" => options.report = file()?,
+                _ => {
+                    return Err(format!(
+                        "{argument:?} is not an option of story; expected --short, --keep, --slackwater FILE or --report FILE"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Plays it and tells it.
+///
+/// # Errors
+///
+/// Something did not start or did not come, or the three disagree.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let profile = if options.short { "dev" } else { "quick" };
+    let slackwater = match &options.slackwater {
+        Some(file) => file.clone(),
+        None => build("slackwater", profile, &[])?,
+    };
+    let collector = build("slackwater-collector", profile, &[])?;
+    let folder = Folder::new("story", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+    let programs = Programs {
+        processes: &processes,
+        slackwater: &slackwater,
+    };
+    let (rate, seconds) = if options.short { (60, 4) } else { (300, 10) };
+    let mut site = Site::start(programs, &folder.path, &collector)?;
+    site.load(rate, seconds)?;
+    let told = site.slowest()?;
+    let rows = rows(&told)?;
+    let page = page(&rows, &told.sentences, (rate, seconds));
+    say(&page);
+    if let Some(file) = &options.report {
+        fs::write(file, &page).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    let wrong: Vec<_> = rows.iter().filter(|row| !row.agrees()).collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let wrong: Vec<_> = wrong.iter().map(|row| row.what.as_str()).collect();
+    Err(format!("the three disagree on {}", wrong.join(", ")))
+}
+
+fn page(rows: &[Row], sentences: &str, (rate, seconds): (u64, u64)) -> String {
+    let mut page = String::from("# One slow request, told three times\n\n");
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        page,
+        "`cargo xtask story` on {}, commit {}, {}.\n\n\
+         Five replicas with agents, of which one is ten times slower than the others; `policy = \"prequal\"`, {rate} requests per \
+         second for {seconds} s. Of all the requests this one took longest. Its id and its trace are from the access log; the \
+         decision was asked for by the one (`GET /decisions?id=…`), the spans by the other, at a collector that takes OTLP. \
+         Where two or three of them tell the same thing, they have to agree, or the chore fails.\n\n\
+         | | access log | decision | spans |\n|---|---|---|---|",
+        provenance::date(),
+        provenance::commit(),
+        provenance::machine(),
+    );
+    for row in rows {
+        let [line, decision, spans] = row
+            .told
+            .each_ref()
+            .map(|told| told.as_deref().unwrap_or(""));
+        let _ = writeln!(page, "| {} | {line} | {decision} | {spans} |", row.what);
+    }
+    let _ = writeln!(
+        page,
+        "\nThe decision in words:\n\n```text\n{}\n```",
+        sentences.trim_end()
+    );
+    page
+}
