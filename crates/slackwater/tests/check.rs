@@ -77,7 +77,12 @@ fn bless(file: &Path, found: &[String]) {
 
 /// A fresh clone has the key files as the umask left them, of which the command would warn.
 fn keep_key_secret() {
-    for key in ["good/probe.key", "good/tls.key", "good/collector.headers"] {
+    for key in [
+        "good/probe.key",
+        "good/tls.key",
+        "good/collector.headers",
+        "good/admin.token",
+    ] {
         keep_secret(&fixtures().join(key));
     }
 }

@@ -47,12 +47,28 @@ pub(crate) struct Facts {
     pub(crate) own_ties: Option<TieCounts>,
     /// How often the configuration was read again; `None` where it never is.
     pub(crate) reloads: Option<ReloadFacts>,
+    /// What is changed at run time; `None` where nothing can be.
+    pub(crate) overrides: Option<OverrideFacts>,
     /// Lines of the log that were lost.
     pub(crate) log_lost: u64,
     /// Lines that the access log has lost; `None` if there is none.
     pub(crate) access_log_lost: Option<u64>,
     /// What became of spans; `None` if nothing is traced.
     pub(crate) spans: Option<SpanCounts>,
+}
+
+/// What is changed at run time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OverrideFacts {
+    /// There is a token, and whoever knows it may change something.
+    pub(crate) allowed: bool,
+    /// Keys that are set, over file and flags.
+    pub(crate) settings: u64,
+    /// Replicas that are drained or have another weight than their fleet says.
+    pub(crate) replicas: u64,
+    /// Requests that were refused because whoever sent them did not know the token. This count only rises.
+    pub(crate) refused: u64,
 }
 
 /// What became of the configuration when it was read again.
@@ -70,6 +86,7 @@ pub(crate) struct ReloadFacts {
 
 /// Requests that were answered so.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct StatusCount {
     pub(crate) status: u16,
     pub(crate) requests: u64,
@@ -77,6 +94,7 @@ pub(crate) struct StatusCount {
 
 /// A certificate in force.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CertificateFacts {
     /// What it is shown for: `listener NAME` or `service NAME`.
     pub(crate) purpose: String,
@@ -88,6 +106,7 @@ pub(crate) struct CertificateFacts {
 
 /// How TLS handshakes ended at one listener, over all workers. Every count only rises.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct HandshakeFacts {
     /// What the configuration calls it.
     pub(crate) listener: String,
@@ -131,6 +150,10 @@ pub(crate) struct ReplicaFacts {
     pub(crate) probe_address: Option<String>,
     /// Its share beside the others'; 0: it gets no new requests.
     pub(crate) weight: u32,
+    /// The same as its fleet says, where an operator may want another one.
+    pub(crate) fleet_weight: u32,
+    /// An operator wants it to get no new requests.
+    pub(crate) drained: bool,
     /// It gets requests only while nobody of a lower tier can take them.
     pub(crate) tier: u8,
     /// What its checks found; `None` if there are none.
@@ -139,6 +162,7 @@ pub(crate) struct ReplicaFacts {
 
 /// What the checks of a replica found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct HealthFacts {
     /// `up`, `down`, or `unknown` before the first check.
     pub(crate) verdict: String,
@@ -175,6 +199,7 @@ pub(crate) struct WorkerFacts {
 
 /// How requests to a replica ended. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RequestCounts {
     /// Requests sent there, further tries included.
     pub(crate) sent: u64,
@@ -212,6 +237,7 @@ pub(crate) struct RequestCounts {
 
 /// What became of requests to a service before a replica had them. Every count only rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AdmissionCounts {
     /// Requests that had to wait for a place.
     pub(crate) queued: u64,
@@ -297,6 +323,7 @@ impl AddAssign for RequestCounts {
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
     /// It does not listen yet.

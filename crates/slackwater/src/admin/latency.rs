@@ -101,6 +101,7 @@ impl AddAssign<&Self> for LatencyFacts {
 
 /// Requests of one class, since the service began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LatencyStatus {
     pub(crate) class: String,
     pub(crate) requests: u64,
@@ -110,6 +111,7 @@ pub(crate) struct LatencyStatus {
 
 /// What so many per cent of them did not exceed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct QuantileStatus {
     pub(crate) p50: u64,
     pub(crate) p90: u64,

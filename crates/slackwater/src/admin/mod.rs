@@ -5,12 +5,14 @@
 //! The fields are documented in `docs/admin.md` and `docs/live.md`.
 
 mod asset;
+mod control;
 mod dashboard;
 mod facts;
 mod guard;
 mod latency;
 mod live;
 mod metrics;
+mod openapi;
 mod query;
 mod reply;
 mod router;
@@ -20,11 +22,17 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use control::{
+    Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
+    Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
+    Wanted,
+};
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
-    ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle,
+    OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
+    StatusSource, WorkerFacts,
 };
 pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
@@ -33,4 +41,4 @@ pub(crate) use query::Query;
 pub(crate) use reply::{Reply, json, refusal, reply};
 pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
-pub(crate) use status::{LOST_NOTE, Status, silent_note};
+pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

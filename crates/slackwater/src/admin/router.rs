@@ -8,6 +8,7 @@ use super::query::Query;
 use super::reply::{Reply, refusal};
 use bytes::Bytes;
 use core::fmt;
+use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::header::ALLOW;
@@ -41,6 +42,16 @@ pub(super) struct Connection {
     pub(super) streams: CancellationToken,
     /// Cancelled: it is closed in the midst of whatever it carries.
     pub(super) cut: CancellationToken,
+    /// Who is at its other end; `None` where it is no socket's.
+    pub(super) peer: Option<SocketAddr>,
+}
+
+impl Asked {
+    /// Who asks: the other end of the connection.
+    pub(super) fn peer(&self) -> SocketAddr {
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.connection.peer.unwrap_or(nobody)
+    }
 }
 
 type Handler = Box<dyn Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync>;

@@ -9,6 +9,7 @@ use super::dashboard::ASSETS;
 use super::facts::{Lifecycle, Phase, StatusSource};
 use super::live::{Extra, Live};
 use super::metrics;
+use super::openapi;
 use super::reply::{Reply, TEXT, refusal, reply, unwritten};
 use super::router::{Asked, Connection, Router};
 use super::status::Status;
@@ -144,6 +145,9 @@ impl AdminServer {
         .get("/history", move |asked| {
             at_once(history.history(&asked.query))
         })
+        .get("/openapi.json", |_| {
+            at_once(reply(StatusCode::OK, "application/json", openapi::DOCUMENT))
+        })
     }
 
     /// Adds a path that is read, made anew for each request. The server's own paths cannot be replaced.
@@ -268,7 +272,10 @@ async fn serve_connection(
 ) {
     // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is only slower.
     let _ = stream.set_nodelay(true);
-    let connection = Connection::default();
+    let connection = Connection {
+        peer: stream.peer_addr().ok(),
+        ..Connection::default()
+    };
     let service = service_fn(|request: Request<Incoming>| {
         let connection = connection.clone();
         async move {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// Where a replica stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct StandingStatus {
     pub(crate) state: String,
     pub(crate) share_millionths: u32,
@@ -17,6 +18,7 @@ pub(crate) struct StandingStatus {
 
 /// What became of replicas, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct StandingCounts {
     pub(crate) ejections: u64,
     pub(crate) probations: u64,

@@ -2,8 +2,8 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Phase, ReloadFacts,
-    RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
+    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, OverrideFacts, Phase,
+    ReloadFacts, RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
 };
 use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles};
 use super::standing::{StandingCounts, StandingStatus, standings};
@@ -22,6 +22,7 @@ use std::time::SystemTime;
 
 /// The whole status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Status {
     pub(crate) version: String,
     pub(crate) role: String,
@@ -34,6 +35,7 @@ pub(crate) struct Status {
     pub(crate) own_queue: Option<QueueStatus>,
     pub(crate) own_ties: Option<TieStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
+    pub(crate) overrides: Option<OverrideFacts>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) log_lost: u64,
@@ -47,6 +49,7 @@ pub(crate) struct Status {
 
 /// What happened to requests with a copy at another replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TieStatus {
     pub(crate) dropped: u64,
     pub(crate) doubled: u64,
@@ -58,6 +61,7 @@ pub(crate) struct TieStatus {
 
 /// What became of the configuration when it was read again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ReloadStatus {
     pub(crate) taken: u64,
     pub(crate) refused: u64,
@@ -67,6 +71,7 @@ pub(crate) struct ReloadStatus {
 
 /// One service, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ServiceStatus {
     pub(crate) name: String,
     pub(crate) policy: String,
@@ -79,6 +84,7 @@ pub(crate) struct ServiceStatus {
 
 /// Where a service's fleet comes from, and what became of the last list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct DiscoveryStatus {
     pub(crate) source: String,
     pub(crate) answered_at_ms: Option<u64>,
@@ -89,6 +95,7 @@ pub(crate) struct DiscoveryStatus {
 
 /// One replica, over all workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each holds or not, whatever the others do"
@@ -99,6 +106,8 @@ pub(crate) struct ReplicaStatus {
     pub(crate) address: String,
     pub(crate) probe_address: Option<String>,
     pub(crate) weight: u32,
+    pub(crate) fleet_weight: u32,
+    pub(crate) drained: bool,
     pub(crate) tier: u8,
     pub(crate) available: bool,
     pub(crate) draining: bool,
@@ -115,6 +124,7 @@ pub(crate) struct ReplicaStatus {
 
 /// What a replica last said of its load, to whichever worker heard it last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ReportedStatus {
     pub(crate) rif: u32,
     pub(crate) latency_us: Option<u64>,
@@ -123,6 +133,7 @@ pub(crate) struct ReportedStatus {
 
 /// One worker's part of a service: its policy's counts and its pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WorkerStatus {
     pub(crate) service: String,
     pub(crate) worker: usize,
@@ -133,6 +144,7 @@ pub(crate) struct WorkerStatus {
 
 /// One pooled report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct PooledStatus {
     pub(crate) replica: String,
     pub(crate) rif: u32,
@@ -145,6 +157,7 @@ pub(crate) struct PooledStatus {
 
 /// What a process that stands before a replica answers to probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LoadStatus {
     pub(crate) rif: u32,
     pub(crate) latency_us: Option<u64>,
@@ -153,6 +166,7 @@ pub(crate) struct LoadStatus {
 
 /// The queue before the replica that a process stands before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct QueueStatus {
     pub(crate) limit: u32,
     pub(crate) rif: u32,
@@ -166,6 +180,7 @@ pub(crate) struct QueueStatus {
 
 /// [`Counters`], in groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct PolicyCounts {
     pub(crate) picks: BTreeMap<String, u64>,
     pub(crate) no_replica: u64,
@@ -200,6 +215,7 @@ impl Status {
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
+            overrides: facts.overrides.clone(),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
             log_lost: facts.log_lost,
@@ -250,6 +266,8 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             address: replica.address.clone(),
             probe_address: replica.probe_address.clone(),
             weight: replica.weight,
+            fleet_weight: replica.fleet_weight,
+            drained: replica.drained,
             tier: replica.tier,
             available: replica.weight > 0,
             draining: false,
@@ -371,7 +389,7 @@ impl From<&ReloadFacts> for ReloadStatus {
     }
 }
 
-fn since_epoch_ms(at: SystemTime) -> u64 {
+pub(crate) fn since_epoch_ms(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     whole(since.unwrap_or_default().as_millis())
 }

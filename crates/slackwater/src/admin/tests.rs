@@ -61,6 +61,8 @@ pub(in crate::admin) fn facts() -> Facts {
                     address: format!("127.0.0.1:900{number}"),
                     probe_address: Some(format!("127.0.0.1:910{number}")),
                     weight: 1,
+                    fleet_weight: 1,
+                    drained: false,
                     tier: 0,
                     health: Some(HealthFacts {
                         verdict: "up".to_owned(),
@@ -111,6 +113,12 @@ pub(in crate::admin) fn facts() -> Facts {
             refused: 1,
             last_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
             failure: Some("web.toml:1:1: polcy: unknown key".to_owned()),
+        }),
+        overrides: Some(OverrideFacts {
+            allowed: true,
+            settings: 2,
+            replicas: 1,
+            refused: 3,
         }),
     }
 }

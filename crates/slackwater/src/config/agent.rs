@@ -271,7 +271,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
     if let Some((address, said)) = &admin {
-        remarks.extend(exposed_admin(*address, said.as_ref()));
+        remarks.extend(exposed_admin(*address, said.as_ref(), false));
     }
     remarks.extend(wildcard_probes(&listeners, probe_listen.as_ref()));
     let probe_listen = probe_listen.map(|(address, _)| address);
@@ -301,6 +301,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 timeouts,
                 limits,
                 admin: AdminSettings {
+                    token: None,
                     listen: admin.map(|(address, _)| address),
                     connections_max,
                 },

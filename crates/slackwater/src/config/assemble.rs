@@ -1,5 +1,6 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
+use super::admin_token::read_token_file;
 use super::connect::Connect;
 use super::decisions::read_decisions;
 use super::discovery::read_dns;
@@ -48,6 +49,8 @@ pub(super) fn assemble(
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let (admin_token, exposed_token) = read_token_file(reader_ref);
+    remarks.extend(exposed_token);
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
@@ -72,8 +75,9 @@ pub(super) fn assemble(
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
     remarks.extend(shared_cookies(reader_ref, &services, &routes));
+    let may_change = admin_token.is_some();
     if let Some((address, said)) = &admin {
-        remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
+        remarks.extend(remarks::exposed_admin(*address, said.as_ref(), may_change));
     } else if let Some(said) = reader.said_section("decisions") {
         remarks.push(remarks::untold_decisions(&said));
     }
@@ -97,6 +101,7 @@ pub(super) fn assemble(
         admin: AdminSettings {
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
+            token: admin_token,
         },
         log,
         access_log,

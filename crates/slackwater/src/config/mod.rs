@@ -1,10 +1,11 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! [`Config::load`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
+//! [`Config::load_over`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
 //! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
 //! comes back as a [`Remark`] beside the configuration.
 
 mod address;
+mod admin_token;
 mod agent;
 mod agent_queue;
 mod assemble;
@@ -33,6 +34,7 @@ mod remarks;
 mod request_id;
 mod retries;
 mod routes;
+mod run_time;
 mod services;
 mod show;
 mod sticky;
@@ -44,6 +46,7 @@ mod tracing;
 mod upgrade_protocols;
 
 pub(crate) use address::{OwnAddresses, unreachable};
+pub(crate) use admin_token::AdminToken;
 pub(crate) use agent::{AgentConfig, AgentOverrides, LoadedAgent};
 #[cfg(test)]
 pub(crate) use collector_headers::CollectorHeaders;
@@ -68,6 +71,7 @@ pub(crate) use queue::QueueSettings;
 pub(crate) use recorded::{RecordedPolicy, read_recorded_policy};
 pub(crate) use request_id::RequestIdSettings;
 pub(crate) use retries::RetrySettings;
+pub(crate) use run_time::SettingOverrides;
 pub(crate) use tie::{TieDelay, TyingSettings};
 pub(crate) use tls::ListenerTls;
 pub(crate) use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
@@ -78,7 +82,6 @@ pub(crate) use sticky::{StickyBy, StickySettings};
 
 use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
 use assemble::assemble;
-use std::path::Path;
 
 /// A valid configuration, and what should be said about it.
 #[derive(Clone, Debug)]
@@ -135,31 +138,18 @@ impl LoadedFile {
 }
 
 impl Config {
-    /// Reads the file, if there is one, lays the flags over it, and checks the result. Host names are resolved here,
-    /// once.
+    /// Lays the flags over a file that has been read, if there is one, and what is set at run time over both, and checks the
+    /// result. Host names are resolved here, once.
     ///
     /// # Errors
     ///
     /// Every mistake found, in the order of the file; a [`Fault`](crate::fault::Fault) by `?`.
-    pub(crate) fn load(file: Option<&Path>, flags: &Overrides) -> Result<Loaded, Mistakes> {
-        let source = file.map(Source::read).transpose();
-        let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
-        Self::load_source(source.as_ref(), flags)
-    }
-
-    /// What a file of this name would say with this text.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Self::load`].
-    pub(crate) fn of_text(name: &str, text: String) -> Result<Self, Mistakes> {
-        let source = Source::new(name.into(), text);
-        let loaded = Self::load_source(Some(&source), &Overrides::default())?;
-        Ok(loaded.config)
-    }
-
-    fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
-        let reader = Reader::new(source, flags.flags())?;
+    pub(crate) fn load_over(
+        source: Option<&Source>,
+        flags: &Overrides,
+        set: &SettingOverrides,
+    ) -> Result<Loaded, Mistakes> {
+        let mut reader = Reader::new(source, flags.flags())?;
         if reader.is_empty() && source.is_some() {
             return Err(Mistakes::new(vec![Mistake {
                 place: reader.whole_place(),
@@ -167,6 +157,22 @@ impl Config {
                 message: "is empty, expected at least the keys listen and replicas".to_owned(),
             }]));
         }
+        set.put_over(&mut reader);
         assemble(reader, &flags.variables).1
+    }
+
+    /// What a file of this name would say with this text.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::load_over`].
+    pub(crate) fn of_text(name: &str, text: String) -> Result<Self, Mistakes> {
+        let source = Source::new(name.into(), text);
+        let loaded = Self::load_source(Some(&source), &Overrides::default())?;
+        Ok(loaded.config)
+    }
+
+    fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
+        Self::load_over(source, flags, &SettingOverrides::default())
     }
 }

@@ -18,7 +18,7 @@ use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
-use super::{ListenerTls, OwnAddresses};
+use super::{AdminToken, ListenerTls, OwnAddresses};
 use crate::discovery::DnsServers;
 use crate::proxy_protocol::Version;
 use crate::routes::Route;
@@ -389,4 +389,6 @@ pub(crate) struct AdminSettings {
     pub(crate) listen: Option<SocketAddr>,
     /// Its connections at once: 1 to 4,096, default 64. Others wait to be accepted.
     pub(crate) connections_max: u32,
+    /// What whoever changes something there has to know, and the file that it is in; by default `None`: nobody may.
+    pub(crate) token: Option<(AdminToken, PathBuf)>,
 }

@@ -123,12 +123,21 @@ pub(super) fn refilling(
 }
 
 /// An admin server beyond loopback.
-pub(super) fn exposed_admin(address: core::net::SocketAddr, said: Option<&Said>) -> Option<Remark> {
+pub(super) fn exposed_admin(
+    address: core::net::SocketAddr,
+    said: Option<&Said>,
+    may_change: bool,
+) -> Option<Remark> {
     let said = said.filter(|_| !address.ip().to_canonical().is_loopback())?;
+    let of_token = if may_change {
+        "; the token travels in the clear"
+    } else {
+        ""
+    };
     Some(warning(
         said,
         format!(
-            "{address} is not loopback: whoever reaches it can read the status, and nothing asks who they are"
+            "{address} is not loopback: whoever reaches it can read the status, and nothing asks who they are{of_token}"
         ),
     ))
 }

@@ -23,7 +23,7 @@ use crate::toml_reader::{Reader, Remark, Setting};
 use slackwater_core::policy::{POLICIES, PolicyEntry};
 
 /// What a service is called that has no name.
-const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = "default";
 /// The most services.
 const SERVICES_MAX: usize = 1024;
 /// The longest name of a service, in bytes.

@@ -7,7 +7,7 @@ mod tracing;
 use super::*;
 use crate::routes::{Action, Route};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -16,6 +16,15 @@ fn fixture(name: &str) -> PathBuf {
 
 fn owned(values: &[&str]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
+}
+
+impl Config {
+    /// A file, if there is one, with these flags over it.
+    fn load(file: Option<&Path>, flags: &Overrides) -> Result<Loaded, Mistakes> {
+        let source = file.map(Source::read).transpose();
+        let source = source.map_err(|mistake| Mistakes::new(vec![mistake]))?;
+        Self::load_source(source.as_ref(), flags)
+    }
 }
 
 /// The first lines of all mistakes that these flags make.
@@ -352,6 +361,58 @@ fn services_whose_cookies_overwrite_each_other_are_warned_of() {
     );
     assert!(remarks(by_cookie, &by_listener).is_empty());
     let _ = std::fs::remove_file(&file);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_that_all_can_read_is_warned_of_and_never_shown() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = std::env::temp_dir().join(format!("slackwater-token-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for the test");
+    let (token, file) = (directory.join("token"), directory.join("c.toml"));
+    let secret = "00112233445566778899aabbccddeeff";
+    let text = |listen: &str| {
+        format!(
+            "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:2\"]\n[admin]\nlisten = \"{listen}\"\n\
+             token_file = \"token\"\n"
+        )
+    };
+    std::fs::write(&token, format!("{secret}\n")).expect("a file for the test");
+    let remarks = |mode, listen| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&token, permissions).expect("the test's own file");
+        std::fs::write(&file, text(listen)).expect("a file for the test");
+        let loaded = Config::load(Some(&file), &Overrides::default()).expect("valid");
+        assert!(!format!("{loaded:?}").contains(secret));
+        let shown = loaded.config.to_toml();
+        assert!(
+            !shown.contains(secret) && shown.contains("token_file"),
+            "{shown}"
+        );
+        let (token, _) = loaded.config.admin.token.expect("a token");
+        assert!(token.is(secret.as_bytes()));
+        let remarks: Vec<_> = loaded.remarks.iter().map(ToString::to_string).collect();
+        remarks.join("\n")
+    };
+    for (mode, warned) in [(0o644, true), (0o640, false), (0o600, false)] {
+        let told = remarks(mode, "127.0.0.1:3");
+        assert_eq!(told.contains("chmod 600"), warned, "{mode:o}: {told}");
+        assert!(!told.contains("in the clear"), "{told}");
+    }
+    assert!(remarks(0o600, "192.0.2.1:3").contains("the token travels in the clear"));
+    for odd in ["", "too-short", "sixteen letters and spaces"] {
+        std::fs::write(&token, odd).expect("a file for the test");
+        let refused = Config::load(Some(&file), &Overrides::default()).expect_err("no token");
+        assert!(
+            refused.to_string().contains("does not hold a token"),
+            "{refused}"
+        );
+        assert!(
+            odd.is_empty() || !refused.to_string().contains(odd),
+            "{refused}"
+        );
+    }
+    std::fs::remove_dir_all(&directory).expect("the test's own directory");
 }
 
 #[cfg(unix)]

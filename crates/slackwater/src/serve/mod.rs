@@ -4,7 +4,9 @@
 //! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
 //! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
 
+mod control;
 mod counts;
+mod orders;
 mod reload;
 mod routing;
 mod running;
@@ -14,19 +16,22 @@ mod sources;
 mod status;
 mod tls;
 mod worker;
+mod written;
 
 use crate::access_log::{AccessLog, Switch};
-use crate::config::{Config, Loaded, Overrides, Variables};
+use crate::admin::Meaning;
+use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
-use crate::file_watch::FileWatch;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::record::RecordArgs;
 use crate::supervisor;
 use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
+use control::Desk;
 use reload::Reloaded;
 use std::path::PathBuf;
 use std::sync::Arc;
+use written::Written;
 
 pub(crate) use running::{Outside, Running, start};
 pub(crate) use sources::lists;
@@ -70,54 +75,6 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     run_configured(&log, &remarks, connections_max, work)
 }
 
-/// The configuration as it is written, which may change.
-#[derive(Debug)]
-struct Written {
-    file: Option<PathBuf>,
-    overrides: Overrides,
-    /// Absent: only a signal says that it is to be read again.
-    watch: Option<FileWatch>,
-}
-
-impl Written {
-    fn new(args: Args) -> Self {
-        let Args {
-            config,
-            watch,
-            mut overrides,
-            record: _,
-        } = args;
-        overrides.variables = Variables::of_process();
-        let watched = config.iter().filter(|_| watch).cloned();
-        let watched: Vec<_> = watched.collect();
-        Self {
-            watch: (!watched.is_empty()).then(|| FileWatch::new(watched)),
-            file: config,
-            overrides,
-        }
-    }
-
-    fn load(&self) -> Result<Loaded, Fault> {
-        Ok(Config::load(self.file.as_deref(), &self.overrides)?)
-    }
-
-    /// Reads it again, beside whoever else is on this thread: host names may take their time.
-    async fn load_again(&self) -> Result<Loaded, Fault> {
-        let (file, overrides) = (self.file.clone(), self.overrides.clone());
-        let load = move || Config::load(file.as_deref(), &overrides);
-        let loaded = tokio::task::spawn_blocking(load).await;
-        Ok(loaded.map_err(|_| Fault::runtime("the configuration could not be read"))??)
-    }
-
-    /// Waits until the file has changed; for ever, where nobody looks.
-    async fn changed(&mut self) {
-        match &mut self.watch {
-            Some(watch) => watch.changed().await,
-            None => core::future::pending().await,
-        }
-    }
-}
-
 async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     let mut wishes = Wishes::new()?;
@@ -138,8 +95,9 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
     let admin_listener = admin_listener.transpose()?;
     let fleets = sources::find(&config).await?;
     let mut running = start(&config, fleets, &mut outside)?;
+    let (control, mut desk) = Desk::new(&running);
     let mut admin = admin_listener
-        .map(|listener| running.run_admin(listener))
+        .map(|listener| running.run_admin(listener, &control))
         .transpose()?;
     let announce = outside.inherited.finish()?;
     tell_start(&running);
@@ -161,6 +119,7 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
                     continue;
                 }
                 Wish::Upgrade => {
+                    control::tell_end(&running);
                     match running.passed() {
                         Ok(passed) => upgrade.begin(&program, &passed),
                         Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),
@@ -170,6 +129,12 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
                 Wish::Reload => tracing::info!("asked to read the configuration again"),
             },
             () = written.changed() => tracing::info!("the configuration's file has changed"),
+            asking = desk.next() => {
+                tokio::select! {
+                    () = signals.next() => break false,
+                    () = control::carry_out(&mut running, written, &desk, asking) => continue,
+                }
+            }
             succeeded = upgrade.ended() => {
                 if succeeded {
                     break true;
@@ -179,7 +144,7 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
         }
         tokio::select! {
             () = signals.next() => break false,
-            () = read_again(&mut running, written) => (),
+            _ = read_again(&mut running, written, &desk) => (),
         }
     };
     if succeeded {
@@ -225,37 +190,59 @@ fn tell_start(running: &Running) {
 }
 
 /// Takes the configuration as it is written now, or says why not.
-async fn read_again(running: &mut Running, written: &Written) {
+async fn read_again(
+    running: &mut Running,
+    written: &mut Written,
+    desk: &Desk,
+) -> Result<Meaning, Fault> {
+    if !written.has_file() {
+        tracing::warn!("there is no configuration file to read again: all is in the flags");
+        return Ok(Meaning::default());
+    }
     supervisor::reloading();
-    let is_taken = take_again(running, written).await;
-    supervisor::ready(if is_taken {
+    let taken = take_again(running, written, desk).await;
+    supervisor::ready(if taken.is_ok() {
         "serving"
     } else {
         "serving, by the configuration of before; the log says why"
     });
+    taken
 }
 
-/// Whether it was taken.
-async fn take_again(running: &mut Running, written: &Written) -> bool {
-    if written.file.is_none() {
-        tracing::warn!("there is no configuration file to read again: all is in the flags");
-        return true;
-    }
+async fn take_again(
+    running: &mut Running,
+    written: &mut Written,
+    desk: &Desk,
+) -> Result<Meaning, Fault> {
     let reloaded = async {
-        let Loaded { config, remarks } = written.load_again().await?;
-        remarks.iter().for_each(log_remark);
-        running.reload(config).await
+        let (loaded, source, set) = written.load_again().await?.into_parts();
+        loaded.remarks.iter().for_each(log_remark);
+        let reloaded = running.reload(loaded.config).await?;
+        Ok((reloaded, loaded.remarks, source, set))
     };
     match reloaded.await {
-        Ok(reloaded) => {
+        Ok((reloaded, remarks, source, mut set)) => {
+            for service in set.forget_absent(&running.config) {
+                tracing::warn!(service, "is gone, and so is what was set of it at run time");
+            }
+            if !set.is_empty() {
+                let settings = set.len();
+                tracing::info!(
+                    settings,
+                    "set at run time, and in force over the file still"
+                );
+            }
+            written.take(source, set);
+            running.status.set_settings(&written.set);
             running.status.count_reload(None);
+            desk.take_token(running);
             tell(&reloaded);
-            true
+            Ok(reloaded.meaning(&remarks))
         }
         Err(fault) => {
-            running.status.count_reload(Some(fault.to_string()));
+            running.status.count_reload(Some(Fault::to_string(&fault)));
             tracing::error!("the configuration stays as it was: {fault}");
-            false
+            Err(fault)
         }
     }
 }

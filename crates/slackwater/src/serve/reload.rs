@@ -5,19 +5,24 @@
 //! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
 //! began with.
 
+use super::orders::Orders;
 use super::running::{Listener, Running, ServiceSource, numbered, parts};
+use super::service::Followed;
 use super::service::ServiceView;
 use super::sources::{Opened, Sources, hear};
 use super::status::ServiceParts;
 use super::tls::Tls;
 use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
+use crate::admin::Meaning;
 use crate::config::{
-    Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig, TracingSettings,
+    AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, Loaded, ServiceConfig,
+    TracingSettings,
 };
 use crate::discovery::{Discovery, Fleet};
 use crate::fault::Fault;
 use crate::forward::tells_ends;
 use crate::health::Health;
+use crate::toml_reader::Remark;
 use crate::upgrade::Inherited;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,6 +39,21 @@ pub(super) struct Reloaded {
     pub(super) services_ended: Vec<String>,
     pub(super) listeners_opened: Vec<String>,
     pub(super) listeners_closed: Vec<String>,
+}
+
+impl Reloaded {
+    /// The same for whoever asked for it.
+    pub(super) fn meaning(&self, remarks: &[Remark]) -> Meaning {
+        let need_restart = self.need_restart.iter();
+        Meaning {
+            services_started: self.services_started.clone(),
+            services_ended: self.services_ended.clone(),
+            listeners_opened: self.listeners_opened.clone(),
+            listeners_closed: self.listeners_closed.clone(),
+            need_restart: need_restart.map(ToString::to_string).collect(),
+            remarks: remarks.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 /// Where a service of the new configuration has its fleets from.
@@ -58,6 +78,8 @@ impl Feed {
 struct NewService {
     feed: Feed,
     health: watch::Receiver<Health>,
+    /// What is wanted of its replicas, which outlives its settings.
+    orders: watch::Sender<Arc<Orders>>,
     /// Its place in the configuration before, where it stays.
     kept: Option<usize>,
 }
@@ -121,11 +143,10 @@ impl Running {
             sources.push(ServiceSource {
                 discovery,
                 health: service.health,
+                orders: service.orders,
             });
         }
-        let ended = before.iter().map(|service| &service.config.name);
-        let ended = ended.filter(|name| next.services.iter().all(|service| service.name != **name));
-        reloaded.services_ended = ended.cloned().collect();
+        reloaded.services_ended = ended(&before, &next);
         self.status.set_services(parts(&next, sources, &views));
         self.change_listeners(listeners, &next, &mut reloaded);
         let (tls, flaws) = next_tls.take();
@@ -136,6 +157,42 @@ impl Running {
         self.tls = tls;
         self.config = next;
         Ok(reloaded)
+    }
+
+    /// What going over to another configuration would mean, as far as that can be said without doing it.
+    pub(super) fn meaning(&self, next: &Loaded) -> Meaning {
+        let mut config = next.config.clone();
+        let before = self.status.services();
+        let mut reloaded = Reloaded {
+            need_restart: hold_fixed(&self.config, &mut config),
+            ..Reloaded::default()
+        };
+        for service in &config.services {
+            let old = before.iter().find(|old| old.config.name == service.name);
+            if old.is_some_and(|old| self.stays(old, service, &config)) {
+                reloaded.services_kept += 1;
+            } else {
+                reloaded.services_started.push(service.name.clone());
+            }
+        }
+        reloaded.services_ended = ended(&before, &config);
+        let places = same_listeners(&self.config.listeners, &config.listeners);
+        for (listener, place) in config.listeners.iter().zip(&places) {
+            if place.is_none() {
+                reloaded.listeners_opened.push(listener.address.to_string());
+            }
+        }
+        for (place, listener) in self.listeners.open.iter().enumerate() {
+            if !places.contains(&Some(place)) {
+                reloaded.listeners_closed.push(listener.address.to_string());
+            }
+        }
+        reloaded.meaning(&next.remarks)
+    }
+
+    /// Whether a service goes on with all that its policy has learned.
+    fn stays(&self, old: &ServiceParts, new: &ServiceConfig, next: &Config) -> bool {
+        works_alike(&old.config, new) && self.config.limits == next.limits
     }
 
     /// New services have heard of their fleets when this is over, or have waited for it in vain.
@@ -161,6 +218,7 @@ impl Running {
                 services.push(NewService {
                     health: self.check(service, &discovery, tls.client(at))?,
                     feed: Feed::Same(discovery),
+                    orders: watch::Sender::default(),
                     kept: None,
                 });
                 continue;
@@ -173,7 +231,7 @@ impl Running {
                     old.discovery.fleets().clone(),
                 )
             };
-            let stays = works_alike(&old.config, service) && self.config.limits == next.limits;
+            let stays = self.stays(old, service, next);
             let health = if checks_alike(&old.config, service) {
                 old.health.clone()
             } else {
@@ -182,6 +240,7 @@ impl Running {
             services.push(NewService {
                 feed,
                 health,
+                orders: old.orders.clone(),
                 kept: stays.then_some(place),
             });
         }
@@ -254,7 +313,11 @@ impl Running {
             };
             let service = |service: &NewService| match service.kept {
                 Some(place) => ServicePlan::Keep(place),
-                None => ServicePlan::Start(service.feed.fleets(), service.health.clone()),
+                None => ServicePlan::Start(Followed {
+                    fleets: service.feed.fleets(),
+                    health: service.health.clone(),
+                    orders: service.orders.subscribe(),
+                }),
             };
             let plan = Plan {
                 config: Arc::clone(next),
@@ -319,6 +382,13 @@ impl Running {
     }
 }
 
+/// The names of services that another configuration does not have.
+fn ended(before: &[ServiceParts], next: &Config) -> Vec<String> {
+    let names = before.iter().map(|service| &service.config.name);
+    let ended = names.filter(|name| next.services.iter().all(|service| service.name != **name));
+    ended.cloned().collect()
+}
+
 /// Tells workers to forget what they have prepared, unless it is itself forgotten.
 struct Abandon<'r>(&'r Running);
 
@@ -341,8 +411,12 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
         next.limits.connections_max = now.limits.connections_max;
         held.push("limits.connections_max");
     }
-    if next.admin != now.admin {
-        next.admin = now.admin.clone();
+    let fixed = AdminSettings {
+        token: next.admin.token.clone(),
+        ..now.admin.clone()
+    };
+    if next.admin != fixed {
+        next.admin = fixed;
         held.push("admin");
     }
     if next.log != now.log {

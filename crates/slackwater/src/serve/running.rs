@@ -4,12 +4,13 @@
 //! configuration to another is in `reload`.
 
 use super::counts::DoorCounts;
-use super::service::{ServiceView, WorkerPlace};
+use super::orders::Orders;
+use super::service::{Followed, ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
 use super::tls::Tls;
 use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
 use crate::access_log::Switch;
-use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
+use crate::admin::{self, AdminServer, AdminThread, Control, Controlled, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::decisions::{self, Archive};
 use crate::discovery::Discovery;
@@ -118,7 +119,11 @@ pub(crate) fn start(
     let mut sources = Vec::with_capacity(fleets.len());
     for ((place, service), discovery) in config.services.iter().enumerate().zip(fleets) {
         let health = running.check(service, &discovery, tls.client(place))?;
-        sources.push(ServiceSource { discovery, health });
+        sources.push(ServiceSource {
+            discovery,
+            health,
+            orders: watch::Sender::default(),
+        });
     }
     let mut views = Vec::with_capacity(usize::from(workers));
     let mut counts = Vec::with_capacity(usize::from(workers));
@@ -129,7 +134,11 @@ pub(crate) fn start(
             door.map(Box::new).map(DoorPlan::Open)
         });
         let subscribe = |source: &ServiceSource| {
-            ServicePlan::Start(source.discovery.fleets().subscribe(), source.health.clone())
+            ServicePlan::Start(Followed {
+                fleets: source.discovery.fleets().subscribe(),
+                health: source.health.clone(),
+                orders: source.orders.subscribe(),
+            })
         };
         let plan = Plan {
             tls: tls.clone(),
@@ -171,6 +180,7 @@ pub(crate) fn start(
 pub(super) struct ServiceSource {
     pub(super) discovery: Arc<Discovery>,
     pub(super) health: watch::Receiver<Health>,
+    pub(super) orders: watch::Sender<Arc<Orders>>,
 }
 
 /// The services as the status has them; `views` are those of each worker, in the order of the configuration.
@@ -184,6 +194,7 @@ pub(super) fn parts(
         config: Arc::new(service.clone()),
         discovery: source.discovery,
         health: source.health,
+        orders: source.orders,
         views: (views.iter())
             .filter_map(|views| views.get(index).cloned())
             .collect(),
@@ -224,7 +235,11 @@ impl Running {
         health.map_err(|error| Fault::runtime(format!("no thread for health checks: {error}")))
     }
 
-    pub(super) fn run_admin(&mut self, listener: TcpListener) -> Result<AdminThread, Fault> {
+    pub(super) fn run_admin(
+        &mut self,
+        listener: TcpListener,
+        control: &Control,
+    ) -> Result<AdminThread, Fault> {
         let fault = |error: io::Error| Fault::runtime(format!("admin server: {error}"));
         if let Some(configured) = self.config.admin.listen {
             self.admin = Some((configured, listener.try_clone().map_err(fault)?));
@@ -234,6 +249,9 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
+        let controlled = Arc::clone(&self.status) as Arc<dyn Controlled>;
+        let server = server.controlled(controlled, control);
+        self.status.set_control(control);
         let server = decisions::add_path(server, self.archive.iter().cloned().collect());
         let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");

@@ -4,12 +4,18 @@
 //! answer anything, so the status comes also when workers are busy.
 
 use super::counts::DoorCounts;
+use super::orders::Orders;
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
 use crate::access_log::Switch;
-use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
-use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
+use crate::admin::{
+    Control, Facts, HealthFacts, OverrideFacts, ReloadFacts, ReplicaFacts, ServiceFacts,
+    StatusSource,
+};
+use crate::config::{
+    Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig, SettingOverrides,
+};
 use crate::discovery::{Discovery, Fleet};
 use crate::forward::unreadable_requests;
 use crate::health::{Health, ReplicaHealth};
@@ -19,7 +25,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
@@ -29,6 +35,8 @@ pub(super) struct ServiceParts {
     pub(super) config: Arc<ServiceConfig>,
     pub(super) discovery: Arc<Discovery>,
     pub(super) health: watch::Receiver<Health>,
+    /// What the operator wants of its replicas.
+    pub(super) orders: watch::Sender<Arc<Orders>>,
     pub(super) views: Vec<ServiceView>,
 }
 
@@ -37,6 +45,10 @@ pub(super) struct ServiceParts {
 pub(super) struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
     reloads: Mutex<ReloadFacts>,
+    /// What is set at run time.
+    settings: Mutex<Arc<SettingOverrides>>,
+    /// How that is done; absent where it cannot be.
+    control: OnceLock<Control>,
     tls: Mutex<Option<(Tls, Arc<Config>)>>,
     /// Of each worker.
     counts: Vec<DoorCounts>,
@@ -89,6 +101,41 @@ impl Workers {
         reloads.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is set at run time is this from now on.
+    pub(super) fn set_settings(&self, settings: &SettingOverrides) {
+        let place = self.settings.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = Arc::new(settings.clone());
+    }
+
+    /// What is set at run time.
+    pub(super) fn settings(&self) -> Arc<SettingOverrides> {
+        let settings = self.settings.lock();
+        Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What can be changed is changed by this from now on.
+    pub(super) fn set_control(&self, control: &Control) {
+        let _ = self.control.set(control.clone());
+    }
+
+    fn override_facts(&self, services: &[ServiceParts]) -> Option<OverrideFacts> {
+        let control = self.control.get()?;
+        let count = |all: usize| u64::try_from(all).unwrap_or(u64::MAX);
+        let replicas = services.iter().map(|service| service.orders.borrow().len());
+        Some(OverrideFacts {
+            allowed: control.is_allowed(),
+            settings: count(self.settings().len()),
+            replicas: count(replicas.sum()),
+            refused: control.refused(),
+        })
+    }
+
+    /// The configuration in force.
+    pub(super) fn config(&self) -> Option<Arc<Config>> {
+        let place = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().map(|(_, config)| Arc::clone(config))
+    }
+
     /// What is spoken by, with the configuration that says where.
     pub(super) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
         let place = self.tls.lock();
@@ -126,6 +173,7 @@ impl StatusSource for Workers {
             own_queue: None,
             own_ties: None,
             reloads: Some(self.reloads()),
+            overrides: self.override_facts(&services),
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
             spans: self.spans.as_ref().map(traces::Switch::counts),
@@ -154,13 +202,16 @@ impl ServiceParts {
             Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
         };
         let are_probed = self.config.probe.transport != ProbeTransport::None;
+        let orders = self.orders.borrow();
         let replicas = fleet.replicas().iter();
         replicas
             .map(|replica| ReplicaFacts {
                 name: replica.name.clone(),
                 address: replica.address.to_string(),
                 probe_address: are_probed.then(|| replica.probe_address.to_string()),
-                weight: replica.weight,
+                weight: orders.weight(replica),
+                fleet_weight: replica.weight,
+                drained: orders.is_drained(replica),
                 tier: replica.tier,
                 health: found(replica),
             })

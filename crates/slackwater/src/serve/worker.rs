@@ -6,15 +6,13 @@
 
 use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
-use super::service::{Service, ServiceView, Sources, WorkerPlace};
+use super::service::{Followed, Service, ServiceView, WorkerPlace};
 use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::decisions::Archive;
-use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
-use crate::health::Health;
 use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, Recorder};
@@ -83,8 +81,8 @@ pub(super) struct Plan {
 pub(super) enum ServicePlan {
     /// It is the one at this place of the configuration before.
     Keep(usize),
-    /// It begins, with these fleets and verdicts.
-    Start(watch::Receiver<Arc<Fleet>>, watch::Receiver<Health>),
+    /// It begins.
+    Start(Followed),
 }
 
 /// A listener as a worker has it.
@@ -246,7 +244,7 @@ impl Worker {
         for ((place, service), from) in config.services.iter().enumerate().zip(plan.services) {
             services.push(match from {
                 ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
-                ServicePlan::Start(fleets, health) => {
+                ServicePlan::Start(followed) => {
                     let (limits, deadlines) = (&config.limits, &self.deadlines);
                     let started = Service::start(
                         service,
@@ -254,7 +252,7 @@ impl Worker {
                         deadlines,
                         plan.tls.client(place),
                         self.place,
-                        Sources { fleets, health },
+                        followed,
                         self.policy_recorder.as_ref(),
                     )?;
                     Some(Rc::new(started))

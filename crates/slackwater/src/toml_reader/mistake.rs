@@ -28,6 +28,8 @@ pub(crate) enum Place {
     },
     /// In a flag of the command line, such as `--listen`.
     Flag(&'static str),
+    /// In what was set at run time.
+    Override,
     /// On the command line, as a whole: something is missing from it.
     CommandLine,
     /// In a variable of the environment.
@@ -78,6 +80,7 @@ impl fmt::Display for Place {
                 file, line, column, ..
             } => write!(f, "{}:{line}:{column}", file.display()),
             Self::Flag(flag) => f.write_str(flag),
+            Self::Override => f.write_str("override"),
             Self::CommandLine => f.write_str("command line"),
             Self::Variable(name) => f.write_str(name),
         }
@@ -163,6 +166,11 @@ impl Mistakes {
             0 | 1 => first,
             count => format!("{first} (and {} more)", count - 1),
         }
+    }
+
+    /// Each that is told, in a line.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.first.iter().map(ToString::to_string).collect()
     }
 
     /// How many there are.

@@ -40,6 +40,40 @@ pub(super) fn find_key<'d, 's>(
     table.get_key_value(key).map(|(key, _)| key)
 }
 
+/// Puts `value` in the place of what `path`, of keys alone, leads to. Tables that are missing on the way are made, and stand
+/// where the value does.
+///
+/// # Errors
+///
+/// What is on the way and is no table.
+pub(super) fn put<'s>(
+    document: &mut DeTable<'s>,
+    path: &str,
+    value: Spanned<DeValue<'s>>,
+) -> Result<(), String> {
+    let own = |key: &str| Spanned::new(value.span(), DeString::from(key.to_owned()));
+    let (around, last) = match path.rsplit_once('.') {
+        Some((around, last)) => (Some(around), last),
+        None => (None, path),
+    };
+    let mut table = document;
+    let mut walked = String::new();
+    for key in around.iter().flat_map(|around| around.split('.')) {
+        walked = join(&walked, key);
+        if !table.contains_key(key) {
+            let empty = Spanned::new(value.span(), DeValue::Table(DeTable::new()));
+            table.insert(own(key), empty);
+        }
+        table = match table.get_mut(key).map(Spanned::as_mut) {
+            Some(DeValue::Table(inner)) => inner,
+            _ => return Err(walked),
+        };
+    }
+    let key = own(last);
+    table.insert(key, value);
+    Ok(())
+}
+
 /// The path without the numbers of its elements.
 pub(super) fn pattern(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());

@@ -6,7 +6,7 @@
 
 use super::foreign::{self, Format};
 use super::mistake::{Mistake, Mistakes, Place};
-use super::path::{find, find_key, join, parent, pattern};
+use super::path::{find, find_key, join, parent, pattern, put};
 use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
@@ -77,6 +77,9 @@ pub(crate) struct Flag<'s> {
     pub(crate) values: Vec<DeValue<'s>>,
 }
 
+/// Where what was put over the document stands: beyond the end of any.
+const OVER: Range<usize> = usize::MAX..usize::MAX;
+
 /// A key of the user's own, and what was said of it.
 pub(crate) type Entry<'s> = (String, Item<'s>);
 
@@ -146,6 +149,18 @@ impl<'s> Reader<'s> {
         self.document.is_empty()
     }
 
+    /// Says `value` of `field`, in place of what the file and the flags say of it.
+    pub(crate) fn put_over(&mut self, field: &str, value: DeValue<'s>) {
+        self.flags.retain(|flag| flag.field != field);
+        if let Err(around) = put(&mut self.document, field, Spanned::new(OVER, value)) {
+            self.mistakes.push(Mistake {
+                place: Place::Override,
+                field: field.to_owned(),
+                message: format!("{around} is no section, expected a key"),
+            });
+        }
+    }
+
     pub(crate) fn add_mistake(&mut self, mistake: Mistake) {
         self.mistakes.push(mistake);
     }
@@ -195,6 +210,9 @@ impl<'s> Reader<'s> {
     }
 
     fn place_of(&self, span: Range<usize>) -> Place {
+        if span == OVER {
+            return Place::Override;
+        }
         self.source
             .map_or(Place::CommandLine, |source| source.place(span))
     }

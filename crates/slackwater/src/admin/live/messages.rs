@@ -12,8 +12,9 @@ pub(super) type Counts = BTreeMap<String, u64>;
 
 /// Who is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct Fleet {
+pub(in crate::admin) struct Fleet {
     pub(super) revision: u64,
     pub(super) role: String,
     pub(super) version: String,
@@ -26,8 +27,9 @@ pub(super) struct Fleet {
 
 /// One service of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct FleetService {
+pub(in crate::admin) struct FleetService {
     pub(super) name: String,
     pub(super) policy: String,
     pub(super) replicas: Vec<FleetReplica>,
@@ -35,8 +37,9 @@ pub(super) struct FleetService {
 
 /// One replica of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct FleetReplica {
+pub(in crate::admin) struct FleetReplica {
     pub(super) name: String,
     pub(super) address: String,
     pub(super) tier: u8,
@@ -45,8 +48,9 @@ pub(super) struct FleetReplica {
 
 /// How they are, and what happened since the tick before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct Tick {
+pub(in crate::admin) struct Tick {
     pub(super) revision: u64,
     pub(super) at_ms: u64,
     pub(super) uptime_ms: u64,
@@ -60,8 +64,9 @@ pub(super) struct Tick {
 
 /// One service of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct ServiceTick {
+pub(in crate::admin) struct ServiceTick {
     pub(super) requests: u64,
     pub(super) failed: u64,
     pub(super) rate: f64,
@@ -81,8 +86,9 @@ pub(super) struct ServiceTick {
 
 /// Requests by what was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct Classes {
+pub(in crate::admin) struct Classes {
     #[serde(rename = "1xx")]
     pub(super) informational: u64,
     #[serde(rename = "2xx")]
@@ -106,8 +112,9 @@ impl Classes {
 
 /// How long requests took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct Latency {
+pub(in crate::admin) struct Latency {
     pub(super) count: u64,
     pub(super) p50_us: u64,
     pub(super) p90_us: u64,
@@ -117,8 +124,9 @@ pub(super) struct Latency {
 
 /// The RIF from which on a report is hot, over the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct RifLimit {
+pub(in crate::admin) struct RifLimit {
     pub(super) min: u32,
     pub(super) median: u32,
     pub(super) max: u32,
@@ -126,8 +134,9 @@ pub(super) struct RifLimit {
 
 /// A report that the next pick of a worker chooses from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct PooledReport {
+pub(in crate::admin) struct PooledReport {
     pub(super) worker: usize,
     pub(super) replica: usize,
     pub(super) rif: u32,
@@ -140,8 +149,9 @@ pub(super) struct PooledReport {
 
 /// Replicas, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct Columns {
+pub(in crate::admin) struct Columns {
     pub(super) state: Vec<u8>,
     pub(super) rif: Vec<Option<u32>>,
     pub(super) latency_us: Vec<Option<u64>>,
@@ -157,8 +167,9 @@ pub(super) struct Columns {
 
 /// A service over the last minutes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct ServiceHistory {
+pub(in crate::admin) struct ServiceHistory {
     pub(super) revision: u64,
     pub(super) service: String,
     pub(super) replica: Option<String>,
@@ -181,8 +192,9 @@ pub(super) struct ServiceHistory {
 
 /// A replica over the last minutes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-pub(super) struct ReplicaHistory {
+pub(in crate::admin) struct ReplicaHistory {
     pub(super) revision: u64,
     pub(super) service: String,
     pub(super) replica: String,

@@ -9,7 +9,7 @@ mod difference;
 mod history;
 mod hub;
 mod latencies;
-mod messages;
+pub(super) mod messages;
 mod sampler;
 mod state;
 

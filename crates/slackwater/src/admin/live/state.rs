@@ -71,7 +71,7 @@ impl State {
         if health.is_some_and(|health| health.verdict == "down") {
             return Self::Down;
         }
-        if replica.draining {
+        if replica.draining || replica.drained {
             return Self::Draining;
         }
         if replica.lost {
@@ -104,6 +104,8 @@ mod tests {
             services: vec![ServiceFacts {
                 replicas: vec![ReplicaFacts {
                     weight: 1,
+                    fleet_weight: 1,
+                    drained: false,
                     ..ReplicaFacts::default()
                 }],
                 ..ServiceFacts::default()
@@ -156,6 +158,9 @@ mod tests {
         }
         replica.lost = true;
         assert_eq!(State::of(&replica), State::Lost);
+        replica.drained = true;
+        assert_eq!(State::of(&replica), State::Draining);
+        replica.drained = false;
         replica.draining = true;
         assert_eq!(State::of(&replica), State::Draining);
         let verdict = |verdict: &str| {

@@ -25,7 +25,7 @@ fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
     assert_eq!(absent.status, 404);
     assert_eq!(
         absent.body,
-        "there is no /stats here; there are /status, /metrics, /healthz, /readyz, /events, /history, /knob\n"
+        "there is no /stats here; there are /status, /metrics, /healthz, /readyz, /events, /history, /openapi.json, /knob\n"
     );
     let post = exchange(
         address,

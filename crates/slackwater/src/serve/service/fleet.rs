@@ -9,6 +9,7 @@
 //! To the policy a member is as many replicas as its weight says (`weights`), and none at all with a weight of 0; another
 //! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
 
+use super::super::orders::Orders;
 use super::flight::Member;
 use super::room::Rooms;
 use super::tiers::{self, Standing};
@@ -55,7 +56,7 @@ pub(super) struct Home {
     pub(super) address: SocketAddr,
     /// What the policy calls its parts; at least one.
     pub(super) parts: Vec<ReplicaId>,
-    /// It is of the tier in use.
+    /// It is of the tier in use, and not drained.
     pub(super) is_in_use: bool,
 }
 
@@ -71,6 +72,9 @@ pub(super) struct Members {
     by_index: RefCell<Vec<Named>>,
     roster: Roster,
     health: watch::Receiver<Health>,
+    orders: watch::Receiver<Arc<Orders>>,
+    /// Anybody in the fleet is drained.
+    any_drained: Cell<bool>,
     /// `None`: replicas are spoken to in the clear.
     tls: Option<watch::Receiver<Client>>,
     /// Those that left a moment ago, and when.
@@ -112,7 +116,7 @@ impl Members {
         balancer: Balancer,
         options: ReplicaOptions,
         deadlines: &Rc<Deadlines>,
-        health: watch::Receiver<Health>,
+        (health, orders): (watch::Receiver<Health>, watch::Receiver<Arc<Orders>>),
         tls: Option<watch::Receiver<Client>>,
         rooms: Option<Rc<Rooms>>,
         recording: Option<Stream>,
@@ -126,6 +130,8 @@ impl Members {
             by_index: RefCell::default(),
             roster: Roster::default(),
             health,
+            orders,
+            any_drained: Cell::default(),
             tls,
             left: RefCell::default(),
             rooms,
@@ -211,7 +217,23 @@ impl Members {
     pub(super) fn may_choose(&self, member: &Member) -> bool {
         let is_down = is_down(&self.health.borrow(), member.config.address);
         let tier = self.tier.read();
-        !is_down && tier.is_none_or(|tier| tier == member.config.tier)
+        let is_out = is_down || self.is_drained(&member.config);
+        !is_out && tier.is_none_or(|tier| tier == member.config.tier)
+    }
+
+    /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.
+    #[inline]
+    pub(super) fn is_drained(&self, replica: &ReplicaConfig) -> bool {
+        self.any_drained.get() && self.orders.borrow().is_drained(replica)
+    }
+
+    /// What the policy calls the parts of those that are drained.
+    pub(super) fn drained_parts(&self) -> Vec<ReplicaId> {
+        let by_address = self.by_address.borrow();
+        let drained = by_address
+            .values()
+            .filter(|member| self.is_drained(&member.config));
+        drained.flat_map(|member| member.parts.clone()).collect()
     }
 
     /// Whether another tier is in use now.
@@ -232,7 +254,8 @@ impl Members {
                 Standing {
                     tier: member.config.tier,
                     is_down: is_down(&health, member.config.address),
-                    is_draining: views().any(|view| view.draining),
+                    is_draining: self.is_drained(&member.config)
+                        || views().any(|view| view.draining),
                     is_lost: views().all(|view| view.lost),
                 }
             })
@@ -249,7 +272,8 @@ impl Members {
             .map(|member| Home {
                 address: member.config.address,
                 parts: member.parts.clone(),
-                is_in_use: tier.is_none_or(|tier| tier == member.config.tier),
+                is_in_use: tier.is_none_or(|tier| tier == member.config.tier)
+                    && !self.is_drained(&member.config),
             })
             .collect()
     }
@@ -275,12 +299,15 @@ impl Members {
         }
     }
 
-    /// Makes the members those of `next`.
+    /// Makes the members those of `next`, as the operator wants them.
     pub(super) fn become_fleet(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
         left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
-        let replicas = next.replicas();
+        let orders = Arc::clone(&self.orders.borrow());
+        let replicas = orders.weighted(next);
+        let is_drained = |replica: &ReplicaConfig| orders.is_drained(replica);
+        self.any_drained.set(replicas.iter().any(is_drained));
         let kept: BTreeSet<_> = replicas.iter().map(|replica| replica.address).collect();
         let gone = self.by_address.borrow().keys().copied().collect::<Vec<_>>();
         for address in gone.into_iter().filter(|address| !kept.contains(address)) {

@@ -26,6 +26,7 @@ mod tiers;
 mod tying;
 mod weights;
 
+use super::orders::Orders;
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
@@ -112,13 +113,14 @@ pub(super) struct WorkerPlace {
     pub(super) workers: u16,
 }
 
-/// Whom a service hears of its replicas from.
+/// What a worker's part of a service follows while it is there.
 #[derive(Debug)]
-pub(super) struct Sources {
-    /// Who they are.
+pub(super) struct Followed {
     pub(super) fleets: watch::Receiver<Arc<Fleet>>,
-    /// How the checks of them ended.
+    /// What checks of its replicas found.
     pub(super) health: watch::Receiver<Health>,
+    /// What its operator wants of them.
+    pub(super) orders: watch::Receiver<Arc<Orders>>,
 }
 
 /// What a service and its replicas are called.
@@ -196,10 +198,14 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerPlace,
-        sources: Sources,
+        followed: Followed,
         recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
-        let Sources { mut fleets, health } = sources;
+        let Followed {
+            mut fleets,
+            health,
+            mut orders,
+        } = followed;
         let mut policy = build(
             config.policy,
             &config.policy_settings,
@@ -226,16 +232,17 @@ impl Service {
             balancer.clone(),
             options,
             deadlines,
-            health.clone(),
+            (health.clone(), orders.clone()),
             tls,
             rooms.clone(),
             recording,
         ));
         // To begin with, all are equally new.
+        orders.mark_unchanged();
         members.become_fleet(&fleets.borrow_and_update());
         members.set_warm_up(config.clock_warm_up());
         let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
-        let following = follow(fleets, Rc::clone(&members), sticky.clone());
+        let following = follow((fleets, orders), Rc::clone(&members), sticky.clone());
         let (homes, homeless) = (Rc::clone(&members), sticky.clone());
         let tier_changed = move || {
             if let Some(sticky) = &homeless {
@@ -350,6 +357,20 @@ impl Service {
         query: Query<'_>,
         story: &Story,
     ) -> Option<Box<Flight>> {
+        let flight = self.pick_any(now, query, story).await?;
+        if self.members.is_drained(&flight.member().config) {
+            flight.cancel();
+            return Box::pin(self.pick_undrained(query, story)).await;
+        }
+        Some(flight)
+    }
+
+    async fn pick_any(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
         let mut explanation = story.explanation();
         let explained = explanation.as_deref_mut();
         let lease = match self.balancer.pick_explained(now, query, explained) {
@@ -365,15 +386,36 @@ impl Service {
         flight.explain(explanation);
         Some(flight)
     }
+
+    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
+    /// that seems not to be; whom the operator has drained is none of them. `[A8]`
+    async fn pick_undrained(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+        let mut avoid = query.avoid.to_vec();
+        avoid.extend(self.members.drained_parts());
+        let now = self.balancer.now();
+        let flight = self.pick_any(now, Query::retry(&avoid), story).await?;
+        if self.members.is_drained(&flight.member().config) {
+            flight.cancel();
+            return None;
+        }
+        Some(flight)
+    }
 }
 
-/// Takes each fleet that comes, until there will be no more.
+/// Takes each fleet that comes, and what is wanted of it, until there will be no more.
 async fn follow(
-    mut fleets: watch::Receiver<Arc<Fleet>>,
+    (mut fleets, mut orders): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<Orders>>),
     members: Rc<Members>,
     sticky: Option<Rc<Sticky>>,
 ) {
-    while fleets.changed().await.is_ok() {
+    loop {
+        let heard = tokio::select! {
+            heard = fleets.changed() => heard,
+            heard = orders.changed() => heard,
+        };
+        if heard.is_err() {
+            return;
+        }
         let fleet = Arc::clone(&fleets.borrow_and_update());
         members.become_fleet(&fleet);
         if let Some(sticky) = &sticky {

@@ -14,7 +14,7 @@ pub(super) struct Standing {
     pub(super) tier: u8,
     /// Its checks say so.
     pub(super) is_down: bool,
-    /// It says so itself.
+    /// It says so itself, or its operator does.
     pub(super) is_draining: bool,
     /// It has answered probes and does not any more, while others do.
     pub(super) is_lost: bool,

@@ -1,0 +1,222 @@
+//! What is changed at run time, one thing after the other, by whoever may at the admin server.
+//!
+//! The main thread has the process in hand, and carries out what is wanted as it reads the configuration again: whole, or not at
+//! all. What it sets outlives another file, and ends with the process. Each change is a line of the log.
+
+mod replicas;
+mod settings;
+mod shown;
+
+use super::orders::Absences;
+use super::running::Running;
+use super::status::Workers;
+use super::written::Written;
+use crate::admin::{Asking, Clear, Control, Controlled as _, Done, Refused, Reload, Wanted};
+use crate::config::{AdminToken, Config};
+use crate::fault::Fault;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// How often it is looked whether those of whom something is wanted are there still.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The main thread's end: what is wanted, in its order.
+#[derive(Debug)]
+pub(super) struct Desk {
+    asked: mpsc::Receiver<Asking>,
+    /// The token in force.
+    token: watch::Sender<Option<AdminToken>>,
+    status: Arc<Workers>,
+    absences: BTreeMap<String, Absences>,
+    looks: Interval,
+}
+
+impl Desk {
+    /// The admin server's end, and this one.
+    pub(super) fn new(running: &Running) -> (Control, Self) {
+        let (token, in_force) = watch::channel(token(&running.config));
+        let (control, asked) = Control::new(in_force);
+        let mut looks = interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let desk = Self {
+            asked,
+            token,
+            status: Arc::clone(&running.status),
+            absences: BTreeMap::new(),
+            looks,
+        };
+        (control, desk)
+    }
+
+    /// The next thing that is wanted. Meanwhile, replicas that have been away for too long are forgotten.
+    pub(super) async fn next(&mut self) -> Asking {
+        loop {
+            tokio::select! {
+                Some(asking) = self.asked.recv() => return asking,
+                _ = self.looks.tick() => self.forget_absent(),
+            }
+        }
+    }
+
+    /// What the configuration says of who may change something is in force.
+    pub(super) fn take_token(&self, running: &Running) {
+        let token = token(&running.config);
+        self.token.send_if_modified(|before| {
+            let is_new = *before != token;
+            *before = token;
+            is_new
+        });
+    }
+
+    fn forget_absent(&mut self) {
+        let services = self.status.services();
+        self.absences
+            .retain(|name, _| services.iter().any(|service| service.config.name == *name));
+        let now = tokio::time::Instant::now();
+        for service in services.iter() {
+            let orders = service.orders.borrow().clone();
+            let name = &service.config.name;
+            if orders.is_empty() {
+                self.absences.remove(name);
+                continue;
+            }
+            let absences = self.absences.entry(name.clone()).or_default();
+            if let Some((staying, gone)) = absences.look(&orders, &service.discovery.fleet(), now) {
+                service.orders.send_replace(staying.into());
+                let replicas = gone.join(", ");
+                tracing::info!(
+                    service = name,
+                    replicas,
+                    "away for too long: what was wanted of them at run time is forgotten"
+                );
+            }
+        }
+    }
+}
+
+/// What whoever changes something has to know.
+fn token(config: &Config) -> Option<AdminToken> {
+    let token = config.admin.token.as_ref();
+    token.map(|(token, _)| token.clone())
+}
+
+/// Carries out what is wanted. Dropped before its end, it has changed nothing.
+pub(super) async fn carry_out(
+    running: &mut Running,
+    written: &mut Written,
+    desk: &Desk,
+    asking: Asking,
+) {
+    let Asking { by, wanted, answer } = asking;
+    let done = match wanted {
+        Wanted::Replica(change) => replicas::change(running, by, &change).map(Done::Replica),
+        Wanted::Settings(change) => {
+            (settings::change(running, written, by, change).await).map(Done::Settings)
+        }
+        Wanted::Reload(reload) => again(running, written, desk, by, reload).await,
+        Wanted::Clear(clear) => clear_all(running, written, by, clear)
+            .await
+            .map(Done::Cleared),
+    };
+    if let Err(refused) = &done {
+        let why = refused.why();
+        tracing::warn!(peer = %by, "nothing was changed: {why}");
+    }
+    // Whoever asked may have left; it is done all the same.
+    let _ = answer.send(done);
+}
+
+async fn again(
+    running: &mut Running,
+    written: &mut Written,
+    desk: &Desk,
+    by: SocketAddr,
+    reload: Reload,
+) -> Result<Done, Refused> {
+    if !written.has_file() {
+        return Err(Refused::Unfit(
+            "there is no configuration file to read again: all is in the flags".to_owned(),
+        ));
+    }
+    if reload.dry_run {
+        let read = written.load_again().await.map_err(fault)?;
+        let meaning = running.meaning(&read.loaded);
+        return Ok(Done::Reloaded(crate::admin::Reloaded {
+            dry_run: true,
+            meaning,
+        }));
+    }
+    tracing::info!(peer = %by, "asked at the admin server to read the configuration again");
+    match super::read_again(running, written, desk).await {
+        Ok(meaning) => Ok(Done::Reloaded(crate::admin::Reloaded {
+            dry_run: false,
+            meaning,
+        })),
+        Err(why) => Err(fault(why)),
+    }
+}
+
+/// Takes back what is set, of one service or of all; what that was.
+async fn clear_all(
+    running: &mut Running,
+    written: &mut Written,
+    by: SocketAddr,
+    clear: Clear,
+) -> Result<crate::admin::Overrides, Refused> {
+    let services = running.status.services();
+    let service = clear.service.as_deref();
+    if let Some(service) = service
+        && services.iter().all(|it| it.config.name != service)
+    {
+        return Err(replicas::unknown_service(&services, service));
+    }
+    let is_meant = |name: &str| service.is_none_or(|service| service == name);
+    let mut cleared = running.status.overrides();
+    cleared.settings.retain(|it| is_meant(&it.service));
+    cleared.replicas.retain(|it| is_meant(&it.service));
+    if !cleared.settings.is_empty() {
+        let mut set = written.set.clone();
+        set.forget(service);
+        settings::take(running, written, set).await?;
+    }
+    for service in services.iter().filter(|it| is_meant(&it.config.name)) {
+        service.orders.send_if_modified(|orders| {
+            let had_any = !orders.is_empty();
+            *orders = Arc::default();
+            had_any
+        });
+    }
+    tracing::info!(
+        peer = %by,
+        service = service.unwrap_or("all"),
+        settings = cleared.settings.len(),
+        replicas = cleared.replicas.len(),
+        "what was set at run time is taken back"
+    );
+    Ok(cleared)
+}
+
+/// Says what a successor does not know.
+pub(super) fn tell_end(running: &Running) {
+    let set = running.status.overrides();
+    let (settings, replicas) = (set.settings.len(), set.replicas.len());
+    if settings + replicas > 0 {
+        tracing::warn!(
+            settings,
+            replicas,
+            "what is changed at run time ends with this process: its successor goes by the file"
+        );
+    }
+}
+
+/// Why something could not be taken.
+fn fault(fault: Fault) -> Refused {
+    match fault {
+        Fault::Usage(why) => Refused::Mistaken(why),
+        Fault::Runtime(why) | Fault::Interrupted(why) => Refused::Failed(why),
+    }
+}

@@ -1,0 +1,87 @@
+//! Settings of a service that are set at run time, over what the file and the flags say.
+
+use super::super::running::Running;
+use super::super::written::Written;
+use super::fault;
+use super::replicas::find_service;
+use crate::admin::{Changed, Refused, SettingsChange, SettingsChanged};
+use crate::config::SettingOverrides;
+use crate::toml_reader::Mistakes;
+use core::net::SocketAddr;
+use std::time::SystemTime;
+
+/// Carries it out, or says what would be; nothing, if anything of it is mistaken.
+pub(super) async fn change(
+    running: &mut Running,
+    written: &mut Written,
+    by: SocketAddr,
+    change: SettingsChange,
+) -> Result<SettingsChanged, Refused> {
+    let services = running.status.services();
+    let service = find_service(&services, change.service.as_deref())?;
+    let service = service.config.name.clone();
+    let (mut set, now) = (written.set.clone(), SystemTime::now());
+    let mut mistaken = Vec::new();
+    for (key, value) in &change.set {
+        let place = (service.as_str(), key.as_str());
+        mistaken.extend(set.set(&running.config, place, value, now).err());
+    }
+    if !mistaken.is_empty() {
+        return Err(Refused::Mistaken(mistaken.join("\n")));
+    }
+    let read = written.load_with(set).await.map_err(fault)?;
+    let read = read.map_err(|mistakes| refused(&mistakes))?;
+    let changed: Vec<_> = (change.set.keys())
+        .map(|key| Changed {
+            key: key.clone(),
+            from: running.config.shown_value(&service, key),
+            to: read.loaded.config.shown_value(&service, key),
+        })
+        .filter(|changed| changed.from != changed.to)
+        .collect();
+    let meaning = running.meaning(&read.loaded);
+    if !change.dry_run {
+        let (loaded, source, set) = read.into_parts();
+        running.reload(loaded.config).await.map_err(fault)?;
+        written.take(source, set);
+        running.status.set_settings(&written.set);
+        for changed in &changed {
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+            tracing::info!(
+                peer = %by,
+                service,
+                key = changed.key,
+                from = shown(&changed.from),
+                to = shown(&changed.to),
+                "set at run time"
+            );
+        }
+        for remark in &meaning.remarks {
+            tracing::info!("{remark}");
+        }
+    }
+    Ok(SettingsChanged {
+        dry_run: change.dry_run,
+        changed,
+        meaning,
+    })
+}
+
+/// Goes over to other settings in place of those that are set.
+pub(super) async fn take(
+    running: &mut Running,
+    written: &mut Written,
+    set: SettingOverrides,
+) -> Result<(), Refused> {
+    let read = written.load_with(set).await.map_err(fault)?;
+    let read = read.map_err(|mistakes| refused(&mistakes))?;
+    let (loaded, source, set) = read.into_parts();
+    running.reload(loaded.config).await.map_err(fault)?;
+    written.take(source, set);
+    running.status.set_settings(&written.set);
+    Ok(())
+}
+
+fn refused(mistakes: &Mistakes) -> Refused {
+    Refused::Mistaken(mistakes.lines().join("\n"))
+}

@@ -1,0 +1,79 @@
+//! What is to be seen of what is set at run time: the list of it, and the configuration in force.
+
+use super::super::orders::Order;
+use super::super::status::Workers;
+use crate::admin::{Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms};
+use crate::config::ReplicaConfig;
+
+impl Controlled for Workers {
+    fn configuration(&self) -> String {
+        let Some(config) = self.config() else {
+            return String::new();
+        };
+        let (mut config, mut told) = ((*config).clone(), String::new());
+        let services = self.services();
+        for service in &mut config.services {
+            let Some(parts) = services.iter().find(|it| it.config.name == service.name) else {
+                continue;
+            };
+            let orders = parts.orders.borrow();
+            for replica in &mut service.replicas {
+                replica.weight = orders.weight(replica);
+            }
+            for (address, order) in orders.iter().filter(|(_, order)| order.is_drained) {
+                // Nothing in a file says so.
+                told += &format!(
+                    "# drained at run time: replica {:?} of service {} at {address}\n",
+                    order.name, service.name
+                );
+            }
+        }
+        told + &config.to_toml()
+    }
+
+    fn overrides(&self) -> Overrides {
+        let settings = self.settings();
+        let settings = settings
+            .iter()
+            .map(|(service, key, set)| SettingOverridden {
+                service: service.to_owned(),
+                key: key.to_owned(),
+                value: set.value.clone(),
+                instead_of: set.instead_of.clone(),
+                since_ms: since_epoch_ms(set.since),
+            });
+        let services = self.services();
+        let replicas = services.iter().flat_map(|service| {
+            let orders = service.orders.borrow().clone();
+            let of_service = orders.iter().map(|(address, order)| ReplicaOverridden {
+                service: service.config.name.clone(),
+                replica: order.name.clone(),
+                address: address.to_string(),
+                drained: order.is_drained,
+                weight: order.weight,
+                since_ms: Some(since_epoch_ms(order.since)),
+            });
+            of_service.collect::<Vec<_>>()
+        });
+        Overrides {
+            settings: settings.collect(),
+            replicas: replicas.collect(),
+        }
+    }
+}
+
+/// What is wanted of a replica.
+pub(super) fn ordered(
+    service: &str,
+    replica: &ReplicaConfig,
+    order: Option<&Order>,
+) -> ReplicaOverridden {
+    ReplicaOverridden {
+        service: service.to_owned(),
+        replica: replica.name.clone(),
+        address: replica.address.to_string(),
+        drained: order.is_some_and(|order| order.is_drained),
+        weight: order.and_then(|order| order.weight),
+        since_ms: order.map(|order| since_epoch_ms(order.since)),
+    }
+}

@@ -1,0 +1,237 @@
+//! Who may not, and what is mistaken: nothing is changed, and it is said why.
+
+use super::{TOKEN, ask, bearer, config, controlled, done, overrides, send};
+use crate::reload::{Written, reload, status};
+use crate::replicas::Replica;
+use serde_json::json;
+
+const CHANGES: [&str; 4] = ["/replica", "/settings", "/reload", "/overrides/clear"];
+
+#[tokio::test]
+async fn without_a_token_file_nobody_may_change_anything() {
+    let one = Replica::echo("one").await;
+    let written = Written::new("no-token", &config(&[&one], ""));
+    let proxy = written.serve(&[]);
+    for request in CHANGES.map(|path| format!("POST {path}")) {
+        let (status, why) = send(&proxy, &request, &bearer(TOKEN), "{}").await;
+        assert_eq!(status, 403, "{request}");
+        assert!(
+            why.contains("set admin.token_file to a file with a token"),
+            "{why}"
+        );
+    }
+    assert_eq!(send(&proxy, "GET /config", "", "").await.0, 403);
+    assert_eq!(
+        overrides(&proxy).await,
+        json!({"settings": [], "replicas": []})
+    );
+    let shown = status(&proxy).await;
+    assert_eq!(shown["overrides"]["allowed"], false);
+}
+
+#[tokio::test]
+async fn only_who_says_the_token_may_and_who_does_not_is_counted_and_logged() {
+    let one = Replica::echo("one").await;
+    let (proxy, _written, _token) = controlled("refused", &[&one]);
+    let wrong = [
+        String::new(),
+        "content-type: application/json\r\n".to_owned(),
+        bearer("5f0c6b1e9d2a48c8"),
+        bearer(&TOKEN[1..]),
+        bearer(""),
+        bearer(TOKEN).replace("Bearer", "Basic"),
+        bearer(TOKEN) + "authorization: Bearer 5f0c6b1e9d2a48c8\r\n",
+        bearer(TOKEN).replace("Bearer ", "Bearer"),
+    ];
+    let mut refused = 0;
+    for headers in &wrong {
+        for request in CHANGES.map(|path| format!("POST {path}")) {
+            let (status, why) = send(&proxy, &request, headers, "{}").await;
+            assert_eq!(status, 401, "{request} {headers}");
+            assert!(why.contains("authorization: Bearer TOKEN"), "{why}");
+            refused += 1;
+        }
+        assert_eq!(send(&proxy, "GET /config", headers, "").await.0, 401);
+        refused += 1;
+    }
+    let elsewhere = bearer(TOKEN) + "origin: http://elsewhere:9900\r\n";
+    assert_eq!(send(&proxy, "POST /reload", &elsewhere, "").await.0, 403);
+    assert_eq!(
+        send(
+            &proxy,
+            "POST /reload",
+            &(bearer(TOKEN) + "origin: null\r\n"),
+            ""
+        )
+        .await
+        .0,
+        403
+    );
+    refused += 2;
+    let line = proxy.log_line("without the token");
+    assert!(
+        line.contains("peer=127.0.0.1:") && line.contains("requests=1"),
+        "{line}"
+    );
+    let shown = status(&proxy).await;
+    assert_eq!(shown["overrides"]["refused"], refused);
+    assert_eq!(shown["overrides"]["allowed"], true);
+    assert!(!shown.to_string().contains(TOKEN));
+    assert_eq!(shown["reloads"]["taken"], 0);
+    let here = bearer(TOKEN)
+        .to_uppercase()
+        .replace(&TOKEN.to_uppercase(), TOKEN)
+        + "origin: http://admin:9900\r\n";
+    assert_eq!(
+        send(&proxy, "POST /reload", &here, "").await.0,
+        200,
+        "a page from here"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_changes_is_taken_with_the_configuration() {
+    let one = Replica::echo("one").await;
+    let (proxy, _written, token) = controlled("rotated", &[&one]);
+    done(&proxy, "/reload", &json!({})).await;
+    token.become_text("another-token-0123");
+    assert_eq!(
+        ask(&proxy, "/reload", &json!({})).await.0,
+        200,
+        "the old one still counts"
+    );
+    assert_eq!(ask(&proxy, "/reload", &json!({})).await.0, 401);
+    let (status, _) = send(&proxy, "POST /reload", &bearer("another-token-0123"), "{}").await;
+    assert_eq!(status, 200);
+    token.become_text("short");
+    reload(&proxy);
+    let (status, why) = send(&proxy, "POST /reload", &bearer("another-token-0123"), "{}").await;
+    assert_eq!(status, 422, "the one before still counts: {why}");
+    assert!(
+        why.contains("does not hold a token") && !why.contains("short"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
+    let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
+    let (proxy, _written, _token) = controlled("odd", &[&one, &two]);
+    let replica = one.address.to_string();
+    for (path, body, status, expected) in [
+        (
+            "/replica",
+            json!({"drained": true}),
+            422,
+            "body: missing field `replica`",
+        ),
+        (
+            "/replica",
+            json!({"replica": replica, "drain": true}),
+            422,
+            "body: unknown field `drain`",
+        ),
+        (
+            "/replica",
+            json!({"replica": replica, "weight": 65536}),
+            422,
+            "body: invalid value: integer `65536`",
+        ),
+        (
+            "/replica",
+            json!({"replica": "three"}),
+            404,
+            "service default has no replica \"three\", expected one of 127.0.0.1:",
+        ),
+        (
+            "/replica",
+            json!({"service": "web", "replica": replica}),
+            404,
+            "there is no service \"web\", expected one of default",
+        ),
+        ("/settings", json!({}), 422, "body: missing field `set`"),
+        (
+            "/settings",
+            json!({"set": {"policy": "prequel"}}),
+            422,
+            "override: policy: found \"prequel\", expected",
+        ),
+        (
+            "/settings",
+            json!({"set": {"policy": "random", "hedge.enabled": 3}}),
+            422,
+            "override: hedge.enabled: found 3, expected true or false",
+        ),
+        (
+            "/settings",
+            json!({"set": {"listen": "0.0.0.0:80"}}),
+            422,
+            "listen: is no setting of a service",
+        ),
+        (
+            "/settings",
+            json!({"set": {"replicas": ["1.2.3.4:5"]}}),
+            422,
+            "replicas: says who is in the fleet",
+        ),
+        (
+            "/settings",
+            json!({"set": {"probe.key_file": "/etc/passwd"}}),
+            422,
+            "probe.key_file: names files",
+        ),
+        (
+            "/settings",
+            json!({"service": "web", "set": {}}),
+            404,
+            "there is no service \"web\"",
+        ),
+        (
+            "/overrides/clear",
+            json!({"service": "web"}),
+            404,
+            "there is no service \"web\"",
+        ),
+        (
+            "/reload",
+            json!({"dryrun": true}),
+            422,
+            "body: unknown field `dryrun`",
+        ),
+        (
+            "/reload?dry_run=true",
+            json!({}),
+            400,
+            "unknown parameter dry_run",
+        ),
+    ] {
+        let (found, why) = ask(&proxy, path, &body).await;
+        assert_eq!(found, status, "{path} {body}: {why}");
+        assert!(why.starts_with(expected), "{path} {body}: {why}");
+    }
+    for (headers, body, status) in [
+        (bearer(TOKEN), "{", 400),
+        (bearer(TOKEN), "", 400),
+        (
+            bearer(TOKEN).replace("application/json", "text/plain"),
+            "{}",
+            415,
+        ),
+        (format!("authorization: Bearer {TOKEN}\r\n"), "{}", 415),
+        (bearer(TOKEN), &*" ".repeat(65 << 10), 413),
+    ] {
+        let (found, why) = send(&proxy, "POST /settings", &headers, body).await;
+        assert_eq!(found, status, "{headers}: {why}");
+    }
+    assert_eq!(
+        send(&proxy, "GET /replica", &bearer(TOKEN), "").await.0,
+        405
+    );
+    let shown = status(&proxy).await;
+    assert_eq!(
+        overrides(&proxy).await,
+        json!({"settings": [], "replicas": []})
+    );
+    assert_eq!(shown["services"][0]["policy"], "round_robin");
+    assert_eq!(shown["reloads"]["taken"], 0);
+}
