@@ -7,6 +7,7 @@ mod conformance;
 mod folder;
 mod loopback;
 mod peers;
+mod promtool;
 mod provenance;
 mod report;
 mod results;
@@ -36,6 +37,9 @@ cargo xtask CHORE
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
+  promtool
+          what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
+          [--slackwater FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
+        ["promtool", ref options @ ..] => promtool::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

@@ -16,8 +16,9 @@ mod tests;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle, ReloadFacts,
-    ReplicaFacts, RequestCounts, ServiceFacts, StatusCount, StatusSource, WorkerFacts,
+    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
+    Lifecycle, LineFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
+    StatusSource, WorkerFacts,
 };
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};

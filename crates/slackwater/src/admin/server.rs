@@ -4,8 +4,8 @@
 //! source may take. Only GET and HEAD are answered, and no request may have a body. The owner may add paths of its own
 //! (the demo has a page), under the same bounds.
 
-use super::facts::{Lifecycle, Phase, StatusSource};
-use super::metrics;
+use super::facts::{Facts, Lifecycle, Phase, StatusSource};
+use super::metrics::Metrics;
 use super::status::Status;
 use crate::fault::Fault;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
@@ -54,6 +54,7 @@ pub(crate) struct AdminServer {
     lifecycle: Lifecycle,
     connections_max: usize,
     routes: Vec<(&'static str, Handler)>,
+    metrics: Metrics,
     started_at: Instant,
 }
 
@@ -110,8 +111,16 @@ impl AdminServer {
             lifecycle,
             connections_max: usize::try_from(connections_max.max(1)).unwrap_or(1),
             routes: Vec::new(),
+            metrics: Metrics::default(),
             started_at: Instant::now(),
         }
+    }
+
+    /// So many replicas have series of their own in the metrics; 1,000 unless this is said.
+    #[must_use]
+    pub(crate) fn metrics_replicas_max(self, replicas_max: u32) -> Self {
+        self.metrics.set_replicas_max(replicas_max);
+        self
     }
 
     /// Adds a path of the owner's own, made anew for each request. The server's own paths cannot be replaced.
@@ -214,7 +223,9 @@ impl AdminServer {
 
     async fn answer(&self, request: &Request<Incoming>) -> Reply {
         if request.body().is_end_stream() {
-            self.answer_to(request.method(), request.uri().path()).await
+            let path = request.uri().path();
+            self.answer_to(request.method(), path, request.headers())
+                .await
         } else {
             let text = "no request here takes a body\n";
             reply(StatusCode::BAD_REQUEST, TEXT, text)
@@ -222,7 +233,12 @@ impl AdminServer {
     }
 
     /// The answer to a request, which has no body.
-    pub(super) async fn answer_to(&self, method: &Method, path: &str) -> Reply {
+    pub(super) async fn answer_to(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Reply {
         if !self.paths().contains(&path) {
             let text = format!("there is no {path} here; there are {}\n", self.listing());
             return reply(StatusCode::NOT_FOUND, TEXT, text);
@@ -237,8 +253,11 @@ impl AdminServer {
         match path {
             "/healthz" => reply(StatusCode::OK, TEXT, "ok\n"),
             "/readyz" => self.readiness(),
-            "/status" => self.with_status(json).await,
-            "/metrics" => self.with_status(prometheus).await,
+            "/status" => self.with_status(|_, status| json(status)).await,
+            "/metrics" => {
+                let metrics = |facts: &_, status: &_| self.metrics.reply(facts, status, headers);
+                self.with_status(metrics).await
+            }
             _ => match self.routes.iter().find(|(own, _)| *own == path) {
                 Some((_, handler)) => handler().await,
                 None => reply(StatusCode::NOT_FOUND, TEXT, ""),
@@ -259,11 +278,12 @@ impl AdminServer {
         }
     }
 
-    async fn with_status(&self, answer: fn(&Status) -> Reply) -> Reply {
+    async fn with_status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
         match tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await {
             Ok(facts) => {
                 let uptime = self.started_at.elapsed();
-                answer(&Status::new(&facts, self.lifecycle.phase(), uptime))
+                let status = Status::new(&facts, self.lifecycle.phase(), uptime);
+                answer(&facts, &status)
             }
             Err(_) => reply(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -286,20 +306,11 @@ impl AdminServer {
 fn json(status: &Status) -> Reply {
     match serde_json::to_vec_pretty(status) {
         Ok(body) => reply(StatusCode::OK, "application/json", body),
-        Err(error) => failed(&error),
+        Err(error) => {
+            let text = format!("the status could not be written: {error}\n");
+            reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+        }
     }
-}
-
-fn prometheus(status: &Status) -> Reply {
-    match metrics::render(status.clone()) {
-        Ok(body) => reply(StatusCode::OK, metrics::CONTENT_TYPE, body),
-        Err(error) => failed(&error),
-    }
-}
-
-fn failed(error: &dyn fmt::Display) -> Reply {
-    let text = format!("the status could not be written: {error}\n");
-    reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
 }
 
 /// A running admin server. Dropping it stops the server and waits for its thread: for connections that are open, at most a

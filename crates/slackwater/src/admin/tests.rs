@@ -82,6 +82,7 @@ fn facts() -> Facts {
         }],
         log_lost: 4,
         access_log_lost: Some(3),
+        client_connections: ConnectionFacts { begun: 9, open: 2 },
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {
             status: 400,
@@ -137,6 +138,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         }
     }
     policy.set_available(now, ids[4], false);
+    let mut snapshot = policy.snapshot(now);
+    for view in &mut snapshot.health {
+        view.latency = Some(Duration::from_millis(12));
+    }
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),
@@ -145,6 +150,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             queued: seed,
             ..AdmissionCounts::default()
         },
+        line: Some(LineFacts {
+            inside: 3,
+            waiting: seed,
+        }),
         latency: Box::new(latency()),
         heads: vec![latencies(&[3, 4]); ids.len()],
         // The second worker heard it last.
@@ -155,7 +164,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             age: Duration::from_millis(10 / seed),
         }],
         counters: policy.counters(),
-        snapshot: policy.snapshot(now),
+        snapshot,
     }
 }
 
@@ -295,7 +304,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
         .map(|worker| (worker.service.as_str(), worker.worker))
         .collect();
     assert_eq!(workers, [("web", 0), ("web", 1), ("api", 0)]);
-    let text = metrics::render(status).expect("text");
+    let text = exposition::scraped(&facts, 1_000, metrics::Format::OpenMetrics);
     assert!(text.contains("slackwater_workers 2\n"), "{text}");
     let picked = "slackwater_picks_total{service=\"api\",reason=\"";
     assert!(text.contains(picked), "{text}");
@@ -526,11 +535,14 @@ impl StatusSource for Stuck {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_does_not_answer_is_not_waited_for() {
     let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
+    let headers = http::HeaderMap::new();
     for path in ["/status", "/metrics"] {
-        let reply = server.answer_to(&http::Method::GET, path).await;
+        let reply = server.answer_to(&http::Method::GET, path, &headers).await;
         assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
-    let reply = server.answer_to(&http::Method::GET, "/healthz").await;
+    let reply = server
+        .answer_to(&http::Method::GET, "/healthz", &headers)
+        .await;
     assert_eq!(reply.status(), StatusCode::OK, "it lives all the same");
 }
 

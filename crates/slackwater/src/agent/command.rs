@@ -13,7 +13,7 @@ use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
-use crate::forward::{Phase, ReplicaCounts, UnreadableCounts, reach};
+use crate::forward::{ConnectionCounts, Phase, ReplicaCounts, UnreadableCounts, reach};
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
@@ -118,6 +118,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         admission,
         counts: workers.counts.clone(),
         unreadable: workers.unreadable.clone(),
+        connections: workers.connections.clone(),
         tls,
     };
     let mut admin = (sockets.admin)
@@ -239,6 +240,7 @@ struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
     unreadable: Vec<Arc<UnreadableCounts>>,
+    connections: Vec<Arc<ConnectionCounts>>,
     threads: WorkerThreads,
 }
 
@@ -254,6 +256,7 @@ impl Workers {
             phase,
             counts: Vec::new(),
             unreadable: Vec::new(),
+            connections: Vec::new(),
             threads: WorkerThreads::default(),
         };
         for listeners in listeners {
@@ -261,12 +264,15 @@ impl Workers {
             let unreadable = Arc::new(UnreadableCounts::default());
             workers.counts.push(Arc::clone(&counts));
             workers.unreadable.push(Arc::clone(&unreadable));
+            let connection_counts = Arc::new(ConnectionCounts::default());
+            workers.connections.push(Arc::clone(&connection_counts));
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 shared: shared.clone(),
                 counts,
                 unreadable,
+                connection_counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
             };

@@ -303,6 +303,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 admin: AdminSettings {
                     listen: admin.map(|(address, _)| address),
                     connections_max,
+                    metrics_replicas_max: None,
                 },
                 log,
             },

@@ -40,6 +40,13 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     let limits = read_limits(reader_ref);
     let admin = read_admin(reader_ref, ADMIN);
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
+    let replicas_max = 0..=1_000_000;
+    let metrics_replicas_max = count(
+        reader_ref,
+        "admin.metrics_replicas_max",
+        1_000,
+        replicas_max,
+    );
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
@@ -84,6 +91,7 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         admin: AdminSettings {
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
+            metrics_replicas_max: Some(metrics_replicas_max),
         },
         log,
         access_log,

@@ -380,4 +380,7 @@ pub(crate) struct AdminSettings {
     pub(crate) listen: Option<SocketAddr>,
     /// Its connections at once: 1 to 4,096, default 64. Others wait to be accepted.
     pub(crate) connections_max: u32,
+    /// Replicas that have series of their own in the metrics: 0 to 1,000,000, default 1,000; those beyond are told together.
+    /// `None` where there is but one.
+    pub(crate) metrics_replicas_max: Option<u32>,
 }

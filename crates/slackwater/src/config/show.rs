@@ -281,7 +281,11 @@ fn write_replica_tls(to: &mut String, section: &str, tls: &ClientTls) -> fmt::Re
 fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
     let listen = admin.listen.map_or_else(|| quoted("none"), quoted);
     writeln!(to, "[admin]\nlisten = {listen}")?;
-    writeln!(to, "connections_max = {}\n", admin.connections_max)
+    writeln!(to, "connections_max = {}", admin.connections_max)?;
+    if let Some(max) = admin.metrics_replicas_max {
+        writeln!(to, "metrics_replicas_max = {max}")?;
+    }
+    writeln!(to)
 }
 
 fn write_bounds(to: &mut String, t: &Timeouts, l: &Limits) -> fmt::Result {

@@ -208,6 +208,10 @@ impl Running {
             self.lifecycle().clone(),
             self.config.admin.connections_max,
         );
+        let server = match self.config.admin.metrics_replicas_max {
+            Some(max) => server.metrics_replicas_max(max),
+            None => server,
+        };
         let thread = server.spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)

@@ -11,7 +11,7 @@ use crate::access_log::Switch;
 use crate::admin::{Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource};
 use crate::config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
 use crate::discovery::{Discovery, Fleet};
-use crate::forward::unreadable_requests;
+use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::log::lost_lines;
 use futures_util::FutureExt;
@@ -112,6 +112,9 @@ impl StatusSource for Workers {
             handshakes: tls
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
+            client_connections: ConnectionCounts::sum(
+                self.counts.iter().map(|it| &*it.connections),
+            ),
             proxy_headers_refused: self.proxy_headers_refused(),
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: None,

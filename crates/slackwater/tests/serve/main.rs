@@ -26,6 +26,7 @@ mod lifecycle;
 mod logging;
 mod members;
 mod memory;
+mod metrics;
 mod orca;
 mod proxy;
 mod proxy_protocol;

@@ -257,6 +257,7 @@ impl Flight {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
                     trace.connected(took);
+                    self.member.counts().connections.add_one();
                 }
                 trace.head(status);
                 self.told = head_outcome(status, reply.headers());
