@@ -15,7 +15,7 @@ def config(args):
     probe = "none" if args.policy == "round_robin" else "udp"
     replicas = ", ".join(f'"127.0.0.1:{port}"' for port in BACKENDS)
     return (f'listen = ["127.0.0.1:{PORT}"]\nreplicas = [{replicas}]\npolicy = "{args.policy}"\nworkers = 1\n'
-            f'[probe]\ntransport = "{probe}"\n[admin]\nlisten = "none"\n')
+            f'[probe]\ntransport = "{probe}"\n[admin]\nlisten = "none"\n' + "".join(f"{line}\n" for line in args.toml))
 
 
 def connect(deadline_s=60):
@@ -79,6 +79,7 @@ def main():
     parser.add_argument("--path", default="/", help="/, /1k or /64k")
     parser.add_argument("--policy", default="round_robin", help="anything else is probed over UDP")
     parser.add_argument("--field", action="append", default=[], help="of the requests' heads, beside Host")
+    parser.add_argument("--toml", action="append", default=[], help="a line at the end of the configuration")
     parser.add_argument("--top", type=int, default=40, help="functions to show")
     args = parser.parse_args()
     backend = subprocess.Popen([f"{TOOLS}/backend", "--ports", ",".join(map(str, BACKENDS))])

@@ -19,7 +19,7 @@ use slackwater_core::overload::{
     Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
 };
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, Policy, PolicySettings, Query, Settings,
+    Decision, Explanation, Outcome, POLICIES, Policy, PolicySettings, Query, Settings,
 };
 use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
@@ -81,14 +81,19 @@ fn join(policy: &mut dyn Policy, ids: &mut ReplicaIds, replicas: usize, now: Ins
     }
 }
 
-/// A thousand queries with retries, probes answered, lost and forgotten, timeouts, and idle spells.
-fn traffic(policy: &mut dyn Policy, now: &mut Instant, draw: &mut SplitMix64) {
+/// A thousand queries, explained, with retries that are not; probes answered, lost and forgotten, timeouts, and idle spells.
+fn traffic(
+    policy: &mut dyn Policy,
+    now: &mut Instant,
+    draw: &mut SplitMix64,
+    explanation: &mut Explanation,
+) {
     for round in 0..1_000_u32 {
         *now += Duration::from_micros(if round % 100 == 99 { 200_000 } else { 150 });
-        let mut first = pick(policy, *now, Query::first(), draw);
+        let mut first = pick(policy, *now, Query::first(), draw, Some(explanation));
         policy.handle_head(*now, &mut first, Outcome::Success);
         let avoid = [first.replica()];
-        let second = pick(policy, *now, Query::retry(&avoid), draw);
+        let second = pick(policy, *now, Query::retry(&avoid), draw, None);
         policy.handle_query_done(*now, first, Outcome::Dropped);
         // One fails now and then, so that health has something to do.
         let is_bad = second.replica().index() == 1 && round % 4 < 3;
@@ -119,8 +124,10 @@ fn pick(
     now: Instant,
     query: Query<'_>,
     draw: &mut SplitMix64,
+    mut explanation: Option<&mut Explanation>,
 ) -> slackwater_core::policy::Ticket {
-    let mut round = match policy.handle_query(now, query, draw) {
+    let explained = explanation.as_deref_mut();
+    let mut round = match policy.handle_query_explained(now, query, draw, explained) {
         Decision::Pick(pick) => return pick.ticket,
         Decision::Probe(round) => round,
         Decision::NoReplica => panic!("replicas are known"),
@@ -128,7 +135,7 @@ fn pick(
     for target in round.clone().targets() {
         round.handle_report(target, &LoadReport::new(Rif::new(below(draw, 9)), None));
     }
-    let Some(pick) = policy.finish_round(now, round, query, draw) else {
+    let Some(pick) = policy.finish_round_explained(now, round, query, draw, explanation) else {
         panic!("replicas are known")
     };
     pick.ticket
@@ -145,8 +152,10 @@ fn a1_no_policy_allocates_on_a_querys_way() {
                 let mut policy = health::build(entry, &PolicySettings::default(), &config);
                 fleet(&mut *policy, replicas);
                 let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
-                traffic(&mut *policy, &mut now, &mut draw);
-                let count = allocations(|| traffic(&mut *policy, &mut now, &mut draw));
+                let mut explanation = Explanation::new();
+                traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
+                let count =
+                    allocations(|| traffic(&mut *policy, &mut now, &mut draw, &mut explanation));
                 let is_watched = !config.is_off();
                 let name = entry.name;
                 assert_eq!(count, 0, "{name} at {replicas} replicas, {is_watched}");
@@ -164,13 +173,14 @@ fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
         let mut policy = health::build(entry, &settings, &HealthConfig::default());
         let mut ids = fleet(&mut *policy, 10);
         let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(9));
+        let mut explanation = Explanation::new();
         for _ in 0..ROUNDS {
-            traffic(&mut *policy, &mut now, &mut draw);
+            traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
         }
         join(&mut *policy, &mut ids, 20, now);
         let count = allocations(|| {
             for _ in 0..ROUNDS {
-                traffic(&mut *policy, &mut now, &mut draw);
+                traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
             }
         });
         assert_eq!(count, 0, "{}", entry.name);
@@ -186,7 +196,13 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
         fleet(&mut *policy, 10);
         let count = allocations(|| {
             for _ in 0..2 {
-                let ticket = pick(&mut *policy, Instant::EPOCH, Query::first(), &mut draw);
+                let ticket = pick(
+                    &mut *policy,
+                    Instant::EPOCH,
+                    Query::first(),
+                    &mut draw,
+                    None,
+                );
                 while let Some(probe) = policy.poll_probe(Instant::EPOCH, &mut draw) {
                     let report = LoadReport::new(Rif::ZERO, Some(Duration::ZERO));
                     policy.handle_report(Instant::EPOCH, probe.id, &report, &mut draw);

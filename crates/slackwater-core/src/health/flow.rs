@@ -6,8 +6,8 @@ use super::record::Record;
 use super::view::{HealthState, HealthView};
 use crate::draw::Draw;
 use crate::policy::{
-    Attempt, Counters, Decision, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound,
-    Query, Snapshot, Ticket,
+    Attempt, Counters, Decision, Explanation, Out, OutReason, Outcome, Pick, PickReason, Policy,
+    Probe, ProbeId, ProbeRound, Query, Snapshot, Ticket,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -20,6 +20,22 @@ impl Guarded {
         self.has_served = true;
         if let Some(record) = self.records.find_mut(pick.ticket.replica()) {
             pick.ticket.health = record.sent(self.latest, is_trial);
+        }
+    }
+
+    /// Adds who is out, and who has less than its share, to what the policy has told.
+    fn explain(&self, explanation: Option<&mut Explanation>) {
+        let Some(explanation) = explanation else {
+            return;
+        };
+        for replica in self.out.iter().copied().chain(self.shares.replicas()) {
+            if let Some(view) = self.view(replica) {
+                explanation.note_out(Out {
+                    replica,
+                    why: OutReason::Health(view.state),
+                    share_millionths: view.share_millionths,
+                });
+            }
         }
     }
 
@@ -134,7 +150,13 @@ impl Policy for Guarded {
         self.policy.available_count()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Decision {
         let now = self.tick(now);
         if query.attempt == Attempt::First {
             self.trials.earn();
@@ -144,17 +166,20 @@ impl Policy for Guarded {
         }
         if !self.out.is_empty()
             && let Some(replica) = self.due_for_trial(query)
-            && let Some(decision) = self.try_out(replica, query, draw)
+            && let Some(decision) = self.try_out(replica, query, draw, explanation.as_deref_mut())
         {
+            self.explain(explanation);
             return decision;
         }
         let mut decision = if self.shares.is_empty() {
-            self.policy.handle_query(now, query, draw)
+            (self.policy).handle_query_explained(now, query, draw, explanation.as_deref_mut())
         } else {
             let avoid = self.shares.avoid(&*self.policy, query, draw);
             let avoid = avoid.unwrap_or(query.avoid);
-            (self.policy).handle_query(now, Query { avoid, ..query }, draw)
+            let query = Query { avoid, ..query };
+            (self.policy).handle_query_explained(now, query, draw, explanation.as_deref_mut())
         };
+        self.explain(explanation);
         if let Decision::Pick(pick) = &mut decision {
             self.sent(pick, false);
         }
@@ -168,7 +193,7 @@ impl Policy for Guarded {
     fn poll_trial(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Pick> {
         self.tick(now);
         let replica = self.due_for_copy()?;
-        match self.try_out(replica, Query::hedge(&[]), draw)? {
+        match self.try_out(replica, Query::hedge(&[]), draw, None)? {
             Decision::Pick(pick) => Some(pick),
             Decision::Probe(_) | Decision::NoReplica => None,
         }
@@ -243,15 +268,18 @@ impl Policy for Guarded {
         self.judged(replica, mark.trial(), latency_ns, outcome, turns_bad);
     }
 
-    fn finish_round(
+    fn finish_round_explained(
         &mut self,
         now: Instant,
         round: ProbeRound,
         query: Query<'_>,
         draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
         let now = self.tick(now);
-        let mut pick = self.policy.finish_round(now, round, query, draw)?;
+        let explained = explanation.as_deref_mut();
+        let mut pick = (self.policy).finish_round_explained(now, round, query, draw, explained)?;
+        self.explain(explanation);
         self.sent(&mut pick, false);
         Some(pick)
     }

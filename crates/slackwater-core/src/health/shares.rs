@@ -85,6 +85,11 @@ impl Shares {
         self.less.is_empty()
     }
 
+    /// Who has less than its whole share.
+    pub(super) fn replicas(&self) -> impl Iterator<Item = ReplicaId> {
+        self.less.iter().map(|spared| spared.replica)
+    }
+
     /// Whom a query must not go to: those that it has tried, and others as the draws will have it; one draw for each that has
     /// less than its share. `None`: nobody but those tried. It is nobody where nobody else would be left who may be chosen, as
     /// a bad replica is better than one that is down; and not the one that the query is pinned to, as what it comes for is

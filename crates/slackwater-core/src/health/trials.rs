@@ -4,7 +4,7 @@ use super::course::{Trial, Why};
 use super::guarded::Guarded;
 use super::{TICK_NS, judge};
 use crate::draw::Draw;
-use crate::policy::{Attempt, Decision, Outcome, PickReason, Query};
+use crate::policy::{Attempt, Decision, Explanation, Outcome, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
@@ -67,12 +67,14 @@ impl Guarded {
         replica: ReplicaId,
         query: Query<'_>,
         draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
     ) -> Option<Decision> {
         let now = self.latest;
         self.policy.set_available(now, replica, true);
         let decision = self.policy.is_available(replica).then(|| {
             let pinned = Some(replica);
-            (self.policy).handle_query(now, Query { pinned, ..query }, draw)
+            let query = Query { pinned, ..query };
+            (self.policy).handle_query_explained(now, query, draw, explanation)
         });
         self.policy.set_available(now, replica, false);
         if decision.is_none()

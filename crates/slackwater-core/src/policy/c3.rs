@@ -14,6 +14,8 @@
 //! several between two of its own queries to the same replica, so that in steady traffic R̄ is what C3 has it to be.
 
 use crate::fixed::{ONE, Quantile};
+use crate::policy::decay::whole;
+use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
@@ -145,6 +147,10 @@ impl PoolRule for CubicScore {
         PickReason::LowestScore
     }
 
+    fn score(&self, first: u64) -> Option<Score> {
+        Some(Score::Nanoseconds(whole(ascended(first))))
+    }
+
     fn add_replica(&mut self, replica: ReplicaId) {
         self.averages.insert(replica, Averages::default());
     }
@@ -191,6 +197,12 @@ fn ascending(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = value.to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+/// The score of which [`ascending`] made this.
+fn ascended(bits: u64) -> f64 {
+    const SIGN: u64 = 1 << 63;
+    f64::from_bits(if bits & SIGN == 0 { !bits } else { bits ^ SIGN })
 }
 
 #[cfg(test)]
@@ -355,6 +367,8 @@ mod tests {
                 .windows(2)
                 .all(|pair| pair[0] < pair[1])
         );
+        let found = scores.map(|score| ascended(ascending(score)));
+        assert_eq!(found.map(f64::to_bits), scores.map(f64::to_bits));
     }
 
     #[test]

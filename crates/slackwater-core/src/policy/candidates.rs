@@ -1,11 +1,13 @@
 //! What a rule of choice may look at: the replicas that a query may go to, and ways to draw among them.
 
 use crate::draw::{Draw, below};
+use crate::policy::explanation::{Candidate, Explanation, Score};
 use crate::policy::fleet::Fleet;
 use crate::policy::query::Query;
 use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
+use core::cell::RefCell;
 use core::time::Duration;
 
 /// The most replicas that are drawn for one query.
@@ -18,6 +20,8 @@ pub struct Candidates<'a> {
     fleet: &'a Fleet,
     waits: &'a Waits,
     query: Query<'a>,
+    /// Where there is one, it is told what is looked at.
+    explanation: Option<&'a RefCell<Explanation>>,
 }
 
 impl<'a> Candidates<'a> {
@@ -32,6 +36,34 @@ impl<'a> Candidates<'a> {
             fleet,
             waits,
             query,
+            explanation: None,
+        }
+    }
+
+    /// The same, with somebody who wants to know what is looked at.
+    pub(in crate::policy) const fn explained(self, explanation: &'a RefCell<Explanation>) -> Self {
+        Self {
+            explanation: Some(explanation),
+            ..self
+        }
+    }
+
+    /// Whether anybody wants to know what is looked at. Whoever compares replicas then tells of each by
+    /// [`Candidates::consider`].
+    pub const fn is_explained(&self) -> bool {
+        self.explanation.is_some()
+    }
+
+    /// A replica is looked at, and compared by its `score` or, where it has none, by what this client has in flight there.
+    pub fn consider(&self, replica: ReplicaId, score: impl FnOnce() -> Option<Score>) {
+        if let Some(explanation) = self.explanation {
+            explanation.borrow_mut().consider(Candidate {
+                replica,
+                report: None,
+                in_flight: self.in_flight(replica),
+                score: score(),
+                avoided: !self.allows(replica),
+            });
         }
     }
 

@@ -75,6 +75,16 @@ impl ForwardMean {
     }
 }
 
+/// The whole part of a number, as near as an `i64` comes to it.
+pub(super) fn whole(number: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "what is too large becomes the largest"
+    )]
+    let whole = number as i64;
+    whole
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

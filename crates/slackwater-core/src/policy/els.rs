@@ -15,7 +15,8 @@
 use crate::draw::Draw;
 use crate::fixed::Quantile;
 use crate::policy::candidates::Candidates;
-use crate::policy::decay::{ForwardMean, left_after};
+use crate::policy::decay::{ForwardMean, left_after, whole};
+use crate::policy::explanation::Score;
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{ConfigError, Settings, Valid, require, require_span};
 use crate::policy::unprobed::{Choose, QueryEnd, Unprobed};
@@ -109,7 +110,12 @@ impl Choose for ExpectedLatency {
                 weight(replica)
             }
         };
-        draw_weighted(from, draw, unless_excluded).or_else(|| draw_weighted(from, draw, weight))
+        let choice = draw_weighted(from, draw, unless_excluded)
+            .or_else(|| draw_weighted(from, draw, weight));
+        if from.is_explained() {
+            tell_weights(from, unless_excluded);
+        }
+        choice
     }
 
     fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
@@ -227,6 +233,17 @@ fn draw_weighted(
     }
     // Rounding may leave a crumb beyond the last.
     last
+}
+
+/// Tells of each replica that the query may go to, with its part of all weights.
+fn tell_weights(from: Candidates<'_>, weight: impl Fn(ReplicaId) -> f64) {
+    let total: f64 = from.allowed().map(&weight).sum();
+    for replica in from.allowed() {
+        from.consider(replica, || {
+            let part = u32::try_from(whole(weight(replica) / total * 1e6)).ok();
+            part.filter(|_| total > 0.0).map(Score::Weight)
+        });
+    }
 }
 
 /// A number from 0 to 1, 1 excluded.

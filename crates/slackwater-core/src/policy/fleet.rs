@@ -5,6 +5,7 @@
 //! lost. Being lost never leaves nobody to choose. `[Decision 0007]`
 
 use crate::draw::{Draw, below};
+use crate::policy::explanation::{Explanation, Out, OutReason};
 use crate::policy::observe::ReplicaView;
 use crate::policy::query::{PickReason, Query};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
@@ -293,6 +294,28 @@ impl Fleet {
     pub(crate) fn query_done(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.in_flight = standing.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// How many may be chosen, and why others may not.
+    pub(crate) fn explain(&self, explanation: &mut Explanation) {
+        explanation.clear();
+        explanation.set_available(self.available.len());
+        if self.available.len() == self.known.len() {
+            return;
+        }
+        for &replica in self.known() {
+            let why = match self.standings.find(replica) {
+                Some(_) if self.is_available(replica) => continue,
+                Some(standing) if standing.ejected => OutReason::TakenOut,
+                Some(standing) if standing.draining => OutReason::Draining,
+                _ => OutReason::Lost,
+            };
+            explanation.note_out(Out {
+                replica,
+                why,
+                share_millionths: 0,
+            });
         }
     }
 

@@ -6,6 +6,7 @@
 //! quantile of 0, RIF alone; at 0 it is Prequal with one of 1, latency alone.
 
 use crate::fixed::{ONE, Quantile};
+use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
@@ -101,6 +102,13 @@ impl PoolRule for WeightedSum {
 
     fn reason(&self, _first: u64) -> PickReason {
         PickReason::LowestScore
+    }
+
+    /// The weighted average itself: weights are in millionths.
+    fn score(&self, first: u64) -> Option<Score> {
+        i64::try_from(first / u64::from(ONE))
+            .ok()
+            .map(Score::Nanoseconds)
     }
 }
 

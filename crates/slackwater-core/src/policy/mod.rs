@@ -10,6 +10,7 @@ mod c3;
 mod candidates;
 mod decay;
 mod els;
+mod explanation;
 mod fleet;
 mod least_loaded;
 mod linear;
@@ -39,6 +40,7 @@ mod weighted_round_robin;
 pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
 pub use els::{Els, ElsConfig, ElsSettings};
+pub use explanation::{Candidate, Explanation, Out, OutReason, Score};
 pub use least_loaded::LeastLoaded;
 pub use linear::{Linear, LinearConfig, LinearSettings};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
@@ -96,7 +98,19 @@ pub trait Policy: Debug + Send {
 
     /// Chooses a replica for a query, and charges the choice in the same step. A query that is [pinned](Query::pinned)
     /// goes where it is pinned to, if that replica may be chosen, and is charged alike.
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision;
+    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+        self.handle_query_explained(now, query, draw, None)
+    }
+
+    /// As [`Policy::handle_query`]; where there is an `explanation`, it says then what the choice was made from. It changes
+    /// nothing of the choice, and what it said before is forgotten.
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision;
 
     /// Whether [`Policy::poll_trial`] would give something now, as of the last event. By default never.
     fn wants_trial(&self) -> bool {
@@ -131,8 +145,20 @@ pub trait Policy: Debug + Send {
         query: Query<'_>,
         draw: &mut dyn Draw,
     ) -> Option<Pick> {
+        self.finish_round_explained(now, round, query, draw, None)
+    }
+
+    /// As [`Policy::finish_round`], explained as [`Policy::handle_query_explained`] does.
+    fn finish_round_explained(
+        &mut self,
+        now: Instant,
+        round: ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
         let _ = round;
-        match self.handle_query(now, query, draw) {
+        match self.handle_query_explained(now, query, draw, explanation) {
             Decision::Pick(pick) => Some(pick),
             Decision::Probe(_) | Decision::NoReplica => None,
         }

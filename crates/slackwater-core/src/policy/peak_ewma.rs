@@ -18,7 +18,8 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
-use crate::policy::decay::left_after;
+use crate::policy::decay::{left_after, whole};
+use crate::policy::explanation::Score;
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{
     ConfigError, Settings, Valid, require_choices, require_span, require_span_or_none,
@@ -100,7 +101,11 @@ impl Choose for LowestCostOfDrawn {
     const REASON: PickReason = PickReason::LowestCost;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        from.best_of_drawn(self.choices, draw, |replica| self.cost(from, replica))
+        from.best_of_drawn(self.choices, draw, |replica| {
+            let cost_ns = self.cost(from, replica);
+            from.consider(replica, || Some(Score::Nanoseconds(whole(cost_ns))));
+            cost_ns
+        })
     }
 
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {

@@ -8,6 +8,7 @@
 
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::explanation::Explanation;
 use crate::policy::fleet::LOST_IN_A_ROW;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::polling::Polling;
@@ -98,8 +99,15 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         self.choosing.available_count()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
-        self.choosing.handle_query(now, query, draw)
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        self.choosing
+            .handle_query_explained(now, query, draw, explanation)
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {

@@ -8,6 +8,7 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::explanation::Score;
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{ConfigError, Settings, Valid, require_choices, require_period};
@@ -77,11 +78,13 @@ impl Choose for LowestReportedOfDrawn {
     const REASON: PickReason = PickReason::LowestRif;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        from.best_of_drawn(self.choices, draw, |replica| match self.reports {
-            0 => u64::from(from.in_flight(replica)),
-            // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 · 2^20.
-            reports => {
-                (self.reported.find(replica)).map_or(self.sum, |&rif| u64::from(rif) * reports)
+        from.best_of_drawn(self.choices, draw, |replica| {
+            let reported = self.reported.find(replica).copied();
+            from.consider(replica, || reported.map(Score::Rif));
+            match self.reports {
+                0 => u64::from(from.in_flight(replica)),
+                // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 · 2^20.
+                reports => reported.map_or(self.sum, |rif| u64::from(rif) * reports),
             }
         })
     }

@@ -57,7 +57,10 @@ impl Choose for FewestOfDrawn {
     const REASON: PickReason = PickReason::LeastLoaded;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        from.best_of_drawn(self.choices, draw, |replica| from.in_flight(replica))
+        from.best_of_drawn(self.choices, draw, |replica| {
+            from.consider(replica, || None);
+            from.in_flight(replica)
+        })
     }
 }
 

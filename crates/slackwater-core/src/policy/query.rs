@@ -311,6 +311,19 @@ impl Outcome {
         Self::Dropped,
     ];
 
+    /// The outcome in a word, as logs have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Broken => "broken",
+            Self::PushedBack => "pushed_back",
+            Self::Unreachable => "unreachable",
+            Self::Dropped => "dropped",
+        }
+    }
+
     /// The query failed, and its replica is to blame. A push-back is no failure, and what the client gave up tells nothing.
     pub const fn is_failure(self) -> bool {
         matches!(

@@ -15,6 +15,7 @@
 
 use crate::draw::Draw;
 use crate::fixed::ONE;
+use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::{PrequalConfig, hot_cold};
@@ -306,6 +307,41 @@ impl Keep for LatestReports {
         let fleet = &client.fleet;
         self.best(now, query, fleet, draw)
             .or_else(|| fewest_in_flight(now, client, query, draw))
+    }
+
+    fn explain(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &Client,
+        explanation: &mut Explanation,
+    ) {
+        let fleet = &client.fleet;
+        let is_fresh = |received_at| now.ns_since(received_at) < self.report_age_max_ns;
+        let fresh = |&replica: &ReplicaId| {
+            let latest = self.latest.find(replica)?;
+            is_fresh(latest.received_at)
+                .then(|| (replica, self.rif(latest, fleet.in_flight(replica))))
+        };
+        let allowed = |&(replica, _): &(ReplicaId, Rif)| query.allows(replica);
+        let candidates = || fleet.available().iter().filter_map(fresh);
+        let lowest = candidates().filter(allowed).map(|(_, rif)| rif).min();
+        let rif_limit = lowest.map(|lowest| self.limit(lowest));
+        // Without a report to go by, queries in flight decide.
+        let has_reports = lowest.is_some();
+        for &replica in fleet.choice() {
+            let report = self.view(now, replica, rif_limit, fleet);
+            let report = report.filter(|_| fresh(&replica).is_some());
+            if report.is_some() || !has_reports {
+                explanation.consider(explanation::Candidate {
+                    replica,
+                    report,
+                    in_flight: fleet.in_flight(replica),
+                    score: None,
+                    avoided: !query.allows(replica),
+                });
+            }
+        }
     }
 
     fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {

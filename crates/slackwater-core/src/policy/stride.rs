@@ -92,7 +92,8 @@ impl StaticStride {
         chosen
     }
 
-    fn weight(&self, replica: ReplicaId) -> u16 {
+    /// A replica's weight, as turns go by it.
+    pub(crate) fn weight(&self, replica: ReplicaId) -> u16 {
         let weight = self.weights.find(replica);
         weight.copied().unwrap_or(self.other_weight)
     }

@@ -6,12 +6,14 @@
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::candidates::Candidates;
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
+use core::cell::RefCell;
 use core::fmt::Debug;
 use core::time::Duration;
 
@@ -93,6 +95,31 @@ impl<C: Choose> Unprobed<C> {
     }
 }
 
+impl<C: Choose> Unprobed<C> {
+    fn choose_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: &mut Explanation,
+    ) -> Option<ReplicaId> {
+        let noted = RefCell::new(core::mem::take(explanation));
+        let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
+        let choice = self.rule.choose(candidates.explained(&noted), draw);
+        *explanation = noted.into_inner();
+        if let Some(replica) = choice {
+            explanation.choose(Candidate {
+                replica,
+                report: None,
+                in_flight: self.fleet.in_flight(replica),
+                score: None,
+                avoided: false,
+            });
+        }
+        choice
+    }
+}
+
 impl<C: Choose + Default> Unprobed<C> {
     /// The policy with an empty fleet.
     pub fn new() -> Self {
@@ -134,13 +161,26 @@ impl<C: Choose> Policy for Unprobed<C> {
         self.fleet.available().len()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Decision {
         let now = self.tick(now);
+        if let Some(explanation) = &mut explanation {
+            self.fleet.explain(explanation);
+        }
         let pinned = self.fleet.pinned(query);
-        let choice = pinned.or_else(|| {
-            let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
-            self.rule.choose(candidates, draw)
-        });
+        let choice = match explanation {
+            _ if pinned.is_some() => pinned,
+            None => {
+                let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
+                self.rule.choose(candidates, draw)
+            }
+            Some(explanation) => self.choose_explained(now, query, draw, explanation),
+        };
         // All available replicas may have had the query; one that is not available is better than none.
         let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
             self.counters.no_replica += 1;

@@ -13,6 +13,7 @@ use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
 use crate::policy::candidates::Candidates;
 use crate::policy::decay::left_after;
+use crate::policy::explanation::Score;
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{
@@ -124,6 +125,12 @@ impl Choose for WeightedTurn {
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         if self.update_at <= from.now() {
             self.update(from.now(), from.replicas());
+        }
+        if from.is_explained() {
+            for replica in from.allowed() {
+                let weight = self.stride.weight(replica);
+                from.consider(replica, || Some(Score::Weight(weight.into())));
+            }
         }
         self.stride.choose(from, draw)
     }

@@ -4,8 +4,8 @@ use super::rig::{SINGLE, ms, plain, regular, secs, steady};
 use core::cell::RefCell;
 use core::time::Duration;
 use slackwater_core::policy::{
-    Counters, Decision, Outcome, POLICIES, Policy, PolicyEntry, PolicySettings, Probe, ProbeId,
-    Query, Snapshot, Ticket, policy_named,
+    Counters, Decision, Explanation, Outcome, POLICIES, Policy, PolicyEntry, PolicySettings, Probe,
+    ProbeId, Query, Snapshot, Ticket, policy_named,
 };
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
@@ -72,12 +72,18 @@ impl Policy for Spy {
         self.policy.available_count()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
         note(|told| {
             told.queries += 1;
             told.hedges += query.avoid.len();
         });
-        let decision = self.policy.handle_query(now, query, draw);
+        let decision = (self.policy).handle_query_explained(now, query, draw, explanation);
         if let Decision::Pick(pick) = &decision {
             assert!(!query.avoid.contains(&pick.ticket.replica()));
         }

@@ -20,7 +20,7 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
-    Counters, Decision, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
+    Counters, Decision, Explanation, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -184,10 +184,21 @@ impl Balancer {
 
     /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need not be read again.
     pub fn pick_at(&self, now: Instant, query: Query<'_>) -> Picked {
+        self.pick_explained(now, query, None)
+    }
+
+    /// The same; where there is an `explanation`, it says then what the choice was made from. Of a round, that is said at its
+    /// end: [`Round::finish_explained`].
+    pub fn pick_explained(
+        &self,
+        now: Instant,
+        query: Query<'_>,
+        explanation: Option<&mut Explanation>,
+    ) -> Picked {
         self.shared.prober.collect(now);
         let mut guard = self.lock();
         let driver = &mut *guard;
-        let picked = match driver.decide(now, query) {
+        let picked = match driver.decide(now, query, explanation) {
             Decision::Pick(pick) => self.lease(driver, pick),
             Decision::Probe(round) => self.begin_round(now, driver, round, query),
             Decision::NoReplica => Picked::NoReplica,
@@ -362,14 +373,18 @@ impl Balancer {
     }
 
     /// Ends a round with what it has.
-    pub(super) fn finish_round(&self, id: RoundId, query: Query<'_>) -> Option<Lease> {
+    pub(super) fn finish_round(
+        &self,
+        id: RoundId,
+        query: Query<'_>,
+        explanation: Option<&mut Explanation>,
+    ) -> Option<Lease> {
         let now = self.now();
         let mut guard = self.lock();
         let driver = &mut *guard;
         let ActiveRound { round, waker } = driver.rounds.end(id)?;
-        let pick = driver
-            .policy
-            .finish_round(now, round, query, &mut driver.draw);
+        let (policy, draw) = (&mut driver.policy, &mut driver.draw);
+        let pick = policy.finish_round_explained(now, round, query, draw, explanation);
         let picked = pick.map(|pick| self.lease(driver, pick));
         drop(guard);
         // Not under the lock: dropping a waker may run the code of whoever made it.

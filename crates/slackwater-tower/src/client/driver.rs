@@ -10,7 +10,7 @@ use super::rounds::{RoundId, Rounds};
 use super::warm_up::WarmUps;
 use core::net::SocketAddr;
 use core::task::Waker;
-use slackwater_core::policy::{Decision, Policy, Probe, Query};
+use slackwater_core::policy::{Decision, Explanation, Policy, Probe, Query};
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
 /// A probe that the policy wants, with the address that the lock guards.
@@ -98,11 +98,16 @@ impl Driver {
 
     /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
     #[inline]
-    pub(super) fn decide(&mut self, now: Instant, query: Query<'_>) -> Decision {
+    pub(super) fn decide(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
         let (policy, draw) = (&mut *self.policy, &mut self.draw);
         let avoid = self.warm_ups.avoid(now, policy, query, draw);
         let avoid = avoid.unwrap_or(query.avoid);
-        policy.handle_query(now, Query { avoid, ..query }, draw)
+        policy.handle_query_explained(now, Query { avoid, ..query }, draw, explanation)
     }
 
     /// The next probe that is due.

@@ -29,6 +29,21 @@ pub struct PickView {
     pub probing: Duration,
 }
 
+impl PickView {
+    /// A choice that no report decided.
+    pub const fn without_report(replica: ReplicaId, reason: PickReason) -> Self {
+        Self {
+            replica,
+            reason,
+            rif_limit: None,
+            candidates: 0,
+            chosen: None,
+            runner_up: None,
+            probing: Duration::ZERO,
+        }
+    }
+}
+
 /// A query on its way to a replica.
 #[derive(Debug)]
 #[must_use = "dropping the lease ends the query as dropped"]

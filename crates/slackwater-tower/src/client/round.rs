@@ -12,7 +12,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Explanation, Query};
 use tokio::time::Sleep;
 
 /// A probing round for one query. [`Round::send`] it, poll it until it is ready, then [`Round::finish`] it.
@@ -59,7 +59,16 @@ impl Round {
 
     /// Decides with the answers that are here; `None` if there is no replica to choose.
     pub fn finish(self, query: Query<'_>) -> Option<Lease> {
-        self.balancer.finish_round(self.id, query)
+        self.finish_explained(query, None)
+    }
+
+    /// As [`Round::finish`]; where there is an `explanation`, it says then what the choice was made from.
+    pub fn finish_explained(
+        self,
+        query: Query<'_>,
+        explanation: Option<&mut Explanation>,
+    ) -> Option<Lease> {
+        self.balancer.finish_round(self.id, query, explanation)
     }
 }
 

@@ -11,8 +11,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use slackwater_core::policy::{
-    Counters, Decision, Outcome, Pick, Policy, Prequal, PrequalConfig, PrequalSync, Probe, ProbeId,
-    ProbeRound, Query, RoundRobin, Snapshot, Ticket,
+    Counters, Decision, Explanation, Outcome, Pick, Policy, Prequal, PrequalConfig, PrequalSync,
+    Probe, ProbeId, ProbeRound, Query, RoundRobin, Snapshot, Ticket,
 };
 use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
 use slackwater_tower::client::{
@@ -112,8 +112,14 @@ impl Policy for Recording {
         self.inner.available_count()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
-        self.inner.handle_query(now, query, draw)
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        (self.inner).handle_query_explained(now, query, draw, explanation)
     }
 
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
@@ -121,14 +127,15 @@ impl Policy for Recording {
         self.inner.handle_query_done(now, ticket, outcome);
     }
 
-    fn finish_round(
+    fn finish_round_explained(
         &mut self,
         now: Instant,
         round: ProbeRound,
         query: Query<'_>,
         draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
-        self.inner.finish_round(now, round, query, draw)
+        (self.inner).finish_round_explained(now, round, query, draw, explanation)
     }
 
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {

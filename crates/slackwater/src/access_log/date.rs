@@ -11,7 +11,7 @@ const DAY_S: u64 = 24 * 60 * 60;
 
 /// A point in time, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Date {
+pub(crate) struct Date {
     year: u64,
     /// From 1 to 12.
     month: u64,
@@ -25,7 +25,7 @@ pub(super) struct Date {
 
 impl Date {
     /// Before 1970 counts as its first moment.
-    pub(super) fn of(time: SystemTime) -> Self {
+    pub(crate) fn of(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (days, second) = (since.as_secs() / DAY_S, since.as_secs() % DAY_S);
         let (year, month, day) = civil(days);
@@ -54,7 +54,7 @@ impl Date {
     }
 
     /// As RFC 3339 has it: `2026-11-21T19:54:11.000123Z`.
-    pub(super) fn rfc3339(self) -> impl fmt::Display {
+    pub(crate) fn rfc3339(self) -> impl fmt::Display {
         fmt::from_fn(move |f| {
             write!(
                 f,

@@ -4,10 +4,11 @@
 //! terminal.
 
 use super::date::Date;
-use super::record::Facts;
+use super::lines::Facts;
 use crate::config::AccessLogFormat;
 use core::fmt::{self, Display};
 use core::time::Duration;
+use slackwater_core::Rif;
 use std::io::Write;
 
 /// Writes a line with its end.
@@ -38,7 +39,7 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     )?;
     write!(
         to,
-        " host=\"{}\" listener={} service=\"{}\" replica=\"{}\" attempts={} hedge={} tie={} shadow=\"{}\" reason={} bytes_in={}",
+        " host=\"{}\" listener={} service=\"{}\" replica=\"{}\" attempts={} hedge={} tie={} shadow=\"{}\" reason={}",
         Dashed(request.host),
         facts.listener,
         Quoted(facts.service.as_bytes()),
@@ -47,19 +48,22 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
         facts.hedge.unwrap_or("-"),
         facts.tie.unwrap_or("-"),
         Dashed(facts.shadow.map(str::as_bytes)),
-        facts.reason.unwrap_or("-"),
-        facts.bytes_in,
+        facts.reason().unwrap_or("-"),
     )?;
+    for (key, figure) in facts.figures() {
+        write!(to, " {key}={}", DashedFigure(figure))?;
+    }
     write!(
         to,
-        " queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" id=\"{}\"",
+        " bytes_in={} queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" id=\"{}\"",
+        facts.bytes_in,
         Micros(facts.queue),
         Micros(facts.connect),
         Micros(facts.first_byte),
         facts.total.as_micros(),
         facts.end,
         Dashed(facts.error),
-        Dashed(request.id),
+        Quoted(request.id),
     )?;
     to.push(b'\n');
     Ok(())
@@ -85,7 +89,12 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     optional(to, "hedge", facts.hedge.map(str::as_bytes))?;
     optional(to, "tie", facts.tie.map(str::as_bytes))?;
     optional(to, "shadow", facts.shadow.map(str::as_bytes))?;
-    optional(to, "reason", facts.reason.map(str::as_bytes))?;
+    optional(to, "reason", facts.reason().map(str::as_bytes))?;
+    for (key, figure) in facts.figures() {
+        if let Some(figure) = figure {
+            write!(to, ",\"{key}\":{figure}")?;
+        }
+    }
     for (key, span) in [
         ("queue_us", facts.queue),
         ("connect_us", facts.connect),
@@ -98,11 +107,33 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     }
     write!(to, ",\"end\":\"{}\"", facts.end)?;
     optional(to, "error", facts.error)?;
-    optional(to, "id", request.id)?;
+    write!(to, ",\"id\":\"{}\"", Json(request.id))?;
     optional(to, "referer", request.referer)?;
     optional(to, "user_agent", request.user_agent)?;
     to.extend_from_slice(b"}\n");
     Ok(())
+}
+
+impl Facts<'_> {
+    fn reason(&self) -> Option<&'static str> {
+        self.pick.map(|pick| pick.reason.as_str())
+    }
+
+    /// What the choice went by, as far as it is known.
+    fn figures(&self) -> [(&'static str, Option<u128>); 4] {
+        let chosen = self.pick.and_then(|pick| pick.chosen);
+        let rif_limit = self.pick.and_then(|pick| pick.rif_limit);
+        let rif = |rif: Rif| u128::from(rif.count());
+        [
+            ("rif_limit", rif_limit.map(rif)),
+            ("rif", chosen.map(|chosen| rif(chosen.rif))),
+            (
+                "latency_us",
+                chosen.and_then(|chosen| Some(chosen.latency?.as_micros())),
+            ),
+            ("age_us", chosen.map(|chosen| chosen.age.as_micros())),
+        ]
+    }
 }
 
 fn optional(to: &mut Vec<u8>, key: &str, value: Option<&[u8]>) -> std::io::Result<()> {
@@ -121,8 +152,17 @@ struct Micros(Option<Duration>);
 
 impl Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DashedFigure(self.0.map(|span| span.as_micros())).fmt(f)
+    }
+}
+
+/// A number, or a dash.
+struct DashedFigure(Option<u128>);
+
+impl Display for DashedFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(span) => write!(f, "{}", span.as_micros()),
+            Some(figure) => figure.fmt(f),
             None => f.write_str("-"),
         }
     }
@@ -207,8 +247,11 @@ const fn is_special(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::RequestFacts;
+    use super::super::lines::RequestFacts;
     use super::*;
+    use slackwater_core::ReplicaIds;
+    use slackwater_core::policy::{PickReason, PooledView};
+    use slackwater_tower::client::PickView;
     use std::time::UNIX_EPOCH;
 
     fn line(format: AccessLogFormat, facts: &Facts<'_>) -> String {
@@ -226,7 +269,7 @@ mod tests {
             host: None,
             referer: None,
             user_agent: None,
-            id: None,
+            id: b"7f",
         }
     }
 
@@ -242,7 +285,7 @@ mod tests {
             hedge: None,
             tie: None,
             shadow: None,
-            reason: None,
+            pick: None,
             status: 503,
             bytes_in: 0,
             bytes_out: 41,
@@ -255,30 +298,48 @@ mod tests {
         }
     }
 
+    fn pick() -> PickView {
+        let replica = ReplicaIds::new().allocate().expect("room");
+        let mut pick = PickView::without_report(replica, PickReason::Cold);
+        pick.rif_limit = Some(Rif::new(5));
+        pick.chosen = Some(PooledView {
+            replica,
+            rif: Rif::new(2),
+            latency: Some(Duration::from_micros(3_100)),
+            age: Duration::from_micros(40),
+            uses_left: 1,
+            local: false,
+            hot: false,
+        });
+        pick
+    }
+
     #[test]
     fn a_text_line_is_the_combined_format_and_more() {
         let bare = request();
         assert_eq!(
             line(AccessLogFormat::Text, &facts(&bare)),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
-             listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- tie=- shadow=\"-\" reason=- bytes_in=0 queue_us=- \
-             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"-\"\n"
+             listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- tie=- shadow=\"-\" reason=- \
+             rif_limit=- rif=- latency_us=- age_us=- bytes_in=0 queue_us=- \
+             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" id=\"7f\"\n"
         );
         let full = RequestFacts {
             query: Some("q=1"),
             host: Some(b"example.com"),
             referer: Some(b"http://r/"),
             user_agent: Some(b"curl/8"),
-            id: Some(b"abc"),
+            id: b"abc",
             ..request()
         };
+        let pick = pick();
         let facts = Facts {
             replica: Some("10.0.0.7:80"),
             attempts: 2,
             hedge: Some("won"),
             tie: Some("lost"),
             shadow: Some("10.0.0.9:80"),
-            reason: Some("cold"),
+            pick: Some(&pick),
             status: 200,
             queue: Some(Duration::from_micros(3)),
             connect: Some(Duration::from_micros(40)),
@@ -290,7 +351,7 @@ mod tests {
             line(AccessLogFormat::Text, &facts),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
              host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 hedge=won tie=lost shadow=\"10.0.0.9:80\" \
-             reason=cold bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
+             reason=cold rif_limit=5 rif=2 latency_us=3100 age_us=40 bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" id=\"abc\"\n"
         );
     }
 
@@ -301,8 +362,17 @@ mod tests {
             line(AccessLogFormat::Json, &facts(&bare)),
             "{\"time\":\"2026-12-31T23:59:59.000042Z\",\"client\":\"10.0.0.9\",\"listener\":\"10.0.0.1:80\",\
              \"method\":\"GET\",\"path\":\"/a\",\"protocol\":\"HTTP/1.1\",\"status\":503,\"bytes_in\":0,\"bytes_out\":41,\
-             \"service\":\"default\",\"attempts\":0,\"total_us\":12,\"end\":\"complete\",\"error\":\"no_replica\"}\n"
+             \"service\":\"default\",\"attempts\":0,\"total_us\":12,\"end\":\"complete\",\"error\":\"no_replica\",\"id\":\"7f\"}\n"
         );
+        let pick = pick();
+        let told = Facts {
+            pick: Some(&pick),
+            ..facts(&bare)
+        };
+        let told = line(AccessLogFormat::Json, &told);
+        let figures =
+            r#""reason":"cold","rif_limit":5,"rif":2,"latency_us":3100,"age_us":40,"total_us""#;
+        assert!(told.contains(figures), "{told}");
     }
 
     #[test]
@@ -315,7 +385,7 @@ mod tests {
             host: Some(&broken),
             referer: Some(evil),
             user_agent: Some(evil),
-            id: Some(evil),
+            id: evil,
             ..request()
         };
         let text = line(AccessLogFormat::Text, &facts(&hostile));

@@ -1,41 +1,27 @@
 //! Which lines are written: all, or a share of them, drawn at random. Failed and slow requests always are.
 
-use core::hash::{BuildHasher, Hasher};
+use crate::sampling::Sampling;
 use core::time::Duration;
-use slackwater_core::{Draw, Quantile, SplitMix64};
-use std::hash::RandomState;
+use slackwater_core::Quantile;
 
 /// One worker's choice.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// Of 2^64 draws, as many are written. `None`: all.
-    below: Option<u64>,
+    sampling: Sampling,
     always_slower_than: Duration,
-    draws: SplitMix64,
 }
 
 impl Sample {
     pub(super) fn new(share: Quantile, always_slower_than: Duration) -> Self {
-        let seed = RandomState::new().build_hasher().finish();
-        Self::seeded(share, always_slower_than, seed)
-    }
-
-    fn seeded(share: Quantile, always_slower_than: Duration, seed: u64) -> Self {
-        let below = u128::from(share.millionths()) * (1 << 64) / 1_000_000;
         Self {
-            // A share of 1 is 2^64, which does not fit.
-            below: u64::try_from(below).ok(),
+            sampling: Sampling::new(share),
             always_slower_than,
-            draws: SplitMix64::new(seed),
         }
     }
 
     /// Whether this request's line is written.
     pub(super) fn takes(&mut self, failed: bool, took: Duration) -> bool {
-        let Some(below) = self.below else {
-            return true;
-        };
-        failed || took >= self.always_slower_than || self.draws.draw() < below
+        failed || took >= self.always_slower_than || self.sampling.takes()
     }
 }
 
@@ -47,7 +33,10 @@ mod tests {
 
     fn taken(share: u32, failed: bool, took: Duration) -> usize {
         let share = Quantile::from_millionths(share).expect("a share");
-        let mut sample = Sample::seeded(share, SLOW, 7);
+        let mut sample = Sample {
+            sampling: Sampling::seeded(share, 7),
+            always_slower_than: SLOW,
+        };
         (0..100_000).filter(|_| sample.takes(failed, took)).count()
     }
 

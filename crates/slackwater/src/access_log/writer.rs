@@ -3,15 +3,14 @@
 //! It looks at the workers' queues ten times a second, and earlier when one fills up. What cannot be written is counted
 //! as dropped and said in the log, now and then.
 
+use super::lines::Lines;
 use super::queue::Queue;
-use super::record::Recorder;
 use super::sink::Sink;
 use crate::config::{AccessLogSettings, AccessLogTarget};
 use crate::fault::Fault;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
-use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
@@ -53,15 +52,15 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// A recorder for one worker.
-    pub(crate) fn recorder(&self) -> Rc<Recorder> {
+    /// One worker's lines.
+    pub(crate) fn lines(&self) -> Lines {
         let queue = Arc::new(Queue::new(self.thread.clone()));
         let mut queues = (self.shared.queues)
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         queues.push(Arc::clone(&queue));
         drop(queues);
-        Recorder::new(&self.settings, queue)
+        Lines::new(&self.settings, queue)
     }
 
     /// Opens the file anew before the next line is written.
@@ -213,10 +212,14 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RequestIdSettings;
+    use crate::request_record::Recorder;
+    use crate::request_record::ids::Ids;
     use http::Request;
     use http::uri::Authority;
     use std::fs;
     use std::path::{Path, PathBuf};
+    use std::rc::Rc;
 
     /// For what must come; far beyond what it takes on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -235,11 +238,16 @@ mod tests {
         }
     }
 
+    fn recorder(switch: &Switch) -> Rc<Recorder> {
+        let ids = Ids::new(&RequestIdSettings::default());
+        Recorder::new(vec![Box::new(switch.lines())], ids)
+    }
+
     fn record(recorder: &Rc<Recorder>, path: &'static str) {
         let request = Request::get(path).body(()).expect("a request");
         let client = core::net::IpAddr::from([10, 0, 0, 9]);
         let listener = Authority::from_static("10.0.0.1:80");
-        drop(recorder.begin(&request, client, &listener, &Rc::default()));
+        drop(recorder.begin(&request, None, || client, &listener, &Rc::default()));
     }
 
     fn wait_for(path: &Path, text: &str) {
@@ -263,7 +271,7 @@ mod tests {
             .map(|_| {
                 let switch = log.switch().clone();
                 std::thread::spawn(move || {
-                    let recorder = switch.recorder();
+                    let recorder = recorder(&switch);
                     (0..500).for_each(|_| record(&recorder, "/x"));
                 })
             })
@@ -285,7 +293,7 @@ mod tests {
         let folder = folder("moved");
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
         let log = AccessLog::start(&to(&path)).expect("opened").expect("on");
-        let recorder = log.switch().recorder();
+        let recorder = recorder(log.switch());
         record(&recorder, "/first");
         wait_for(&path, "/first");
         fs::rename(&path, &moved).expect("moved");
@@ -311,7 +319,7 @@ mod tests {
         let log = AccessLog::start(&to(Path::new("/dev/full")))
             .expect("opened")
             .expect("on");
-        let recorder = log.switch().recorder();
+        let recorder = recorder(log.switch());
         for _ in 0..7 {
             record(&recorder, "/x");
         }

@@ -20,7 +20,7 @@ mod text;
 mod workers;
 
 use super::facts::Facts;
-use super::server::{Reply, reply};
+use super::reply::{Reply, reply};
 use super::status::Status;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use http::{HeaderMap, StatusCode};

@@ -1,18 +1,25 @@
-//! The admin server: status as JSON, metrics for Prometheus, and whether the process lives and is ready.
+//! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process lives and is ready.
 //!
 //! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many connections, so much
-//! time for a head, no bodies. Whoever carries requests is a [`StatusSource`]; this module knows nothing of how.
-//! The fields are documented in `docs/admin.md`.
+//! time for a head, short bodies. Whoever carries requests is a [`StatusSource`]; this module knows nothing of how.
+//! The fields are documented in `docs/admin.md` and `docs/live.md`.
 
+mod asset;
 mod facts;
+mod guard;
 mod latency;
+mod live;
 mod metrics;
+mod query;
+mod reply;
+mod router;
 mod server;
 mod standing;
 mod status;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use asset::Asset;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
@@ -20,6 +27,11 @@ pub(crate) use facts::{
     Lifecycle, LineFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
     StatusSource, WorkerFacts,
 };
+pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
-pub(crate) use server::{AdminServer, AdminThread, Reply, bind, reply};
+pub(crate) use live::Extra;
+pub(crate) use query::Query;
+pub(crate) use reply::{Reply, json, refusal, reply};
+pub(crate) use router::Asked;
+pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note};

@@ -1,70 +1,69 @@
-//! The admin server itself: a handful of paths over HTTP/1.1, one request for each connection.
+//! The admin server itself: connections over HTTP/1.1, each answered by the [`Router`].
 //!
-//! Everything is bounded: connections at once, bytes and time of a head, time of a whole connection, and the time that the
-//! source may take. Only GET and HEAD are answered, and no request may have a body. The owner may add paths of its own
-//! (the demo has a page), under the same bounds.
+//! Everything is bounded: connections at once, those of them that stay for a stream, bytes and time of a head and of a
+//! body, time of a whole connection, and the time that the source may take. A connection carries one request, unless its client asks for
+//! more with `connection: keep-alive` (browsers do).
 
+use super::asset::Asset;
 use super::facts::{Facts, Lifecycle, Phase, StatusSource};
+use super::live::{Extra, Live};
 use super::metrics::Metrics;
+use super::reply::{Reply, TEXT, refusal, reply, unwritten};
+use super::router::{Asked, Connection, Router};
 use super::status::Status;
 use crate::fault::Fault;
-use bytes::Bytes;
 use core::convert::Infallible;
 use core::net::SocketAddr;
+use core::pin::pin;
 use core::time::Duration;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 
-/// A request's head has to be here by then.
+/// A request's head has to be here by then, and the next one on a connection that is kept.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The source has to have gathered its facts by then.
-const FACTS_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection is closed by then, whatever it is doing.
+pub(super) const FACTS_TIMEOUT: Duration = Duration::from_secs(2);
+/// A connection without a stream takes no request after that.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// So much later it is closed, whatever it is doing.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of a head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Connections that are open when the server is stopped have so long to end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// After an accept that failed (no file descriptor left), the next one waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-const TEXT: &str = "text/plain; charset=utf-8";
-const PATHS: [&str; 4] = ["/status", "/metrics", "/healthz", "/readyz"];
-
-/// An answer with its whole body.
-pub(crate) type Reply = Response<Full<Bytes>>;
-
-type Handler = Box<dyn Fn() -> BoxFuture<'static, Reply> + Send + Sync>;
+/// Between two ticks of the live data.
+const TICK: Duration = Duration::from_secs(1);
 
 /// An admin server that is not running yet.
+#[derive(Debug)]
 pub(crate) struct AdminServer {
-    source: Arc<dyn StatusSource>,
-    lifecycle: Lifecycle,
+    router: Router,
+    live: Arc<Live>,
     connections_max: usize,
-    routes: Vec<(&'static str, Handler)>,
-    metrics: Metrics,
-    started_at: Instant,
+    metrics: Arc<Metrics>,
 }
 
-impl fmt::Debug for AdminServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminServer")
-            .field("paths", &self.paths())
-            .field("connections_max", &self.connections_max)
-            .finish_non_exhaustive()
-    }
+/// What the server's own paths tell of.
+#[derive(Clone)]
+struct Told {
+    source: Arc<dyn StatusSource>,
+    lifecycle: Lifecycle,
+    started_at: Instant,
+    metrics: Arc<Metrics>,
 }
 
 /// Opens the admin server's listener.
@@ -85,35 +84,74 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     })
 }
 
-/// An answer of the owner's own.
-pub(crate) fn reply(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Reply {
-    let mut reply = Response::new(Full::new(body.into()));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    reply
-}
-
 impl AdminServer {
-    /// A server that tells of `source` and `lifecycle`, for `connections_max` (at least 1) connections at once.
+    /// A server that tells of `source` and `lifecycle`, for `connections_max` (at least 1) connections at once, of which half
+    /// may be streams.
     pub(crate) fn new(
         source: Arc<dyn StatusSource>,
         lifecycle: Lifecycle,
         connections_max: u32,
     ) -> Self {
-        Self {
+        Self::with_extra(source, lifecycle, connections_max, TICK, None)
+    }
+
+    /// The same, with live data every `interval`, and with more in it.
+    pub(crate) fn with_extra(
+        source: Arc<dyn StatusSource>,
+        lifecycle: Lifecycle,
+        connections_max: u32,
+        interval: Duration,
+        extra: Option<Arc<dyn Extra>>,
+    ) -> Self {
+        let connections_max = usize::try_from(connections_max.max(1)).unwrap_or(1);
+        let live = Live::new(
+            Arc::clone(&source),
+            lifecycle.clone(),
+            interval,
+            connections_max.div_ceil(2),
+            extra,
+        );
+        let told = Told {
             source,
             lifecycle,
-            connections_max: usize::try_from(connections_max.max(1)).unwrap_or(1),
-            routes: Vec::new(),
-            metrics: Metrics::default(),
             started_at: Instant::now(),
+            metrics: Arc::default(),
+        };
+        Self {
+            router: Router::default(),
+            live: Arc::new(live),
+            connections_max,
+            metrics: Arc::clone(&told.metrics),
         }
+        .with_own_paths(&told)
+    }
+
+    fn with_own_paths(self, told: &Told) -> Self {
+        let (status, metrics, ready) = (told.clone(), told.clone(), told.clone());
+        let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
+        self.get("/status", move |_| {
+            let told = status.clone();
+            async move { told.status(|_, status| json(status)).await }.boxed()
+        })
+        .get("/metrics", move |asked| {
+            let told = metrics.clone();
+            let metrics = Arc::clone(&told.metrics);
+            async move {
+                let answer = |facts: &_, status: &_| metrics.reply(facts, status, &asked.headers);
+                told.status(answer).await
+            }
+            .boxed()
+        })
+        .get("/healthz", |_| at_once(reply(StatusCode::OK, TEXT, "ok\n")))
+        .get("/readyz", move |_| {
+            at_once(readiness(ready.lifecycle.phase()))
+        })
+        .get("/events", move |asked| {
+            at_once(events.listen(asked.connection))
+        })
+        .get("/history", move |asked| {
+            at_once(history.history(&asked.query))
+        })
     }
 
     /// So many replicas have series of their own in the metrics; 1,000 unless this is said.
@@ -123,28 +161,33 @@ impl AdminServer {
         self
     }
 
-    /// Adds a path of the owner's own, made anew for each request. The server's own paths cannot be replaced.
+    /// Adds a path that is read, made anew for each request. The server's own paths cannot be replaced.
     #[must_use]
-    pub(crate) fn route(
+    pub(crate) fn get(
         mut self,
         path: &'static str,
-        handler: impl Fn() -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+        handler: impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        self.routes.push((path, Box::new(handler)));
+        self.router.add(Method::GET, path, handler);
         self
     }
 
-    /// Adds a page that never changes.
+    /// Adds a path that changes something: its handler has to see to it who may.
     #[must_use]
-    pub(crate) fn page(
-        self,
+    pub(crate) fn post(
+        mut self,
         path: &'static str,
-        content_type: &'static str,
-        body: &'static str,
+        handler: impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
     ) -> Self {
-        self.route(path, move || {
-            Box::pin(async move { reply(StatusCode::OK, content_type, body) })
-        })
+        self.router.add(Method::POST, path, handler);
+        self
+    }
+
+    /// Adds a file.
+    #[must_use]
+    pub(crate) fn asset(mut self, asset: Asset) -> Self {
+        self.router.add_asset(asset);
+        self
     }
 
     /// Runs on a thread of its own, so that status and metrics come however busy the workers are.
@@ -165,13 +208,18 @@ impl AdminServer {
         let (stop, stopped) = oneshot::channel::<Infallible>();
         let permits = Arc::new(Semaphore::new(self.connections_max));
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let live = Arc::clone(&self.live);
+        let stopping = CancellationToken::new();
         let serve = async move {
             tokio::select! {
-                () = self.serve(listener, Arc::clone(&permits)) => {}
+                () = self.serve(listener, Arc::clone(&permits), &stopping) => {}
+                () = live.run() => {}
                 // The other end was dropped; nothing is ever sent.
                 _ = stopped => {}
             }
             // Whoever was let in gets an answer.
+            stopping.cancel();
+            live.end();
             let _ = tokio::time::timeout(END_TIMEOUT, permits.acquire_many(all)).await;
         };
         let thread = std::thread::Builder::new().name("admin".to_owned());
@@ -184,15 +232,21 @@ impl AdminServer {
     }
 
     /// Serves for ever, on the current runtime.
-    async fn serve(self, listener: tokio::net::TcpListener, permits: Arc<Semaphore>) {
-        let server = Arc::new(self);
+    async fn serve(
+        self,
+        listener: tokio::net::TcpListener,
+        permits: Arc<Semaphore>,
+        stopping: &CancellationToken,
+    ) {
+        let router = Arc::new(self.router);
         // The semaphore is never closed.
         while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let server = Arc::clone(&server);
+                    let router = Arc::clone(&router);
+                    let stopping = stopping.clone();
                     tokio::spawn(async move {
-                        server.serve_connection(stream).await;
+                        serve_connection(stream, &router, &stopping).await;
                         drop(permit);
                     });
                 }
@@ -204,112 +258,118 @@ impl AdminServer {
         }
     }
 
-    async fn serve_connection(&self, stream: tokio::net::TcpStream) {
-        let service = service_fn(move |request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(self.answer(&request).await)
-        });
-        let connection = hyper::server::conn::http1::Builder::new()
-            .keep_alive(false)
+    #[cfg(test)]
+    pub(super) const fn router(&self) -> &Router {
+        &self.router
+    }
+}
+
+fn at_once(reply: Reply) -> BoxFuture<'static, Reply> {
+    core::future::ready(reply).boxed()
+}
+
+async fn serve_connection(
+    stream: tokio::net::TcpStream,
+    router: &Router,
+    stopping: &CancellationToken,
+) {
+    // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is only slower.
+    let _ = stream.set_nodelay(true);
+    let connection = Connection::default();
+    let service = service_fn(|request: Request<Incoming>| {
+        let connection = connection.clone();
+        async move {
+            let is_kept = wants_to_be_kept(request.headers());
+            let mut reply = router.answer(request, connection).await;
+            if !is_kept {
+                let close = HeaderValue::from_static("close");
+                reply.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(reply)
+        }
+    });
+    let mut served = pin!(
+        hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "an admin connection broke"),
-            Err(_) => tracing::debug!("an admin connection took too long and was closed"),
-        }
-    }
-
-    async fn answer(&self, request: &Request<Incoming>) -> Reply {
-        if request.body().is_end_stream() {
-            let path = request.uri().path();
-            self.answer_to(request.method(), path, request.headers())
-                .await
-        } else {
-            let text = "no request here takes a body\n";
-            reply(StatusCode::BAD_REQUEST, TEXT, text)
-        }
-    }
-
-    /// The answer to a request, which has no body.
-    pub(super) async fn answer_to(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-    ) -> Reply {
-        if !self.paths().contains(&path) {
-            let text = format!("there is no {path} here; there are {}\n", self.listing());
-            return reply(StatusCode::NOT_FOUND, TEXT, text);
-        }
-        if ![Method::GET, Method::HEAD].contains(method) {
-            let text = format!("only GET and HEAD are answered here: {}\n", self.listing());
-            let mut refusal = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            refusal.headers_mut().insert(ALLOW, allowed);
-            return refusal;
-        }
-        match path {
-            "/healthz" => reply(StatusCode::OK, TEXT, "ok\n"),
-            "/readyz" => self.readiness(),
-            "/status" => self.with_status(|_, status| json(status)).await,
-            "/metrics" => {
-                let metrics = |facts: &_, status: &_| self.metrics.reply(facts, status, headers);
-                self.with_status(metrics).await
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let mut limit = pin!(tokio::time::sleep(CONNECTION_TIMEOUT));
+    let mut is_last = false;
+    loop {
+        tokio::select! {
+            ended = served.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "an admin connection broke");
+                }
+                return;
             }
-            _ => match self.routes.iter().find(|(own, _)| *own == path) {
-                Some((_, handler)) => handler().await,
-                None => reply(StatusCode::NOT_FOUND, TEXT, ""),
-            },
+            () = connection.cut.cancelled() => {
+                tracing::debug!("a reader of /events was too slow");
+                return;
+            }
+            () = limit.as_mut(), if !connection.streams.is_cancelled() => {
+                if connection.streams.is_cancelled() {
+                    continue;
+                }
+                if is_last {
+                    tracing::debug!("an admin connection took too long and was closed");
+                    return;
+                }
+                is_last = true;
+                served.as_mut().graceful_shutdown();
+                limit.as_mut().reset(tokio::time::Instant::now() + LAST_ANSWER_TIMEOUT);
+            }
+            () = stopping.cancelled(), if !is_last => {
+                is_last = true;
+                served.as_mut().graceful_shutdown();
+                limit.as_mut().reset(tokio::time::Instant::now() + LAST_ANSWER_TIMEOUT);
+            }
         }
     }
+}
 
-    fn readiness(&self) -> Reply {
-        match self.lifecycle.phase() {
-            Phase::Starting => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "starting\n"),
-            Phase::Serving => reply(StatusCode::OK, TEXT, "serving\n"),
-            Phase::Withdrawn => reply(
-                StatusCode::SERVICE_UNAVAILABLE,
-                TEXT,
-                "withdrawn: the server that this stands before cannot be connected to\n",
-            ),
-            Phase::Draining => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n"),
-        }
+fn wants_to_be_kept(headers: &HeaderMap) -> bool {
+    let options = headers.get_all(CONNECTION).iter();
+    let options = options.filter_map(|options| options.to_str().ok());
+    options
+        .flat_map(|options| options.split(','))
+        .any(|option| option.trim().eq_ignore_ascii_case("keep-alive"))
+}
+
+fn readiness(phase: Phase) -> Reply {
+    match phase {
+        Phase::Starting => refusal(StatusCode::SERVICE_UNAVAILABLE, "starting"),
+        Phase::Serving => reply(StatusCode::OK, TEXT, "serving\n"),
+        Phase::Withdrawn => refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "withdrawn: the server that this stands before cannot be connected to",
+        ),
+        Phase::Draining => refusal(StatusCode::SERVICE_UNAVAILABLE, "draining"),
     }
+}
 
-    async fn with_status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
+impl Told {
+    async fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
         match tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await {
             Ok(facts) => {
                 let uptime = self.started_at.elapsed();
                 let status = Status::new(&facts, self.lifecycle.phase(), uptime);
                 answer(&facts, &status)
             }
-            Err(_) => reply(
+            Err(_) => refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
-                TEXT,
-                format!("the workers did not answer within {FACTS_TIMEOUT:?}\n"),
+                format_args!("the workers did not answer within {FACTS_TIMEOUT:?}"),
             ),
         }
-    }
-
-    fn paths(&self) -> Vec<&'static str> {
-        let own = self.routes.iter().map(|(path, _)| *path);
-        PATHS.into_iter().chain(own).collect()
-    }
-
-    fn listing(&self) -> String {
-        self.paths().join(", ")
     }
 }
 
 fn json(status: &Status) -> Reply {
     match serde_json::to_vec_pretty(status) {
         Ok(body) => reply(StatusCode::OK, "application/json", body),
-        Err(error) => {
-            let text = format!("the status could not be written: {error}\n");
-            reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
-        }
+        Err(error) => unwritten(&error),
     }
 }
 

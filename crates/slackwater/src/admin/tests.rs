@@ -1,17 +1,22 @@
 //! The admin server over real sockets on loopback, and what its status says of a policy that has really worked. Metrics and
 //! the documentation are next door, in `exposition`.
 
+mod events;
 mod exposition;
 
+use super::reply::reply;
+use super::router::Connection;
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
 use crate::latency_histogram::{Latencies, LatencyHistogram};
+use bytes::Bytes;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
+use http_body_util::Full;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
@@ -26,7 +31,7 @@ use std::time::SystemTime;
 
 /// Facts that the test sets.
 #[derive(Clone, Default)]
-struct Board(Arc<Mutex<Facts>>);
+pub(in crate::admin) struct Board(pub(in crate::admin) Arc<Mutex<Facts>>);
 
 impl StatusSource for Board {
     fn facts(&self) -> BoxFuture<'_, Facts> {
@@ -36,7 +41,7 @@ impl StatusSource for Board {
 }
 
 /// Five replicas, two workers, some traffic and probes: the facts of a proxy in its first second.
-fn facts() -> Facts {
+pub(in crate::admin) fn facts() -> Facts {
     let mut ids = ReplicaIds::new();
     let ids: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();
     Facts {
@@ -448,13 +453,16 @@ fn readiness_follows_the_life_of_the_process() {
 #[test]
 fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
     let lifecycle = Lifecycle::default();
-    let admin = start(server(Facts::default(), &lifecycle).page("/", "text/html", "<p>hello"));
+    let server = server(Facts::default(), &lifecycle).post("/knob", |asked| {
+        Box::pin(async move { reply(StatusCode::OK, "text/x-echo", asked.body) })
+    });
+    let admin = start(server);
     let address = admin.address();
     let absent = get(address, "/stats");
     assert_eq!(absent.status, 404);
     assert_eq!(
         absent.body,
-        "there is no /stats here; there are /status, /metrics, /healthz, /readyz, /\n"
+        "there is no /stats here; there are /status, /metrics, /healthz, /readyz, /events, /history, /knob\n"
     );
     let post = exchange(
         address,
@@ -462,7 +470,10 @@ fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
     );
     assert_eq!(post.status, 405);
     assert!(post.head.contains("allow: get, head"));
-    assert!(post.body.contains("/metrics"));
+    assert_eq!(post.body, "/status answers GET, HEAD only\n");
+    let knob = get(address, "/knob");
+    assert_eq!(knob.status, 405);
+    assert!(knob.head.contains("allow: post\r"), "{}", knob.head);
     let body = exchange(
         address,
         "GET /status HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi",
@@ -470,11 +481,88 @@ fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
     assert_eq!(body.status, 400);
     let head = exchange(address, "HEAD /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
     assert_eq!((head.status, head.body.as_str()), (200, ""));
-    let query = get(address, "/healthz?verbose");
-    assert_eq!(query.status, 200);
+    assert_eq!(get(address, "/healthz?verbose").status, 200);
+    let odd = get(address, "/healthz?a=%zz");
+    assert_eq!(odd.status, 400);
+    assert!(
+        odd.body.starts_with("parameter \"a=%zz\": is not "),
+        "{}",
+        odd.body
+    );
+    let post = |length: usize| {
+        let (head, body) = ("POST /knob HTTP/1.1\r\nhost: a\r\n", "x".repeat(length));
+        let text = format!("{head}content-length: {length}\r\n\r\n{body}");
+        exchange(address, &text)
+    };
+    assert_eq!(post(16 << 10).body.len(), 16 << 10);
+    assert_eq!(post((16 << 10) + 1).status, 413);
+}
+
+const PAGE: Asset = Asset {
+    path: "/",
+    content_type: "text/html",
+    body: "<p>hello",
+};
+
+#[test]
+fn a_file_comes_once_and_then_only_if_it_has_changed() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()).asset(PAGE));
+    let address = admin.address();
     let page = get(address, "/");
-    assert_eq!(page.body, "<p>hello");
-    assert!(page.head.contains("content-type: text/html"));
+    assert_eq!((page.status, page.body.as_str()), (200, "<p>hello"));
+    for header in [
+        "content-type: text/html\r",
+        "cache-control: no-cache\r",
+        "x-content-type-options: nosniff\r",
+        "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; ",
+    ] {
+        assert!(page.head.contains(header), "{header}: {}", page.head);
+    }
+    assert!(!page.head.contains("unsafe"), "{}", page.head);
+    let tag = page.head.split_once("etag: ").expect("a tag").1;
+    let tag = tag.split_once('\r').expect("a line").0;
+    let again = |tags: &str| {
+        let text = format!("GET / HTTP/1.1\r\nhost: a\r\nif-none-match: {tags}\r\n\r\n");
+        let answer = exchange(address, &text);
+        (answer.status, answer.body)
+    };
+    assert_eq!(again(tag), (304, String::new()));
+    assert_eq!(again(&format!("\"other\", W/{tag}")), (304, String::new()));
+    assert_eq!(again("\"other\"").0, 200);
+    let head = exchange(address, "HEAD / HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    assert!(head.head.contains("content-length: 8\r"), "{}", head.head);
+    let post = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(exchange(address, post).status, 405);
+}
+
+#[test]
+fn a_connection_carries_more_than_one_request_if_its_client_asks_for_that() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()));
+    let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: Keep-Alive\r\n\r\n";
+    let last = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
+    let all = format!("{kept}{kept}{last}{last}");
+    stream.write_all(all.as_bytes()).expect("the server reads");
+    let mut answers = String::new();
+    // What was sent after the last answer may reset the connection.
+    let _ = stream.read_to_string(&mut answers);
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 3, "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+}
+
+#[test]
+fn a_connection_that_is_kept_does_not_hold_up_the_end() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()));
+    let mut stream = TcpStream::connect(admin.address()).expect("the server listens");
+    let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
+    stream.write_all(kept.as_bytes()).expect("the server reads");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    drop(admin);
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).expect("an end");
+    assert!(rest.ends_with("ok\n"), "{rest}");
 }
 
 #[test]
@@ -535,15 +623,23 @@ impl StatusSource for Stuck {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_does_not_answer_is_not_waited_for() {
     let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
-    let headers = http::HeaderMap::new();
-    for path in ["/status", "/metrics"] {
-        let reply = server.answer_to(&http::Method::GET, path, &headers).await;
-        assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let ask = async |path: &str| {
+        let request = http::Request::get(path).body(Full::<Bytes>::default());
+        let request = request.expect("a request");
+        server
+            .router()
+            .answer(request, Connection::default())
+            .await
+            .status()
+    };
+    for path in ["/status", "/metrics", "/history?service=web"] {
+        assert_eq!(ask(path).await, StatusCode::SERVICE_UNAVAILABLE, "{path}");
     }
-    let reply = server
-        .answer_to(&http::Method::GET, "/healthz", &headers)
-        .await;
-    assert_eq!(reply.status(), StatusCode::OK, "it lives all the same");
+    assert_eq!(
+        ask("/healthz").await,
+        StatusCode::OK,
+        "it lives all the same"
+    );
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::connect::Connect;
+use super::decisions::read_decisions;
 use super::discovery::read_dns;
 use super::fleet::{note_admin_collision, read_admin};
 use super::forwarded::ForwardedSettings;
 use super::listeners::{SaidListener, read_listeners};
 use super::log::{read_access_log, read_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::request_id::read_request_id;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::sticky::shared_cookies;
@@ -49,6 +51,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     );
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
+    let request_id = read_request_id(reader_ref);
+    let decisions = read_decisions(reader_ref);
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
@@ -95,6 +99,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
         },
         log,
         access_log,
+        decisions,
+        request_id,
     };
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {

@@ -2,14 +2,10 @@
 
 use super::assemble::timeout;
 use super::show::quoted;
-use crate::toml_reader::values::{
-    Unfit, boolean, one_of, quantile, show_duration, show_millionths, text,
-};
+use crate::toml_reader::values::{boolean, one_of, quantile, show_duration, show_millionths, text};
 use crate::toml_reader::{Item, Mistake, Place, Reader};
 use core::fmt::{self, Display, Write};
 use core::time::Duration;
-use http::HeaderName;
-use http::header;
 use slackwater_core::Quantile;
 use std::path::PathBuf;
 
@@ -93,8 +89,6 @@ pub(crate) struct AccessLogSettings {
     pub(crate) always_slower_than: Duration,
     /// Whether query strings are logged, those of `Referer`, too; default no, for they often hold secrets.
     pub(crate) query: bool,
-    /// The field of a request that names it; `None`: none is looked for.
-    pub(crate) request_id: Option<HeaderName>,
 }
 
 impl Default for AccessLogSettings {
@@ -105,7 +99,6 @@ impl Default for AccessLogSettings {
             sample: Quantile::ONE,
             always_slower_than: Duration::from_secs(1),
             query: false,
-            request_id: None,
         }
     }
 }
@@ -154,14 +147,6 @@ impl AccessLogFormat {
     }
 }
 
-/// Fields that nobody should find in a log.
-const SECRETS: [HeaderName; 4] = [
-    header::AUTHORIZATION,
-    header::PROXY_AUTHORIZATION,
-    header::COOKIE,
-    header::SET_COOKIE,
-];
-
 /// Reads `[log]`.
 pub(super) fn read_log(reader: &mut Reader<'_>) -> LogSettings {
     let level = reader.setting("log.level", LogLevel::default(), "", |value| {
@@ -200,17 +185,12 @@ pub(super) fn read_access_log(reader: &mut Reader<'_>) -> AccessLogSettings {
         &(Duration::ZERO..=Duration::from_hours(24)),
     );
     let query = reader.setting("access_log.query", default.query, "", boolean);
-    let request_id = reader.setting("access_log.request_id", None, "", |value| {
-        let name = text(value, "the name of a field")?;
-        field_name(name).map(Some)
-    });
     AccessLogSettings {
         to: to.unwrap_or(default.to),
         format: format.value,
         sample: sample.value,
         always_slower_than,
         query: query.value,
-        request_id: request_id.value,
     }
 }
 
@@ -233,15 +213,6 @@ fn read_target(reader: &Reader<'_>, item: &Item<'_>) -> Result<AccessLogTarget, 
             AccessLogTarget::File(base.map_or_else(|| name.into(), |base| base.join(name)))
         }
     })
-}
-
-fn field_name(name: &str) -> Result<HeaderName, Unfit> {
-    let refuse = |why: &str| Err(Unfit::Other(format!("found {name:?}, {why}")));
-    match HeaderName::try_from(name) {
-        Err(_) => refuse("expected the name of a field, such as \"x-request-id\""),
-        Ok(field) if SECRETS.contains(&field) => refuse("which holds secrets and is never logged"),
-        Ok(field) => Ok(field),
-    }
 }
 
 /// `[log]` as a file has it.
@@ -270,8 +241,5 @@ pub(super) fn write_access_log(to: &mut String, access: &AccessLogSettings) -> f
     let slow = quoted(show_duration(access.always_slower_than));
     writeln!(to, "always_slower_than = {slow}")?;
     writeln!(to, "query = {}", access.query)?;
-    if let Some(name) = &access.request_id {
-        writeln!(to, "request_id = {}", quoted(name))?;
-    }
-    Ok(())
+    writeln!(to)
 }

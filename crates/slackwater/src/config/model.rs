@@ -4,6 +4,7 @@
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::connect::Connect;
+use super::decisions::DecisionSettings;
 use super::discovery::DiscoverySettings;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
@@ -12,6 +13,7 @@ use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
 use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
+use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
@@ -63,6 +65,10 @@ pub(crate) struct Config {
     pub(crate) log: LogSettings,
     /// The access log.
     pub(crate) access_log: AccessLogSettings,
+    /// Which requests' decisions are kept.
+    pub(crate) decisions: DecisionSettings,
+    /// What requests are called.
+    pub(crate) request_id: RequestIdSettings,
 }
 
 /// One place where clients connect.

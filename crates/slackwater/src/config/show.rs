@@ -3,12 +3,14 @@
 
 use super::ListenerTls;
 use super::agent::{AgentConfig, orca_name};
+use super::decisions::write_decisions;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::log::{write_access_log, write_log};
 use super::model::{AdminSettings, Config, Limits, ReplicaSettings, ServiceConfig, Timeouts};
 use super::passive_health::write_passive_health;
 use super::policies::write_sections;
 use super::proxy_protocol::name_of_version;
+use super::request_id::write_request_id;
 use super::routes::write_routes;
 use super::tie::write_peers;
 use super::upgrade_protocols::write_upgrade_protocols;
@@ -62,7 +64,9 @@ impl Config {
         write_bounds(to, &self.timeouts, &self.limits)?;
         write_admin(to, &self.admin)?;
         write_log(to, &self.log)?;
-        write_access_log(to, &self.access_log)
+        write_access_log(to, &self.access_log)?;
+        write_request_id(to, &self.request_id)?;
+        write_decisions(to, &self.decisions)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Who balances the other side; the same names
     #[arg(long, value_name = "NAME", default_value = "round_robin")]
     versus: String,
-    /// Replicas on each side, 2 to 50
+    /// Replicas on each side, 2 to 1000
     #[arg(
         long,
         value_name = "N",
@@ -40,7 +40,7 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     replicas: usize,
-    /// Requests per second to each side, 1 to 2000: what two cores carry for both [default: 40 for each replica]
+    /// Requests per second to each side, 1 to 2000: what two cores carry for both [default: 40 for each replica, at most 2000]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     rate: Option<f64>,
     /// End after this many seconds, above 0 and at most 86400 [default: run until Ctrl-C, or for a day]
@@ -61,12 +61,15 @@ pub(crate) struct Args {
 }
 
 /// Fleet sizes that can be asked for.
-const REPLICAS: core::ops::RangeInclusive<usize> = 2..=50;
+const REPLICAS: core::ops::RangeInclusive<usize> = 2..=1_000;
 
 /// The rate at which the emulated fleet is calibrated, for each replica.
 const RATE_PER_REPLICA: f64 = 40.0;
 
-const RATE_MAX: f64 = 2_000.0;
+/// Requests per second to each side that can be asked for.
+pub(super) const RATE_MIN: f64 = 1.0;
+/// The same: what two cores carry for both sides.
+pub(super) const RATE_MAX: f64 = 2_000.0;
 
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -118,10 +121,13 @@ impl Args {
                 REPLICAS.end()
             )));
         }
-        let rate_per_second = self.rate.unwrap_or(RATE_PER_REPLICA * self.replicas as f64);
-        if !(1.0..=RATE_MAX).contains(&rate_per_second) {
+        let rate_per_second = self.rate.unwrap_or_else(|| {
+            let in_proportion = RATE_PER_REPLICA * self.replicas as f64;
+            in_proportion.min(RATE_MAX)
+        });
+        if !(RATE_MIN..=RATE_MAX).contains(&rate_per_second) {
             return Err(Fault::usage(format!(
-                "--rate {rate_per_second}: must be from 1 to {RATE_MAX} requests per second, what two cores carry for both sides"
+                "--rate {rate_per_second}: must be from {RATE_MIN} to {RATE_MAX} requests per second, what two cores carry for both sides"
             )));
         }
         let length = self.seconds.map(length).transpose()?;
@@ -224,6 +230,7 @@ mod tests {
         let rate = |line| settings(line).unwrap().rate_per_second;
         assert!((rate("--replicas 2") - 80.0).abs() < 1e-9);
         assert!((rate("--replicas 50") - RATE_MAX).abs() < 1e-9);
+        assert!((rate("--replicas 1000") - RATE_MAX).abs() < 1e-9);
     }
 
     #[test]
@@ -232,10 +239,13 @@ mod tests {
         for (line, complaint) in [
             ("--policy nginx", format!("--policy \"nginx\": {names}")),
             ("--versus Random", format!("--versus \"Random\": {names}")),
-            ("--replicas 1", "--replicas 1: must be from 2 to 50".into()),
             (
-                "--replicas 51",
-                "--replicas 51: must be from 2 to 50".into(),
+                "--replicas 1",
+                "--replicas 1: must be from 2 to 1000".into(),
+            ),
+            (
+                "--replicas 1001",
+                "--replicas 1001: must be from 2 to 1000".into(),
             ),
             ("--rate 0", "--rate 0: must be from 1 to 2000".into()),
             ("--rate NaN", "--rate NaN: must be from 1 to 2000".into()),

@@ -6,13 +6,16 @@
 use super::replica::World;
 use super::replica::machine::{Figures, Machine};
 use super::replica::server::Replica;
+use super::replica::trouble::Fault;
 use core::net::{Ipv4Addr, SocketAddr};
+use core::pin::pin;
 use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_core::Rif;
 use slackwater_tower::server::{Load, LoadLayer, respond_udp};
 use std::io;
 use tokio::net::UdpSocket;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tower::Layer;
 
@@ -27,6 +30,7 @@ struct Member {
     replica: Replica,
     watched: Watched,
     probe_address: SocketAddr,
+    /// Answers probes, unless there is a fault that keeps it from that.
     _responder: AbortOnDropHandle<()>,
 }
 
@@ -84,6 +88,36 @@ impl Fleet {
         Watcher(watched.collect())
     }
 
+    /// What is wrong with a replica from now on.
+    ///
+    /// # Errors
+    /// A replica that lives again has lost its port to another process, or there is none of that index.
+    pub(super) async fn set_fault(&mut self, index: usize, fault: Fault) -> io::Result<()> {
+        let Some(member) = self.members.get_mut(index) else {
+            return Err(io::Error::other(format!("there is no replica {index}")));
+        };
+        member.watched.machine.set_fault(fault);
+        if fault == Fault::Killed {
+            member.replica.kill().await
+        } else {
+            member.replica.revive()
+        }
+    }
+
+    /// A neighbour takes so many hundredths of a replica's machine from now on.
+    pub(super) fn set_taken(&self, index: usize, percent: u8) {
+        if let Some(member) = self.members.get(index) {
+            member.watched.machine.set_taken(percent);
+        }
+    }
+
+    /// Slow episodes come by themselves from now on, or do not.
+    pub(super) fn set_weather(&self, on: bool) {
+        for member in &self.members {
+            member.watched.machine.set_weather(on);
+        }
+    }
+
     /// Lets what is in flight finish for at most `patience`, all replicas at once; ends the rest.
     pub(super) async fn shutdown(self, patience: Duration) {
         let replicas = self.members.into_iter().map(|member| member.replica);
@@ -103,16 +137,28 @@ impl Member {
         let replica = Replica::spawn(machine.clone(), |service| layer.layer(service)).await?;
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let probe_address = socket.local_addr()?;
-        let counted = load.clone();
-        let responder = tokio::spawn(async move {
-            // Ends only with the runtime; a replica that falls silent is balanced by what the proxy sees.
-            let _ = respond_udp(socket, counted, None).await;
-        });
+        let responder = tokio::spawn(respond(socket, load.clone(), machine.faults()));
         Ok(Self {
             replica,
             watched: Watched { machine, load },
             probe_address,
             _responder: AbortOnDropHandle::new(responder),
         })
+    }
+}
+
+/// Answers probes while nothing is wrong that keeps the replica from it. Those that come meanwhile wait in the socket.
+async fn respond(socket: UdpSocket, load: Load, mut faults: watch::Receiver<Fault>) {
+    let mut responder = pin!(respond_udp(socket, load, None));
+    // Either ends only with the runtime; a replica that falls silent is balanced by what the proxy sees.
+    while faults
+        .wait_for(|fault| fault.answers_probes())
+        .await
+        .is_ok()
+    {
+        tokio::select! {
+            _ = responder.as_mut() => return,
+            () = async { let _ = faults.wait_for(|fault| !fault.answers_probes()).await; } => {}
+        }
     }
 }

@@ -9,12 +9,16 @@
 //! | one side: replicas, proxy, load | `side`, `fleet`, `replica` |
 //! | the run from beginning to end | `stage` |
 //! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
-//! | how it is shown | `terminal`, `page` |
+//! | how it is shown | `terminal`, `page`, `live` |
+//! | what those who watch may change | `knobs`, taken at the `desk` |
 //! | what it came to | `summary`, `verdict`, `words` |
 
 mod args;
+mod desk;
 mod fleet;
 mod history;
+mod knobs;
+mod live;
 mod observe;
 mod page;
 mod picture;

@@ -25,13 +25,14 @@ const FACTS_PATIENCE: Duration = Duration::from_millis(150);
 /// What a run was asked to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
-    pub(super) rate_per_second: f64,
     pub(super) seed: u64,
     pub(super) length: Option<Duration>,
 }
 
 /// Handles to all there is to see of one side.
 pub(super) struct Handles {
+    /// What the proxy's service is called.
+    pub(super) service: String,
     pub(super) policy: &'static PolicyEntry,
     pub(super) live: Live,
     pub(super) fleet: Watcher,
@@ -45,6 +46,8 @@ pub(super) struct Observer {
     history: History,
     /// The second of the run in which [`Observed::overall`] was last read.
     overall_at: Option<u64>,
+    weather: bool,
+    turns: u64,
 }
 
 struct Observed {
@@ -52,7 +55,7 @@ struct Observed {
     /// The highest RIF seen at each replica.
     rif_highs: Vec<u32>,
     balancer: Balancer,
-    overall: Option<Quantiles>,
+    overall: Recent,
     sent_late_p99_ms: f64,
 }
 
@@ -62,7 +65,7 @@ impl Observer {
             rif_highs: vec![0; handles.fleet.figures().count()],
             handles,
             balancer: Balancer::default(),
-            overall: None,
+            overall: Recent::default(),
             sent_late_p99_ms: 0.0,
         };
         Self {
@@ -70,7 +73,36 @@ impl Observer {
             sides: sides.map(observed),
             history: History::default(),
             overall_at: None,
+            weather: true,
+            turns: 0,
         }
+    }
+
+    /// A knob was turned.
+    pub(super) fn count_turn(&mut self) {
+        self.turns += 1;
+    }
+
+    /// Slow episodes come by themselves from now on, or do not.
+    pub(super) fn set_weather(&mut self, on: bool) {
+        self.weather = on;
+    }
+
+    /// Who balances a side from now on, and what its service is called.
+    pub(super) fn set_policy(&mut self, side: usize, policy: &'static PolicyEntry, service: &str) {
+        if let Some(side) = self.sides.get_mut(side) {
+            side.handles.policy = policy;
+            service.clone_into(&mut side.handles.service);
+            side.balancer = Balancer::default();
+        }
+    }
+
+    /// Figures of the whole begin anew, on both sides.
+    pub(super) fn begin_anew(&mut self) {
+        for side in &self.sides {
+            side.handles.live.begin_anew();
+        }
+        self.overall_at = None;
     }
 
     /// Both sides now.
@@ -97,7 +129,9 @@ impl Observer {
             phase: if is_over { Phase::Stopping } else { phase },
             elapsed: Seconds(elapsed),
             length: self.order.length.map(Seconds),
-            rate: self.order.rate_per_second,
+            rate: first.handles.live.rate(),
+            weather: self.weather,
+            turns: self.turns,
             seed: self.order.seed,
             sent_late_p99_ms: first.sent_late_p99_ms.max(second.sent_late_p99_ms),
             replicas,
@@ -116,7 +150,7 @@ impl Observed {
 
     fn read_overall(&mut self) {
         let summary = self.handles.live.summary();
-        self.overall = Quantiles::of(summary.requests, &summary.latency);
+        self.overall = Recent::from(&self.handles.live.since());
         self.sent_late_p99_ms = summary.sent_late.p99_ms;
     }
 
@@ -125,6 +159,7 @@ impl Observed {
         let weather = figures.map(|(figures, _)| Weather {
             capacity_cores: figures.capacity.as_f64(),
             hobbled: figures.hobbled,
+            trouble: figures.trouble,
         });
         weather.collect()
     }
@@ -133,15 +168,12 @@ impl Observed {
         let figures = self.handles.live.figures();
         let window = &figures.window;
         Side {
+            service: self.handles.service.clone(),
             policy: self.handles.policy.name,
             about: self.handles.policy.about,
             requests: figures.requests,
             errors: figures.errors,
-            recent: Recent {
-                requests: window.requests,
-                errors: window.errors,
-                latency: Quantiles::of(window.requests, &window.latency),
-            },
+            recent: Recent::from(window),
             overall: self.overall,
             replicas: self.replicas(),
             balancer: self.balancer.clone(),

@@ -1,25 +1,46 @@
 //! The demo's own paths at the admin address: the page, and the picture that it draws, as JSON.
 //!
-//! `/` is one self-contained file; it asks for `/demo/status.json` twice a second, so a connection is a request and all
-//! bounds of the admin server hold. `/status` and `/metrics` are those of the first side's proxy, `/versus/status` the
-//! second's.
+//! Its knobs are turned there, too. The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
 
+use super::desk::Desk;
+use super::knobs::Knob;
+use super::live::DemoLive;
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Facts, Lifecycle, Reply, Status, StatusSource, reply,
+    AdminServer, AdminThread, Asset, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource,
+    json, refusal,
 };
 use crate::fault::Fault;
 use core::net::SocketAddr;
+use core::time::Duration;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
-use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::watch;
 
-const PAGE: &str = include_str!("page.html");
+/// The page, of three files.
+const ASSETS: [Asset; 3] = [
+    Asset {
+        path: "/",
+        content_type: "text/html; charset=utf-8",
+        body: include_str!("page.html"),
+    },
+    Asset {
+        path: "/demo.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("page.css"),
+    },
+    Asset {
+        path: "/demo.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("page.js"),
+    },
+];
+
+/// Between two ticks of the live data.
+const TICK: Duration = Duration::from_millis(500);
 
 /// Requests to the admin address at once; others wait to be accepted.
 const CONNECTIONS_MAX: u32 = 32;
@@ -64,62 +85,69 @@ pub(super) fn serve(
     listener: TcpListener,
     proxies: [Arc<dyn StatusSource>; 2],
     lifecycle: Lifecycle,
-    latest: Latest,
+    live: DemoLive,
+    desk: &Desk,
 ) -> Result<AdminThread, Fault> {
-    let [first, second] = proxies;
-    let second = Arc::new(InDemo(second));
-    let phase = lifecycle.clone();
-    let started_at = Instant::now();
-    AdminServer::new(Arc::new(InDemo(first)), lifecycle, CONNECTIONS_MAX)
-        .page("/", "text/html; charset=utf-8", PAGE)
-        .route("/demo/status.json", move || {
+    let source = Arc::new(BothSides(proxies));
+    let latest = live.latest.clone();
+    let live = Some(Arc::new(live) as Arc<dyn Extra>);
+    let mut server = AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live);
+    for asset in ASSETS {
+        server = server.asset(asset);
+    }
+    for knob in Knob::ALL {
+        let desk = desk.clone();
+        server = server.post(knob.path(), move |asked| {
+            let desk = desk.clone();
+            Box::pin(async move { desk.turn(knob, &asked).await })
+        });
+    }
+    server
+        .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })
-        })
-        .route("/versus/status", move || {
-            let (second, phase) = (Arc::clone(&second), phase.clone());
-            Box::pin(async move {
-                let facts = second.facts().await;
-                json(&Status::new(&facts, phase.phase(), started_at.elapsed()))
-            })
         })
         .spawn(listener)
         .map_err(|error| Fault::runtime(format!("cannot serve the page: {error}")))
 }
 
-/// A proxy's facts, with the role that it has here.
-#[derive(Clone)]
-struct InDemo(Arc<dyn StatusSource>);
+/// What both proxies know, as that of one process.
+struct BothSides([Arc<dyn StatusSource>; 2]);
 
-impl StatusSource for InDemo {
+impl StatusSource for BothSides {
     fn facts(&self) -> BoxFuture<'_, Facts> {
+        let [first, second] = &self.0;
         Box::pin(async {
+            let (mut facts, second) = tokio::join!(first.facts(), second.facts());
+            facts.services.extend(second.services);
+            facts.reloads = both(facts.reloads, second.reloads);
             Facts {
                 role: "demo",
-                ..self.0.facts().await
+                ..facts
             }
         })
     }
 }
 
+/// The reloads of both proxies: how often, and what became of the last one.
+fn both(first: Option<ReloadFacts>, second: Option<ReloadFacts>) -> Option<ReloadFacts> {
+    let (first, second) = (first?, second?);
+    let (taken, refused) = (first.taken + second.taken, first.refused + second.refused);
+    let last = if first.last_at > second.last_at {
+        first
+    } else {
+        second
+    };
+    Some(ReloadFacts {
+        taken,
+        refused,
+        ..last
+    })
+}
+
 fn picture(latest: Option<&Picture>) -> Reply {
     match latest {
         Some(picture) => json(picture),
-        None => reply(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "text/plain; charset=utf-8",
-            "the demo has not begun\n",
-        ),
-    }
-}
-
-fn json(figures: &impl Serialize) -> Reply {
-    match serde_json::to_vec(figures) {
-        Ok(body) => reply(StatusCode::OK, "application/json", body),
-        Err(error) => reply(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "text/plain; charset=utf-8",
-            format!("the figures could not be written: {error}\n"),
-        ),
+        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "the demo has not begun"),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The JSON's names are those of `docs/demo.md`. Nothing here reads a clock, a socket or a lock; `observe` does.
 
-use crate::load::LatencyFigures;
+use super::replica::trouble::Trouble;
+use crate::load::{LatencyFigures, WindowFigures};
 use core::time::Duration;
 use serde::{Serialize, Serializer};
 
@@ -16,8 +17,12 @@ pub(super) struct Picture {
     /// `None`: until it is stopped.
     #[serde(rename = "length_seconds")]
     pub(super) length: Option<Seconds>,
-    /// Requests per second to each side.
+    /// Requests per second to each side, as asked for now.
     pub(super) rate: f64,
+    /// Whether slow episodes come by themselves.
+    pub(super) weather: bool,
+    /// How often a knob was turned.
+    pub(super) turns: u64,
     pub(super) seed: u64,
     /// How late requests left the load generators since the start, at p99 and on the worse side: how far this computer
     /// lags behind what it plays.
@@ -56,11 +61,16 @@ pub(super) struct Weather {
     pub(super) capacity_cores: f64,
     /// Whether it is the one that is slowed to a tenth now.
     pub(super) hobbled: bool,
+    /// What else is wrong with it.
+    #[serde(skip)]
+    pub(super) trouble: Trouble,
 }
 
 /// One side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Side {
+    /// What its proxy's service is called.
+    pub(super) service: String,
     pub(super) policy: &'static str,
     /// What the policy does, in a line.
     pub(super) about: &'static str,
@@ -69,19 +79,29 @@ pub(super) struct Side {
     pub(super) errors: u64,
     /// The last [`super::observe::RECENT_SECONDS`] seconds.
     pub(super) recent: Recent,
-    /// Since the start; `None` until something has ended.
-    pub(super) overall: Option<Quantiles>,
+    /// Since the start, or since the figures began anew.
+    pub(super) overall: Recent,
     pub(super) replicas: Vec<ReplicaState>,
     pub(super) balancer: Balancer,
 }
 
-/// What ended in the last seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// What ended in some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Recent {
     pub(super) requests: u64,
     pub(super) errors: u64,
     /// `None` when nothing ended.
     pub(super) latency: Option<Quantiles>,
+}
+
+impl From<&WindowFigures> for Recent {
+    fn from(figures: &WindowFigures) -> Self {
+        Self {
+            requests: figures.requests,
+            errors: figures.errors,
+            latency: Quantiles::of(figures.requests, &figures.latency),
+        }
+    }
 }
 
 /// Latencies from the intended start, in milliseconds, errors included.
@@ -168,6 +188,18 @@ impl Picture {
     /// Index of the replica that is slowed now.
     pub(super) fn hobbled(&self) -> Option<usize> {
         self.replicas.iter().position(|replica| replica.hobbled)
+    }
+
+    /// What somebody has done to the replicas, in words: `3 killed, 5 fails 50 %`; `None`: nothing.
+    pub(super) fn troubles(&self) -> Option<String> {
+        let replicas = self.replicas.iter().enumerate();
+        let troubles: Vec<_> = replicas
+            .filter_map(|(index, replica)| {
+                let words = replica.trouble.words()?;
+                Some(format!("{index} {words}"))
+            })
+            .collect();
+        (!troubles.is_empty()).then(|| troubles.join(", "))
     }
 
     /// The names of the policies; where both sides have the same, the second gets an ending that tells them apart.

@@ -43,6 +43,8 @@ pub(super) struct Load {
 #[derive(Debug)]
 pub(super) struct Side {
     policy: &'static PolicyEntry,
+    /// What the proxy's service is called.
+    service: String,
     fleet: Fleet,
     proxy: serve::Running,
     live: Live,
@@ -59,13 +61,14 @@ impl Side {
     /// The machine has no port, thread or descriptor left.
     pub(super) async fn start(
         policy: &'static PolicyEntry,
+        name: &str,
         world: &World,
         load: Load,
     ) -> Result<Self, Fault> {
         let fleet = Fleet::start(world).await;
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
-        let config = config(policy, fleet.addresses())?;
+        let config = config(policy, name, fleet.addresses())?;
         let proxy = serve::start(
             &config,
             serve::lists(&config),
@@ -80,6 +83,7 @@ impl Side {
         })?;
         Ok(Self {
             policy,
+            service: name.to_owned(),
             fleet,
             proxy,
             live: run.live(),
@@ -90,6 +94,7 @@ impl Side {
     /// What there is to see of this side.
     pub(super) fn handles(&self) -> Handles {
         Handles {
+            service: self.service.clone(),
             policy: self.policy,
             live: self.live.clone(),
             fleet: self.fleet.watcher(),
@@ -103,6 +108,48 @@ impl Side {
         Some(AbortOnDropHandle::new(tokio::spawn(driven)))
     }
 
+    /// Who balances.
+    pub(super) const fn policy(&self) -> &'static PolicyEntry {
+        self.policy
+    }
+
+    /// What the proxy's service is called.
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Has somebody else balance from now on, by a service of this name: the proxy reads another configuration. Requests that
+    /// run stay where they are.
+    ///
+    /// # Errors
+    /// The proxy cannot; then nothing has changed.
+    pub(super) async fn set_policy(
+        &mut self,
+        policy: &'static PolicyEntry,
+        name: &str,
+    ) -> Result<(), Fault> {
+        let config = config(policy, name, self.fleet.addresses())?;
+        self.proxy.change(config).await?;
+        self.policy = policy;
+        name.clone_into(&mut self.service);
+        Ok(())
+    }
+
+    /// How far the load has come.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.live.elapsed()
+    }
+
+    /// Asks for another rate from this offset of the load on.
+    pub(super) fn set_rate(&self, from: Duration, per_second: f64) {
+        self.live.set_rate(from, per_second);
+    }
+
+    /// The replicas.
+    pub(super) const fn fleet(&mut self) -> &mut Fleet {
+        &mut self.fleet
+    }
+
     /// The figures of the load so far.
     pub(super) fn load_summary(&self) -> load::Summary {
         self.live.summary()
@@ -112,6 +159,15 @@ impl Side {
     pub(super) async fn shutdown(self) {
         drop(self.proxy);
         self.fleet.shutdown(SHUTDOWN_PATIENCE).await;
+    }
+}
+
+/// What a side's service is called: by its policy, told apart from the other side's where that is called so.
+pub(super) fn service_name(side: usize, policy: &PolicyEntry, other: Option<&str>) -> String {
+    if other == Some(policy.name) {
+        format!("{}_{}", policy.name, side + 1)
+    } else {
+        policy.name.to_owned()
     }
 }
 
@@ -129,6 +185,7 @@ async fn prepare(proxy: SocketAddr, load: Load) -> std::io::Result<load::Run> {
 /// Read from the text of a file for `slackwater serve`.
 fn config(
     policy: &'static PolicyEntry,
+    name: &str,
     replicas: impl Iterator<Item = Addresses>,
 ) -> Result<Config, Fault> {
     let replicas = replicas.map(|replica| {
@@ -139,9 +196,9 @@ fn config(
     let policy = policy.name;
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
-        "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
-         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n\
-         timeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n"
+        "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
+         replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );
     let mut config = Config::of_text("demo", text)?;
     let replicas = config.services.iter_mut().flat_map(|it| &mut it.replicas);

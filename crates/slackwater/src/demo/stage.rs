@@ -4,11 +4,15 @@
 //! and waits for the answers under way, the second does not wait. Whatever was started is ended on every way out.
 
 use super::args::Settings;
-use super::observe::{Observer, Order};
+use super::desk::{Desk, Turn};
+use super::knobs::Order;
+use super::live::{self, DemoLive};
+use super::observe::{self, Observer};
 use super::page;
 use super::picture::{Phase, Picture};
 use super::replica::World;
-use super::side::{Driven, Load, Side};
+use super::replica::trouble;
+use super::side::{Driven, Load, Side, service_name};
 use super::summary::{SideSummary, Summary};
 use super::terminal::Screen;
 use crate::admin::Lifecycle;
@@ -16,14 +20,18 @@ use crate::fault::Fault;
 use crate::load;
 use crate::process::Signals;
 use core::time::Duration;
+use slackwater_core::policy::PolicyEntry;
 use std::io;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 /// How often the sides are looked at, and the table is redrawn.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// From an order for another rate until it is in force: longer than the load generators sleep.
+const RATE_LEAD: Duration = Duration::from_millis(50);
 
 /// Runs the demo that `settings` ask for; `listener` is the page's.
 ///
@@ -35,28 +43,36 @@ pub(super) async fn run(
     mut screen: Screen,
     mut signals: Signals,
 ) -> Result<Summary, Fault> {
-    let [mut first, mut second] = start_sides(settings).await?;
+    let sides = start_sides(settings).await?;
     let lifecycle = Lifecycle::default();
     let (pictures, latest) = watch::channel(None);
-    let handles = [first.handles(), second.handles()];
+    let handles = sides.each_ref().map(Side::handles);
     let proxies = handles.each_ref().map(|side| Arc::clone(&side.proxy));
-    let _page = page::serve(listener, proxies, lifecycle.clone(), latest)?;
-    let order = Order {
-        rate_per_second: settings.rate_per_second,
+    let (desk, orders) = Desk::open(settings.replicas);
+    let live = DemoLive {
+        seed: settings.seed,
+        latest,
+    };
+    let _page = page::serve(listener, proxies, lifecycle.clone(), live, &desk)?;
+    let order = observe::Order {
         seed: settings.seed,
         length: settings.length,
     };
     let mut show = Show {
+        settings,
+        sides,
         observer: Observer::new(order, handles),
+        orders,
         pictures,
         screen: &mut screen,
     };
     let stop = CancellationToken::new();
-    let driven = [first.drive(&stop), second.drive(&stop)];
+    let driven = show.sides.each_mut().map(|side| side.drive(&stop));
     lifecycle.set_serving();
     let loads = show.watch(driven, &stop, &lifecycle, &mut signals).await?;
-    let loads = loads.unwrap_or_else(|| [first.load_summary(), second.load_summary()]);
+    let loads = loads.unwrap_or_else(|| show.sides.each_ref().map(Side::load_summary));
     let last = show.look(Phase::Stopping).await;
+    let [first, second] = show.sides;
     drop(screen);
     tokio::join!(first.shutdown(), second.shutdown());
     Ok(sum_up(loads, &last))
@@ -71,15 +87,20 @@ async fn start_sides(settings: &Settings) -> Result<[Side; 2], Fault> {
         seed,
     };
     let [first, second] = settings.policies;
+    let name = service_name(0, first, None);
+    let other = service_name(1, second, Some(&name));
     Ok([
-        Side::start(first, &world, load).await?,
-        Side::start(second, &world, load).await?,
+        Side::start(first, &name, &world, load).await?,
+        Side::start(second, &other, &world, load).await?,
     ])
 }
 
-/// Looks, shows and passes on.
+/// Looks, shows and passes on, and does what is asked for.
 struct Show<'a> {
+    settings: &'a Settings,
+    sides: [Side; 2],
     observer: Observer,
+    orders: mpsc::Receiver<Turn>,
     pictures: watch::Sender<Option<Arc<Picture>>>,
     screen: &'a mut Screen,
 }
@@ -113,11 +134,100 @@ impl Show<'_> {
                     lifecycle.set_draining();
                     stop.cancel();
                 }
+                // The desk is open as long as the page is.
+                Some(turn) = self.orders.recv() => {
+                    let done = self.obey(turn.order).await;
+                    self.observer.count_turn();
+                    let picture = self.look(phase).await;
+                    let answer = done.map(|()| live::in_force(&picture));
+                    // Whoever asked may have left.
+                    let _ = turn.done.send(answer.map_err(|fault| fault.to_string()));
+                }
                 _ = ticks.tick() => {
                     self.look(phase).await;
                 }
             }
         }
+    }
+
+    async fn obey(&mut self, order: Order) -> Result<(), Fault> {
+        match order {
+            Order::Load(per_second) => self.set_rate(per_second),
+            Order::Replica {
+                index,
+                taken_percent,
+                fault,
+            } => {
+                if let Some(percent) = taken_percent {
+                    self.set_taken(index, percent);
+                }
+                if let Some(fault) = fault {
+                    self.set_fault(index, fault).await?;
+                }
+            }
+            Order::Policy { side, policy } => self.set_policy(side, policy).await?,
+            Order::Weather(on) => self.set_weather(on),
+            Order::Reset => {
+                self.set_rate(self.settings.rate_per_second);
+                self.set_weather(true);
+                for index in 0..self.settings.replicas {
+                    self.set_taken(index, 0);
+                    self.set_fault(index, trouble::Fault::None).await?;
+                }
+                for (side, policy) in self.settings.policies.into_iter().enumerate() {
+                    self.set_policy(side, policy).await?;
+                }
+                self.observer.begin_anew();
+            }
+        }
+        Ok(())
+    }
+
+    /// From the same offset on at both sides, and late enough that both hear of it before: their arrivals stay the same.
+    fn set_rate(&self, per_second: f64) {
+        let elapsed = self.sides.iter().map(Side::elapsed).max();
+        let from = elapsed.unwrap_or_default() + RATE_LEAD;
+        for side in &self.sides {
+            side.set_rate(from, per_second);
+        }
+    }
+
+    fn set_taken(&mut self, index: usize, percent: u8) {
+        for side in &mut self.sides {
+            side.fleet().set_taken(index, percent);
+        }
+    }
+
+    async fn set_fault(&mut self, index: usize, fault: trouble::Fault) -> Result<(), Fault> {
+        for side in &mut self.sides {
+            let set = side.fleet().set_fault(index, fault).await;
+            set.map_err(|error| Fault::runtime(format!("replica {index}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn set_weather(&mut self, on: bool) {
+        for side in &mut self.sides {
+            side.fleet().set_weather(on);
+        }
+        self.observer.set_weather(on);
+    }
+
+    /// Figures of the whole begin anew: they would be those of two policies.
+    async fn set_policy(&mut self, side: usize, policy: &'static PolicyEntry) -> Result<(), Fault> {
+        let other = self.sides.get(1 - side.min(1));
+        let other = other.map(|other| other.service().to_owned());
+        let Some(changed) = self.sides.get_mut(side) else {
+            return Ok(());
+        };
+        if changed.policy().name == policy.name {
+            return Ok(());
+        }
+        let name = service_name(side, policy, other.as_deref());
+        changed.set_policy(policy, &name).await?;
+        self.observer.set_policy(side, policy, &name);
+        self.observer.begin_anew();
+        Ok(())
     }
 
     async fn look(&mut self, phase: Phase) -> Arc<Picture> {
@@ -145,5 +255,5 @@ fn sum_up(loads: [load::Summary; 2], last: &Picture) -> Summary {
         SideSummary::new(first, first_load),
         SideSummary::new(second, second_load),
     ];
-    Summary::new(last.replicas.len(), sides)
+    Summary::new(last.replicas.len(), last.turns, sides)
 }

@@ -20,6 +20,8 @@ pub(super) struct Summary {
     /// Length of the schedule; shorter than asked for when interrupted.
     pub(super) seconds: f64,
     pub(super) interrupted: bool,
+    /// How often a knob was turned on the way.
+    pub(super) knobs_turned: u64,
     /// The first side's 99th percentile as a share of the second's; `None` where nothing was measured.
     pub(super) p99_ratio: Option<f64>,
     /// As given by `--policy` and `--versus`.
@@ -67,7 +69,7 @@ impl SideSummary {
 
 impl Summary {
     /// Sums two sides up.
-    pub(super) fn new(replicas: usize, sides: [SideSummary; 2]) -> Self {
+    pub(super) fn new(replicas: usize, knobs_turned: u64, sides: [SideSummary; 2]) -> Self {
         let [first, second] = sides.each_ref().map(|side| &side.load);
         Self {
             replicas,
@@ -75,6 +77,7 @@ impl Summary {
             seed: first.seed,
             seconds: first.seconds,
             interrupted: first.interrupted || second.interrupted,
+            knobs_turned,
             p99_ratio: ratio(sides.each_ref().map(SideSummary::p99_ms)),
             sides,
         }
@@ -101,6 +104,13 @@ impl Display for Summary {
         let late_ms = loads.map(|load| load.sent_late.p99_ms).fold(0.0, f64::max);
         if let Some(doubt) = doubt(late_ms, Tense::Past) {
             write!(f, "\n{doubt}")?;
+        }
+        if self.knobs_turned > 0 {
+            let times = words::count(self.knobs_turned);
+            write!(
+                f,
+                "\nknobs were turned ({times}): the figures are of all that was played"
+            )?;
         }
         Ok(())
     }
@@ -170,6 +180,7 @@ mod tests {
             refused: 0,
         };
         let picture = Side {
+            service: policy.to_owned(),
             policy,
             about: "",
             requests,
@@ -179,7 +190,7 @@ mod tests {
                 errors: 0,
                 latency: None,
             },
-            overall: None,
+            overall: Recent::default(),
             replicas: vec![replica(2), replica(3)],
             balancer: Balancer {
                 probes_sent: 9,
@@ -195,7 +206,7 @@ mod tests {
             side("prequal", 142.0, 12_034).await,
             side("round_robin", 1_310.0, 12_034).await,
         ];
-        let mut summary = Summary::new(2, sides);
+        let mut summary = Summary::new(2, 3, sides);
         summary.sides[1].load.sent_late.p99_ms = 12.0;
         let expected = "\
 2 replicas a side, 400 requests/s to each for 30.0 s, seed 1
@@ -209,7 +220,8 @@ mod tests {
   most at one replica                    7               7
 
 prequal's p99 was 0.11 of round_robin's: 142 ms against 1,310 ms
-this computer was too busy: 1 % of the requests left over 12 ms late";
+this computer was too busy: 1 % of the requests left over 12 ms late
+knobs were turned (3): the figures are of all that was played";
         assert_eq!(summary.to_string(), expected);
     }
 
@@ -219,7 +231,7 @@ this computer was too busy: 1 % of the requests left over 12 ms late";
             side("random", 10.0, 100).await,
             side("random", 20.0, 0).await,
         ];
-        let summary = Summary::new(2, sides);
+        let summary = Summary::new(2, 0, sides);
         assert!(summary.to_string().contains("random (1)"));
         assert!(summary.to_string().ends_with("nothing measured yet"));
         let json = serde_json::to_value(&summary).expect("plain figures");

@@ -8,7 +8,7 @@
 
 use super::live::{Live, Shared};
 use super::outcome::Failure;
-use super::pacer::pace;
+use super::pacer::{Timetable, pace};
 use super::plan::Plan;
 use super::schedule::Schedule;
 use super::summary::Summary;
@@ -83,10 +83,13 @@ fn start_pacer(
     pacer.spawn(move || {
         let plan = &shared.plan;
         let length = plan.whole_duration();
-        let schedule = Schedule::new(plan.arrivals, plan.rate_per_second, length, plan.seed);
+        let schedule = Schedule::new(plan.arrivals, length, plan.seed);
         let mut numbers = 0..;
         pace(
-            schedule,
+            Asked {
+                schedule,
+                shared: &shared,
+            },
             shared.start(),
             length,
             || stop.is_cancelled(),
@@ -108,6 +111,22 @@ fn start_pacer(
         shared.end_schedule(stop.is_cancelled());
     })?;
     Ok(())
+}
+
+/// A schedule at the rates that are asked for now.
+struct Asked<'s> {
+    schedule: Schedule,
+    shared: &'s Shared,
+}
+
+impl Timetable for Asked<'_> {
+    fn next_offset(&mut self) -> Option<Duration> {
+        self.schedule.next_offset(&self.shared.rates())
+    }
+
+    fn advance(&mut self) {
+        self.schedule.advance();
+    }
 }
 
 /// Starts an exchange for each arrival, in order, as slots are free; returns when all have ended.

@@ -5,6 +5,7 @@
 
 use super::plan::Plan;
 use super::record::Record;
+use super::schedule::Rates;
 use super::summary::Summary;
 use super::transport::Transport;
 use super::window::WindowFigures;
@@ -20,12 +21,14 @@ pub(super) struct Shared {
     /// Offset 0 of the schedule; set when the run begins.
     start: OnceLock<Instant>,
     record: Mutex<Record>,
+    rates: Mutex<Rates>,
 }
 
 impl Shared {
     pub(super) fn new(plan: Plan, transport: Transport, window_seconds: usize) -> Self {
         let record = Mutex::new(Record::new(&plan, window_seconds));
         Self {
+            rates: Mutex::new(Rates::new(plan.rate_per_second)),
             plan,
             transport,
             start: OnceLock::new(),
@@ -64,6 +67,11 @@ impl Shared {
 
     fn elapsed(&self) -> Duration {
         Instant::now().saturating_duration_since(self.start())
+    }
+
+    /// How many requests a second are asked for.
+    pub(super) fn rates(&self) -> MutexGuard<'_, Rates> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
@@ -116,6 +124,32 @@ impl Live {
     /// has left the window.
     pub(crate) fn second(&self, number: u64) -> Option<WindowFigures> {
         self.0.lock().window.second(number)
+    }
+
+    /// Asks for another mean rate from `from` on, an offset from the start; arrivals that were due before stay as they were.
+    /// Runs of the same schedule that are told the same, before that time comes, have the same arrivals still.
+    pub(crate) fn set_rate(&self, from: Duration, per_second: f64) {
+        self.0.rates().change(from, per_second);
+    }
+
+    /// The rate that is asked for now, in requests per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.0.rates().per_second()
+    }
+
+    /// Since the start of the schedule.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// What ended since the last [`begin_anew`](Self::begin_anew), or since the start.
+    pub(crate) fn since(&self) -> WindowFigures {
+        self.0.lock().since()
+    }
+
+    /// Lets [`since`](Self::since) begin anew. Nothing else forgets anything.
+    pub(crate) fn begin_anew(&self) {
+        self.0.lock().begin_anew();
     }
 
     /// The summary of what has ended so far; what has not is counted in [`Summary::unfinished`].

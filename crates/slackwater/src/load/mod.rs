@@ -35,3 +35,4 @@ pub(crate) use latency::{LATENCY_MAX, LatencyFigures};
 pub(crate) use live::Live;
 pub(crate) use plan::{Arrivals, Plan, Protocol};
 pub(crate) use summary::Summary;
+pub(crate) use window::WindowFigures;

@@ -18,33 +18,51 @@ const WAKE_LEAD: Duration = Duration::from_micros(50);
 /// Longest sleep in one piece: how soon a stop is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
+/// What is due when.
+pub(super) trait Timetable {
+    /// The offset of the next arrival, as things stand; `None` where there is none.
+    fn next_offset(&mut self) -> Option<Duration>;
+    /// It has been.
+    fn advance(&mut self);
+}
+
 /// Calls `issue` with each arrival's intended start, `start` plus its offset, no earlier than that; returns at `start`
-/// plus `length`, or as soon as `issue` breaks or `stopped` says so.
+/// plus `length`, or as soon as `issue` breaks or `stopped` says so. The timetable may change on the way: it is asked again
+/// after each sleep.
 pub(super) fn pace(
-    schedule: impl Iterator<Item = Duration>,
+    mut timetable: impl Timetable,
     start: Instant,
     length: Duration,
     stopped: impl Fn() -> bool,
     mut issue: impl FnMut(Instant) -> ControlFlow<()>,
 ) {
-    for offset in schedule {
-        let intended = start + offset;
-        if wait_until(intended, &stopped).is_break() || issue(intended).is_break() {
+    while let ControlFlow::Continue(Some(intended)) =
+        wait_for_next(&mut timetable, start, length, &stopped)
+    {
+        timetable.advance();
+        if issue(intended).is_break() {
             return;
         }
     }
-    let _ = wait_until(start + length, &stopped);
 }
 
-fn wait_until(due: Instant, stopped: &impl Fn() -> bool) -> ControlFlow<()> {
+/// Waits for the next arrival, or for the end: then `None`.
+fn wait_for_next(
+    timetable: &mut impl Timetable,
+    start: Instant,
+    length: Duration,
+    stopped: &impl Fn() -> bool,
+) -> ControlFlow<(), Option<Instant>> {
     let mut has_slept = false;
     loop {
         if stopped() {
             return ControlFlow::Break(());
         }
+        let next = timetable.next_offset();
+        let due = start + next.unwrap_or(length);
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return ControlFlow::Continue(());
+            return ControlFlow::Continue(next.map(|_| due));
         }
         if let Some(long) = left.checked_sub(WAKE_LEAD) {
             thread::sleep(long.min(SLEEP_MAX));
@@ -61,6 +79,17 @@ fn wait_until(due: Instant, stopped: &impl Fn() -> bool) -> ControlFlow<()> {
 mod tests {
     use super::*;
     use core::cell::Cell;
+    use core::iter::Peekable;
+
+    impl<I: Iterator<Item = Duration>> Timetable for Peekable<I> {
+        fn next_offset(&mut self) -> Option<Duration> {
+            self.peek().copied()
+        }
+
+        fn advance(&mut self) {
+            self.next();
+        }
+    }
 
     #[test]
     fn issues_every_arrival_in_order_and_never_early() {
@@ -69,7 +98,7 @@ mod tests {
         let mut issued = Vec::new();
         let length = Duration::from_millis(5);
         pace(
-            offsets.into_iter(),
+            offsets.into_iter().peekable(),
             start,
             length,
             || false,
@@ -91,7 +120,7 @@ mod tests {
         let start = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
         let looks = Cell::new(0);
         pace(
-            (0..1_000).map(Duration::from_millis),
+            (0..1_000).map(Duration::from_millis).peekable(),
             start,
             Duration::from_secs(1),
             || {
@@ -108,7 +137,7 @@ mod tests {
     fn ends_when_told_to_stop_or_when_nobody_takes_arrivals() {
         let hour = Duration::from_hours(1);
         pace(
-            [hour].into_iter(),
+            [hour].into_iter().peekable(),
             Instant::now(),
             hour,
             || true,
@@ -118,7 +147,7 @@ mod tests {
         );
         let mut issued = 0;
         pace(
-            [Duration::ZERO, hour].into_iter(),
+            [Duration::ZERO, hour].into_iter().peekable(),
             Instant::now(),
             hour,
             || false,
@@ -128,5 +157,42 @@ mod tests {
             },
         );
         assert_eq!(issued, 1);
+    }
+
+    /// One arrival, moved nearer while it is waited for.
+    struct Moved {
+        asked: u32,
+    }
+
+    impl Timetable for Moved {
+        fn next_offset(&mut self) -> Option<Duration> {
+            self.asked += 1;
+            match self.asked {
+                1 => Some(Duration::from_hours(1)),
+                2 => Some(Duration::from_millis(1)),
+                _ => None,
+            }
+        }
+
+        fn advance(&mut self) {}
+    }
+
+    #[test]
+    fn an_arrival_that_is_moved_while_it_is_waited_for_comes_when_it_is_due_then() {
+        let mut issued = Vec::new();
+        let start = Instant::now();
+        let moved = Moved { asked: 0 };
+        let length = Duration::from_millis(30);
+        pace(
+            moved,
+            start,
+            length,
+            || false,
+            |intended| {
+                issued.push(intended - start);
+                ControlFlow::Continue(())
+            },
+        );
+        assert_eq!(issued, [Duration::from_millis(1)]);
     }
 }

@@ -11,7 +11,7 @@
 use super::latency::{Digits, Latencies};
 use super::outcome::{Answer, ErrorKind, Failure};
 use super::plan::Plan;
-use super::window::Window;
+use super::window::{Window, WindowFigures};
 use core::time::Duration;
 
 const KINDS: usize = ErrorKind::ALL.len();
@@ -24,6 +24,9 @@ pub(super) struct Record {
     /// Whole run, warm-up included.
     pub(super) whole: Progress,
     pub(super) window: Window,
+    /// Latencies and errors since whoever watches last wanted them to begin anew; warm-up excluded.
+    since: Latencies,
+    since_errors: u64,
     /// Everything below: only arrivals meant to start after the warm-up.
     pub(super) issued: u64,
     pub(super) all: Latencies,
@@ -67,6 +70,8 @@ impl Record {
             timeout: plan.timeout,
             whole: Progress::default(),
             window: Window::new(window_seconds),
+            since: Latencies::new(Digits::Three),
+            since_errors: 0,
             issued: 0,
             all: Latencies::new(Digits::Three),
             good: Latencies::new(Digits::Three),
@@ -115,6 +120,7 @@ impl Record {
         if self.is_measured(intended) {
             self.all.record(latency);
             self.good.record(latency);
+            self.since.record(latency);
         }
         let is_in_time = self.is_measured(now) && self.schedule_ended.is_none();
         self.good_in_time += u64::from(is_in_time);
@@ -146,9 +152,25 @@ impl Record {
         self.window.record(now, latency, true);
         if self.is_measured(intended) {
             self.all.record(latency);
+            self.since.record(latency);
+            self.since_errors += 1;
             self.errors[kind as usize] += 1;
             self.first_failures[kind as usize].get_or_insert(message);
         }
+    }
+
+    /// What ended since the figures began anew.
+    pub(super) fn since(&self) -> WindowFigures {
+        WindowFigures {
+            requests: self.since.count(),
+            errors: self.since_errors,
+            latency: self.since.figures(),
+        }
+    }
+
+    pub(super) fn begin_anew(&mut self) {
+        self.since.clear();
+        self.since_errors = 0;
     }
 
     fn is_measured(&self, at: Duration) -> bool {
@@ -258,6 +280,20 @@ mod tests {
         assert_eq!(record.good_in_time, 1);
         record.issue(before + MS);
         assert_eq!(record.issued, 1);
+    }
+
+    #[test]
+    fn some_figures_begin_anew_and_the_others_forget_nothing() {
+        let mut record = record(Duration::ZERO);
+        record.fail(5 * MS, 12 * MS, failure(ErrorKind::Closed));
+        record.begin_anew();
+        assert_eq!((record.since().requests, record.since().errors), (0, 0));
+        record.answer(MS, 3 * MS, &answer(StatusCode::OK));
+        record.answer(MS, 6 * MS, &answer(StatusCode::BAD_GATEWAY));
+        let since = record.since();
+        assert_eq!((since.requests, since.errors), (2, 1));
+        assert!((since.latency.max_ms - 5.0).abs() < 1e-9);
+        assert_eq!((record.all.count(), record.whole.errors), (3, 2));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use super::plan::Arrivals;
 use core::time::Duration;
 use slackwater_core::{Draw, SplitMix64};
+use std::collections::VecDeque;
 
 /// Uniform over [0, 1), with all 53 bits that a double holds.
 fn fraction(draw: &mut impl Draw) -> f64 {
@@ -13,57 +14,120 @@ fn fraction(draw: &mut impl Draw) -> f64 {
     (draw.draw() >> 11) as f64 * SCALE
 }
 
-/// Iterator over the arrivals' offsets from the start of the run: never decreasing, all below the schedule's length.
+/// The times of arrivals: offsets from the start of the run, never decreasing, all below the schedule's length.
+///
+/// Arrivals are drawn in *mean gaps*, a time that passes as quickly as requests are asked for; [`Rates`] turn it into
+/// real time. So another rate moves what is still to come and draws nothing anew.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     arrivals: Arrivals,
-    rate_per_second: f64,
     length: Duration,
     draws: SplitMix64,
-    /// Arrivals handed out so far.
+    /// Arrivals that have been.
     count: u64,
-    /// Offset of the last arrival, in nanoseconds. A double holds 53 bits of them, 104 days, without loss.
-    last_ns: f64,
+    /// Mean gaps from the start to the next arrival.
+    gaps: f64,
 }
 
 const NS_PER_SECOND: f64 = 1e9;
 
 impl Schedule {
-    /// Arrivals at a mean of `rate_per_second` (above 0) for `length`. Constant arrivals begin at offset 0, Poisson
-    /// arrivals after their first gap. Only Poisson arrivals draw from `seed`.
-    pub(crate) fn new(
-        arrivals: Arrivals,
-        rate_per_second: f64,
-        length: Duration,
-        seed: u64,
-    ) -> Self {
-        Self {
+    /// Arrivals for `length`. Constant arrivals begin at offset 0, Poisson arrivals after their first gap. Only Poisson
+    /// arrivals draw from `seed`.
+    pub(crate) fn new(arrivals: Arrivals, length: Duration, seed: u64) -> Self {
+        let mut schedule = Self {
             arrivals,
-            rate_per_second,
             length,
             draws: SplitMix64::new(seed),
             count: 0,
-            last_ns: 0.0,
-        }
+            gaps: 0.0,
+        };
+        schedule.draw_gap();
+        schedule
+    }
+
+    /// When the next one is due, by the rates as they are now; `None` where the schedule ends before.
+    pub(crate) fn next_offset(&self, rates: &Rates) -> Option<Duration> {
+        // A double holds 53 bits of nanoseconds, 104 days, without loss.
+        let offset = rates.offset_ns(self.gaps) / NS_PER_SECOND;
+        let offset = Duration::try_from_secs_f64(offset).ok()?;
+        (offset < self.length).then_some(offset)
+    }
+
+    /// The next one has been.
+    pub(crate) fn advance(&mut self) {
+        self.count += 1;
+        self.draw_gap();
+    }
+
+    fn draw_gap(&mut self) {
+        self.gaps = match self.arrivals {
+            // From the count, not from the last offset: no rounding error adds up.
+            Arrivals::Constant => self.count as f64,
+            // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm is finite.
+            Arrivals::Poisson => self.gaps - (1.0 - fraction(&mut self.draws)).ln(),
+        };
     }
 }
 
-impl Iterator for Schedule {
-    type Item = Duration;
+/// How many requests a second are asked for, and from when on.
+#[derive(Debug, Clone)]
+pub(crate) struct Rates(VecDeque<Step>);
 
-    fn next(&mut self) -> Option<Duration> {
-        self.last_ns = match self.arrivals {
-            // From the count, not from the last offset: no rounding error adds up.
-            Arrivals::Constant => self.count as f64 * NS_PER_SECOND / self.rate_per_second,
-            // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm is finite.
-            Arrivals::Poisson => {
-                let mean_gaps = -(1.0 - fraction(&mut self.draws)).ln();
-                self.last_ns + mean_gaps * NS_PER_SECOND / self.rate_per_second
-            }
+/// One rate, until the next step.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    from_ns: f64,
+    /// Mean gaps from the start until then.
+    from_gaps: f64,
+    per_second: f64,
+}
+
+impl Rates {
+    /// Steps that are kept; arrivals older than all of them have been.
+    const STEPS_MAX: usize = 256;
+
+    /// A mean of so many (above 0), from the start.
+    pub(crate) fn new(per_second: f64) -> Self {
+        Self(VecDeque::from([Step {
+            from_ns: 0.0,
+            from_gaps: 0.0,
+            per_second,
+        }]))
+    }
+
+    /// A mean of so many (above 0) from this offset on; steps that begin later are no more.
+    pub(crate) fn change(&mut self, from: Duration, per_second: f64) {
+        let from_ns = from.as_secs_f64() * NS_PER_SECOND;
+        while self.0.len() > 1 && self.0.back().is_some_and(|last| last.from_ns >= from_ns) {
+            self.0.pop_back();
+        }
+        let Some(last) = self.0.back() else {
+            return;
         };
-        self.count += 1;
-        let offset = Duration::try_from_secs_f64(self.last_ns / NS_PER_SECOND).ok()?;
-        (offset < self.length).then_some(offset)
+        let from_gaps = last.from_gaps + (from_ns - last.from_ns) * last.per_second / NS_PER_SECOND;
+        if self.0.len() == Self::STEPS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(Step {
+            from_ns,
+            from_gaps,
+            per_second,
+        });
+    }
+
+    /// The newest rate.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.0.back().map_or(0.0, |last| last.per_second)
+    }
+
+    fn offset_ns(&self, gaps: f64) -> f64 {
+        let mut steps = self.0.iter().rev();
+        let step = steps.find(|step| step.from_gaps <= gaps);
+        let step = step.or_else(|| self.0.front());
+        step.map_or(f64::INFINITY, |step| {
+            step.from_ns + (gaps - step.from_gaps) * NS_PER_SECOND / step.per_second
+        })
     }
 }
 
@@ -71,14 +135,30 @@ impl Iterator for Schedule {
 mod tests {
     use super::*;
 
-    fn poisson(rate_per_second: f64, seconds: u64, seed: u64) -> Vec<Duration> {
-        Schedule::new(
-            Arrivals::Poisson,
-            rate_per_second,
-            Duration::from_secs(seconds),
-            seed,
-        )
-        .collect()
+    /// All offsets of a schedule; before each, `change` may change the rates.
+    fn offsets(
+        mut schedule: Schedule,
+        mut rates: Rates,
+        mut change: impl FnMut(&mut Rates),
+    ) -> Vec<Duration> {
+        let mut offsets = Vec::new();
+        while let Some(offset) = {
+            change(&mut rates);
+            schedule.next_offset(&rates)
+        } {
+            offsets.push(offset);
+            schedule.advance();
+        }
+        offsets
+    }
+
+    fn at_rate(arrivals: Arrivals, rate: f64, length: Duration, seed: u64) -> Vec<Duration> {
+        let schedule = Schedule::new(arrivals, length, seed);
+        offsets(schedule, Rates::new(rate), |_| ())
+    }
+
+    fn poisson(rate: f64, seconds: u64, seed: u64) -> Vec<Duration> {
+        at_rate(Arrivals::Poisson, rate, Duration::from_secs(seconds), seed)
     }
 
     #[test]
@@ -90,17 +170,15 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_equally_spaced_and_start_at_zero() {
-        let offsets: Vec<_> =
-            Schedule::new(Arrivals::Constant, 4.0, Duration::from_secs(1), 9).collect();
+        let offsets = at_rate(Arrivals::Constant, 4.0, Duration::from_secs(1), 9);
         let expected: Vec<_> = [0, 250, 500, 750].map(Duration::from_millis).into();
         assert_eq!(offsets, expected);
     }
 
     #[test]
     fn constant_arrivals_do_not_drift_at_a_rate_that_divides_badly() {
-        let last = Schedule::new(Arrivals::Constant, 3.0, Duration::from_secs(100_000), 0)
-            .last()
-            .unwrap();
+        let offsets = at_rate(Arrivals::Constant, 3.0, Duration::from_secs(100_000), 0);
+        let last = *offsets.last().unwrap();
         let expected = Duration::from_secs_f64(299_999.0 / 3.0);
         assert!(
             last.abs_diff(expected) < Duration::from_nanos(100),
@@ -148,22 +226,72 @@ mod tests {
     #[test]
     fn no_length_means_no_arrivals_and_offsets_stay_below_the_length() {
         for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
-            assert_eq!(Schedule::new(arrivals, 1e6, Duration::ZERO, 1).count(), 0);
+            assert!(at_rate(arrivals, 1e6, Duration::ZERO, 1).is_empty());
             let length = Duration::from_millis(20);
-            assert!(Schedule::new(arrivals, 1e5, length, 1).all(|offset| offset < length));
+            let offsets = at_rate(arrivals, 1e5, length, 1);
+            assert!(offsets.iter().all(|offset| *offset < length));
         }
     }
 
     #[test]
     fn a_rate_near_zero_ends_instead_of_overflowing() {
-        let length = Duration::from_secs(10);
-        assert_eq!(
-            Schedule::new(Arrivals::Poisson, 1e-300, length, 1).count(),
-            0
+        let count = |arrivals| at_rate(arrivals, 1e-300, Duration::from_secs(10), 1).len();
+        assert_eq!(count(Arrivals::Poisson), 0);
+        assert_eq!(count(Arrivals::Constant), 1);
+    }
+
+    #[test]
+    fn another_rate_moves_what_is_to_come_and_nothing_that_has_been() {
+        let ms = |ms: &[u64]| -> Vec<_> { ms.iter().copied().map(Duration::from_millis).collect() };
+        let schedule = Schedule::new(Arrivals::Constant, Duration::from_secs(2), 1);
+        // From 1,050 ms on ten times as many: of the gap of 100 ms that runs then, half is left.
+        let mut left = 11;
+        let offsets = offsets(schedule, Rates::new(10.0), |rates| {
+            if left == 0 {
+                rates.change(Duration::from_millis(1_050), 100.0);
+            }
+            left -= 1;
+        });
+        let before = ms(&[0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
+        assert_eq!(offsets[..11], before);
+        assert_eq!(offsets[11..13], ms(&[1_055, 1_065]));
+        assert_eq!(offsets.len(), 11 + 95);
+    }
+
+    #[test]
+    fn twins_that_hear_of_another_rate_in_time_have_the_same_arrivals() {
+        let schedule = || Schedule::new(Arrivals::Poisson, Duration::from_secs(20), 5);
+        let twin = |heard: usize| {
+            let mut count = 0;
+            offsets(schedule(), Rates::new(50.0), move |rates| {
+                if count == heard {
+                    rates.change(Duration::from_secs(10), 5.0);
+                }
+                count += 1;
+            })
+        };
+        let early = twin(0);
+        assert_eq!(early, twin(200));
+        let before = early.iter().filter(|it| it.as_secs() < 10).count();
+        let after = early.len() - before;
+        assert!(
+            (400..600).contains(&before) && (20..80).contains(&after),
+            "{before} {after}"
         );
-        assert_eq!(
-            Schedule::new(Arrivals::Constant, 1e-300, length, 1).count(),
-            1
-        );
+        assert_ne!(early, poisson(50.0, 20, 5));
+    }
+
+    #[test]
+    fn a_later_change_is_overruled_by_an_earlier_one_and_many_are_bounded() {
+        let mut rates = Rates::new(1.0);
+        rates.change(Duration::from_secs(5), 7.0);
+        rates.change(Duration::from_secs(4), 2.0);
+        assert!((rates.per_second() - 2.0).abs() < 1e-9);
+        // Four gaps in the first four seconds, two in each one after.
+        assert!((rates.offset_ns(6.0) - 5e9).abs() < 1.0);
+        for second in 0..1_000 {
+            rates.change(Duration::from_secs(10 + second), 1.0);
+        }
+        assert_eq!(rates.0.len(), Rates::STEPS_MAX);
     }
 }

@@ -70,6 +70,18 @@ enum NewListener {
 }
 
 impl Running {
+    /// Goes over to another configuration and counts that, as when it was read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`reload`](Self::reload).
+    pub(crate) async fn change(&mut self, next: Config) -> Result<(), Fault> {
+        let reloaded = self.reload(next).await;
+        let failure = reloaded.as_ref().err().map(ToString::to_string);
+        self.status.count_reload(failure);
+        reloaded.map(|_| ())
+    }
+
     /// Goes over to another configuration.
     ///
     /// # Errors
@@ -338,6 +350,14 @@ fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     if next.access_log != now.access_log {
         next.access_log = now.access_log.clone();
         held.push("access_log");
+    }
+    if next.decisions != now.decisions {
+        next.decisions = now.decisions.clone();
+        held.push("decisions");
+    }
+    if next.request_id != now.request_id {
+        next.request_id = now.request_id.clone();
+        held.push("request_id");
     }
     held
 }

@@ -11,6 +11,7 @@ use super::worker::{self, Command, Door, DoorPlan, Plan, ServicePlan, WorkerPart
 use crate::access_log::Switch;
 use crate::admin::{self, AdminServer, AdminThread, Lifecycle, StatusSource};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::decisions::{self, Archive};
 use crate::discovery::Discovery;
 use crate::fault::Fault;
 use crate::forward::{Phase, listen};
@@ -40,6 +41,8 @@ pub(crate) struct Running {
     pub(super) tls: Tls,
     /// The checks of replicas.
     pub(super) checks: HealthThread,
+    /// `None`: no decisions are kept.
+    archive: Option<Arc<Archive>>,
     /// The admin server's socket, and where it was to be, for a successor.
     admin: Option<(SocketAddr, TcpListener)>,
     pub(super) threads: WorkerThreads,
@@ -93,6 +96,7 @@ pub(crate) fn start(
         tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
+        archive: Archive::new(&config.decisions, usize::from(workers)),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
@@ -128,6 +132,7 @@ pub(crate) fn start(
             connections: Arc::clone(&connections),
             counts: counted,
             access_log: outside.access_log.clone(),
+            archive: running.archive.clone(),
             pulse: outside.pulse.clone(),
             commands: told,
             plan,
@@ -212,6 +217,11 @@ impl Running {
             Some(max) => server.metrics_replicas_max(max),
             None => server,
         };
+        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
+        let server = server.get("/decisions", move |asked| {
+            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
+            Box::pin(async move { admin::reply(status, content_type, body) })
+        });
         let thread = server.spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)

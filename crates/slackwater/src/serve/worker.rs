@@ -8,12 +8,15 @@ use super::counts::DoorCounts;
 use super::routing::{Routing, Table};
 use super::service::{Service, ServiceView, WorkerPlace};
 use super::tls::Tls;
-use crate::access_log::{Recorder, Switch};
+use crate::access_log::Switch;
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::decisions::Archive;
 use crate::discovery::Fleet;
 use crate::fault::Fault;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
 use crate::health::Health;
+use crate::request_record::ids::Ids;
+use crate::request_record::{Consumer, Recorder};
 use crate::routes::Route;
 use crate::seed::draw_seed;
 use crate::supervisor::Pulse;
@@ -37,6 +40,8 @@ pub(super) struct WorkerParts {
     pub(super) counts: DoorCounts,
     /// `None`: there is none.
     pub(super) access_log: Option<Switch>,
+    /// `None`: no decisions are kept.
+    pub(super) archive: Option<Arc<Archive>>,
     pub(super) pulse: Pulse,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// What it begins with.
@@ -109,6 +114,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 connections,
                 counts,
                 access_log,
+                archive,
                 pulse,
                 commands,
                 plan,
@@ -118,7 +124,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 place,
                 connections,
                 counts,
-                recorder: access_log.as_ref().map(Switch::recorder),
+                recorder: recorder(&plan.config, access_log.as_ref(), archive.as_deref()),
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
@@ -137,6 +143,18 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
             "no runtime for a worker: {error}"
         )))),
     }
+}
+
+/// Records for whoever tells of requests.
+fn recorder(
+    config: &Config,
+    access_log: Option<&Switch>,
+    archive: Option<&Archive>,
+) -> Rc<Recorder> {
+    let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
+    let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
+    let consumers = lines.into_iter().chain(keeper).collect();
+    Recorder::new(consumers, Ids::new(&config.request_id))
 }
 
 /// The one that deadlines must be exact enough for.
@@ -168,8 +186,7 @@ struct Worker {
     place: WorkerPlace,
     connections: Arc<Semaphore>,
     counts: DoorCounts,
-    /// `None`: there is no access log.
-    recorder: Option<Rc<Recorder>>,
+    recorder: Rc<Recorder>,
     deadlines: Rc<Deadlines>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
@@ -297,7 +314,7 @@ impl Worker {
             let routing = Rc::new(Routing::new(
                 Rc::clone(&table),
                 draw_seed(),
-                self.recorder.clone(),
+                Rc::clone(&self.recorder),
                 Arc::clone(&self.counts.unreadable),
             ));
             self.doors.push((number, Rc::clone(&routing)));

@@ -154,7 +154,7 @@ pub(crate) fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
 }
 
 /// `None` if the text is no duration; the inner error is for one that is negative or beyond all bounds.
-fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
+pub(crate) fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
     let text = text.trim();
     if text == "0" {
         return Some(Ok(Duration::ZERO));

@@ -55,7 +55,7 @@ async fn a_line_tells_what_became_of_a_request() {
         }
     })
     .await;
-    let toml = log.toml("request_id = \"x-request-id\"");
+    let toml = log.toml("[request_id]\nheader = \"x-request-id\"");
     let proxy = Proxy::start(&[replica.address], &toml);
     let mut client = Client::connect(proxy.address).await;
     let fields = "host: shop\r\nuser-agent: test\r\nx-request-id: 7\r\ncookie: secret";

@@ -14,6 +14,7 @@ mod access_log;
 mod aversion;
 mod clients;
 mod connect;
+mod decisions;
 mod early;
 mod failures;
 mod grpc;

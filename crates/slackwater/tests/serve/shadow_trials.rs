@@ -10,13 +10,14 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-const SHADOWS: &str = "shadow_trials = true\n";
+pub(crate) const SHADOWS: &str = "shadow_trials = true\n";
 /// Trials that are soon due, and for which no request is taken within a test's patience.
-const CALM: &str = "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1m\"\ntrials = 0.1\n";
+pub(crate) const CALM: &str =
+    "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1m\"\ntrials = 0.1\n";
 
 /// A replica that fails until it heals, and remembers the heads and bodies that it was sent.
-struct Sick {
-    replica: Replica,
+pub(crate) struct Sick {
+    pub(crate) replica: Replica,
     is_well: Arc<AtomicBool>,
     heard: Arc<Mutex<Vec<String>>>,
 }
@@ -70,7 +71,7 @@ impl Sick {
 }
 
 /// One that is sick and three that are well.
-async fn fleet(bytes: usize) -> (Sick, [Replica; 3], Vec<SocketAddr>) {
+pub(crate) async fn fleet(bytes: usize) -> (Sick, [Replica; 3], Vec<SocketAddr>) {
     let sick = Sick::new(bytes).await;
     let well = [says(200).await.0, says(200).await.0, says(200).await.0];
     let all = core::iter::once(&sick.replica).chain(&well);

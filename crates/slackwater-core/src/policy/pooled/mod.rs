@@ -16,6 +16,7 @@ mod reuse;
 
 use crate::draw::Draw;
 use crate::fixed::ONE;
+use crate::policy::explanation::{Candidate, Explanation, Score};
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::Order;
@@ -49,6 +50,12 @@ pub trait PoolRule: Debug + Send {
 
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
+
+    /// What that is as people compare it; `None` where it is nothing but the report's own figures.
+    fn score(&self, first: u64) -> Option<Score> {
+        let _ = first;
+        None
+    }
 
     /// A replica has joined, of which nothing is known. By default a rule learns of nothing but what is pooled.
     fn add_replica(&mut self, replica: ReplicaId) {
@@ -195,6 +202,27 @@ impl<R: PoolRule> Keep for Pooled<R> {
         let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
         Some(choice)
+    }
+
+    fn explain(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &Client,
+        explanation: &mut Explanation,
+    ) {
+        let rif_limit = self.rule.rif_limit(client);
+        let order = self.rule.order(rif_limit, client);
+        for (report, load) in self.pool.loads(now, self.report_age_max_ns) {
+            let replica = report.replica;
+            explanation.consider(Candidate {
+                replica,
+                report: Some(report.view(now, rif_limit)),
+                in_flight: client.fleet.in_flight(replica),
+                score: self.rule.score(order(replica, load).first),
+                avoided: !query.allows(replica),
+            });
+        }
     }
 
     fn charge_pinned(&mut self, now: Instant, replica: ReplicaId, client: &mut Client) -> Choice {

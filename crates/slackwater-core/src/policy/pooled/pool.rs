@@ -182,6 +182,18 @@ impl Pool {
         rank::stand_in_ns(&mut self.scratch_ns)
     }
 
+    /// The reports that have not reached `age_max_ns`, as rules compare them.
+    pub(super) fn loads(
+        &mut self,
+        now: Instant,
+        age_max_ns: u64,
+    ) -> impl Iterator<Item = (&PooledReport, Load)> {
+        let stand_in_ns = self.stand_in_ns();
+        let is_fresh = move |report: &&PooledReport| now.ns_since(report.received_at) < age_max_ns;
+        let fresh = self.reports.iter().filter(is_fresh);
+        fresh.map(move |report| (report, report.load(stand_in_ns)))
+    }
+
     fn ranks(
         &self,
         order: impl Order,
@@ -192,11 +204,7 @@ impl Pool {
             .zip(&self.reports)
             .filter(move |(_, report)| allowed(report));
         allowed.map(move |(index, report)| {
-            let load = Load {
-                rif: u64::from(report.rif.count()),
-                latency_ns: report.latency_ns.unwrap_or(stand_in_ns),
-            };
-            PoolRank::new(index, order(report.replica, load))
+            PoolRank::new(index, order(report.replica, report.load(stand_in_ns)))
         })
     }
 
@@ -210,6 +218,13 @@ impl Pool {
 }
 
 impl PooledReport {
+    fn load(&self, stand_in_ns: u64) -> Load {
+        Load {
+            rif: u64::from(self.rif.count()),
+            latency_ns: self.latency_ns.unwrap_or(stand_in_ns),
+        }
+    }
+
     pub(super) fn view(&self, now: Instant, limit: Option<Rif>) -> PooledView {
         PooledView {
             replica: self.replica,

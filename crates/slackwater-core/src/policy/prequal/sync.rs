@@ -8,6 +8,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
 use crate::policy::prequal::config::PrequalConfig;
@@ -92,6 +93,24 @@ impl PrequalSync {
         }
     }
 
+    /// The answers to a round, as they are reported: what they are scaled by is the query's own affair.
+    fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
+        self.fleet.explain(explanation);
+        let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
+        let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        for answer in round.answers() {
+            let rif = scaled_rif(answer.rif, answer.load_scale);
+            let hot = scaled_limit.is_some_and(|limit| rif >= limit);
+            explanation.consider(Candidate {
+                replica: answer.replica,
+                report: Some(answer.view(hot)),
+                in_flight: self.fleet.in_flight(answer.replica),
+                score: None,
+                avoided: !self.fleet.is_available(answer.replica),
+            });
+        }
+    }
+
     /// The best of the usable answers by the hot-cold rule on scaled load. `[S1]` `[S3]`
     fn choose(
         &self,
@@ -109,12 +128,7 @@ impl PrequalSync {
             PoolRank::new(index, hot_cold::place(load, scaled_limit))
         });
         let best = rank::best(ranks, draw)?;
-        let RoundAnswer {
-            replica,
-            rif,
-            latency_ns,
-            ..
-        } = answers.clone().nth(best.index)?;
+        let answer = answers.clone().nth(best.index)?;
         let runner_up = best.runner_up.and_then(|index| answers.clone().nth(index));
         let candidates = answers.count();
         Some(Chosen {
@@ -126,16 +140,22 @@ impl PrequalSync {
             rif_limit,
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
             runner_up: runner_up.map(|answer| answer.replica),
-            report: PooledView {
-                replica,
-                rif,
-                latency: latency_ns.map(Duration::from_nanos),
-                age: Duration::ZERO,
-                uses_left: 1,
-                local: false,
-                hot: hot_cold::is_hot(best.first),
-            },
+            report: answer.view(hot_cold::is_hot(best.first)),
         })
+    }
+}
+
+impl RoundAnswer {
+    fn view(&self, hot: bool) -> PooledView {
+        PooledView {
+            replica: self.replica,
+            rif: self.rif,
+            latency: self.latency_ns.map(Duration::from_nanos),
+            age: Duration::ZERO,
+            uses_left: 1,
+            local: false,
+            hot,
+        }
     }
 }
 
@@ -214,7 +234,16 @@ impl Policy for PrequalSync {
         self.fleet.available().len()
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        if let Some(explanation) = explanation {
+            self.fleet.explain(explanation);
+        }
         if let Some(replica) = self.fleet.pinned(query) {
             return Decision::Pick(self.picked(now, replica, PickReason::Pinned));
         }
@@ -247,14 +276,18 @@ impl Policy for PrequalSync {
         self.fleet.query_done(ticket.replica());
     }
 
-    fn finish_round(
+    fn finish_round_explained(
         &mut self,
         now: Instant,
         round: ProbeRound,
         query: Query<'_>,
         draw: &mut dyn Draw,
+        explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
         self.learn(now, &round);
+        if let Some(explanation) = explanation {
+            self.explain(&round, explanation);
+        }
         let usable = round
             .answers()
             .filter(|answer| self.fleet.is_available(answer.replica));

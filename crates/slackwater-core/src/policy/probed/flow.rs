@@ -3,6 +3,7 @@
 use super::{Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::observe::{Counters, PooledView, Snapshot};
 use crate::policy::probe::{Probe, ProbeId};
 use crate::policy::query::{Attempt, Decision, Outcome, Pick, Query, Ticket};
@@ -54,11 +55,25 @@ impl<K: Keep> Policy for Probed<K> {
         self.fleet_changed(replica, changed);
     }
 
-    fn handle_query(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Decision {
+    fn handle_query_explained(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Decision {
         let now = self.tick(now);
+        if let Some(explanation) = &mut explanation {
+            self.client.fleet.explain(explanation);
+        }
         let choice = match self.client.fleet.pinned(query) {
             Some(replica) => Some(self.kept.charge_pinned(now, replica, &mut self.client)),
-            None => self.kept.choose(now, query, &mut self.client, draw),
+            None => {
+                if let Some(explanation) = &mut explanation {
+                    self.kept.explain(now, query, &self.client, explanation);
+                }
+                self.kept.choose(now, query, &mut self.client, draw)
+            }
         };
         let Some(choice) = choice else {
             self.client.counters.no_replica += 1;
@@ -67,6 +82,15 @@ impl<K: Keep> Policy for Probed<K> {
         if query.attempt == Attempt::First {
             let probes = self.probes_owed.step(self.client.config.probe_rate);
             self.want_probes(probes);
+        }
+        if let (Some(explanation), Some(report)) = (explanation, choice.chosen) {
+            explanation.choose(Candidate {
+                replica: choice.replica,
+                report: Some(report),
+                in_flight: self.client.fleet.in_flight(choice.replica),
+                score: None,
+                avoided: false,
+            });
         }
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);

@@ -25,6 +25,7 @@ pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, Quantile};
+use crate::policy::explanation::Explanation;
 use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
@@ -61,6 +62,15 @@ pub trait Keep: Debug + Send {
         client: &mut Client,
         draw: &mut dyn Draw,
     ) -> Option<Choice>;
+
+    /// What the choice is made from that comes next, for whoever wants to know.
+    fn explain(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &Client,
+        explanation: &mut Explanation,
+    );
 
     /// Charges a choice that was made elsewhere to what is kept.
     fn charge_pinned(&mut self, now: Instant, replica: ReplicaId, client: &mut Client) -> Choice {

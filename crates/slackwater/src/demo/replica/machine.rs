@@ -12,13 +12,14 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
 use super::cost::Costs;
 use super::draw::Draws;
 use super::neighbours::Neighbours;
 use super::processor::{Cores, JobId, Processor};
+use super::trouble::{Fault, Trouble};
 
 /// How many queries a replica serves at once unless told otherwise; more are refused. A replica that round robin keeps
 /// feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
@@ -36,6 +37,8 @@ struct Shared {
     /// The start of the world, from which processor and neighbours count.
     origin: Instant,
     state: Mutex<State>,
+    /// What is wrong with the replica; changed under the lock.
+    fault: watch::Sender<Fault>,
     /// Something came or left: the time to wake may be another.
     changed: Notify,
 }
@@ -46,6 +49,9 @@ struct State {
     /// Who waits for which job: as many as there are jobs in service.
     waiting: HashMap<JobId, oneshot::Sender<()>>,
     unnumbered: Draws,
+    taken_percent: u8,
+    /// What of a failure is due, in hundredths.
+    failure_due: u8,
     stopped: bool,
     served: u64,
     refused: u64,
@@ -61,6 +67,8 @@ pub(crate) struct Figures {
     pub(crate) capacity: Cores,
     /// Whether it is the one that is slow now.
     pub(crate) hobbled: bool,
+    /// What else is wrong with it.
+    pub(crate) trouble: Trouble,
     /// Queries served since the start.
     pub(crate) served: u64,
     /// Queries refused since the start, because too many were in service.
@@ -76,6 +84,8 @@ pub(crate) enum Refusal {
     Full,
     /// The replica is shutting down.
     Stopped,
+    /// The replica fails, as it was told to.
+    Failing,
 }
 
 impl fmt::Display for Refusal {
@@ -83,6 +93,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::Full => "too many queries in service",
             Self::Stopped => "replica is shutting down",
+            Self::Failing => "told to fail",
         })
     }
 }
@@ -101,6 +112,8 @@ impl Machine {
             neighbours,
             waiting: HashMap::new(),
             unnumbered: costs.unnumbered_draws(index),
+            taken_percent: 0,
+            failure_due: 0,
             stopped: false,
             served: 0,
             refused: 0,
@@ -113,6 +126,7 @@ impl Machine {
                 costs,
                 origin,
                 state,
+                fault: watch::Sender::default(),
                 changed: Notify::new(),
             }),
         }
@@ -137,9 +151,65 @@ impl Machine {
     /// # Errors
     /// [`Refusal`], at once; or when the machine stops before the work is done.
     pub(crate) async fn serve(&self, work: Duration) -> Result<(), Refusal> {
+        // A process that is stopped does not even refuse. The sender lives as long as this machine.
+        let mut faults = self.shared.fault.subscribe();
+        let _ = faults.wait_for(|fault| *fault != Fault::Stalled).await;
+        drop(faults);
+        if self.fails_next() {
+            return Err(Refusal::Failing);
+        }
         let (done, wait) = oneshot::channel();
         let _job = self.start(work, done)?;
         wait.await.map_err(|_| Refusal::Stopped)
+    }
+
+    /// Whether it is the next query's turn to fail: exactly so many of a hundred.
+    fn fails_next(&self) -> bool {
+        let percent = self.shared.fault.borrow().failing_percent();
+        if percent == 0 {
+            return false;
+        }
+        let mut state = self.shared.lock();
+        state.failure_due += percent.min(100);
+        let fails = state.failure_due >= 100;
+        if fails {
+            state.failure_due -= 100;
+        }
+        fails
+    }
+
+    /// What is wrong with the replica from now on. While it is stalled, what is in service waits.
+    pub(crate) fn set_fault(&self, fault: Fault) {
+        self.change(|state| {
+            state.failure_due = 0;
+            self.shared.fault.send_replace(fault);
+        });
+    }
+
+    /// Who wants to know what is wrong.
+    pub(crate) fn faults(&self) -> watch::Receiver<Fault> {
+        self.shared.fault.subscribe()
+    }
+
+    /// A noisy neighbour takes so many hundredths of the machine from now on.
+    pub(crate) fn set_taken(&self, percent: u8) {
+        let percent = percent.min(Trouble::TAKEN_PERCENT_MAX);
+        self.change(|state| state.taken_percent = percent);
+    }
+
+    /// Slow episodes come by themselves from now on, or do not.
+    pub(crate) fn set_weather(&self, on: bool) {
+        self.change(|state| state.neighbours.set_weather(on));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        state.catch_up(now, &self.shared.fault);
+        change(&mut state);
+        let capacity = state.capacity(&self.shared.fault);
+        state.processor.set_capacity(now, capacity);
+        self.shared.changed.notify_one();
     }
 
     fn start(&self, work: Duration, done: oneshot::Sender<()>) -> Result<Job<'_>, Refusal> {
@@ -148,7 +218,7 @@ impl Machine {
         if state.stopped {
             return Err(Refusal::Stopped);
         }
-        state.catch_up(now);
+        state.catch_up(now, &self.shared.fault);
         let Ok(id) = state.processor.arrive(now, work) else {
             state.refused += 1;
             return Err(Refusal::Full);
@@ -170,7 +240,7 @@ impl Machine {
                 if state.stopped {
                     return;
                 }
-                state.catch_up(now);
+                state.catch_up(now, &self.shared.fault);
                 state.next_event()
             };
             let wake_at = self.shared.origin + wake_at;
@@ -198,7 +268,7 @@ impl Machine {
     pub(crate) fn cpu_used(&self) -> Duration {
         let now = self.shared.now();
         let mut state = self.shared.lock();
-        state.catch_up(now);
+        state.catch_up(now, &self.shared.fault);
         state.processor.cpu_used()
     }
 
@@ -206,11 +276,15 @@ impl Machine {
     pub(crate) fn figures(&self) -> Figures {
         let now = self.shared.now();
         let mut state = self.shared.lock();
-        state.catch_up(now);
+        state.catch_up(now, &self.shared.fault);
         Figures {
             jobs: state.waiting.len(),
             capacity: state.processor.capacity(),
             hobbled: state.neighbours.is_hobbled(),
+            trouble: Trouble {
+                taken_percent: state.taken_percent,
+                fault: *self.shared.fault.borrow(),
+            },
             served: state.served,
             refused: state.refused,
             cancelled: state.cancelled,
@@ -240,9 +314,10 @@ impl Shared {
 
 impl State {
     /// Lets everything happen that was due by `now`, in its order, and answers those whose jobs are done.
-    fn catch_up(&mut self, now: Duration) {
+    fn catch_up(&mut self, now: Duration, fault: &watch::Sender<Fault>) {
         while let Some(at) = self.neighbours.poll_change(now) {
-            self.processor.set_capacity(at, self.neighbours.capacity());
+            let capacity = self.capacity(fault);
+            self.processor.set_capacity(at, capacity);
         }
         while let Some(id) = self.processor.poll_completed(now) {
             if let Some(done) = self.waiting.remove(&id) {
@@ -251,6 +326,15 @@ impl State {
                 let _ = done.send(());
             }
         }
+    }
+
+    /// What the neighbours, quiet and noisy, leave of a machine that runs.
+    fn capacity(&self, fault: &watch::Sender<Fault>) -> Cores {
+        if *fault.borrow() == Fault::Stalled {
+            return Cores::from_milli(0);
+        }
+        let left = f64::from(100_u8.saturating_sub(self.taken_percent)) / 100.0;
+        Cores::from_f64(self.neighbours.capacity().as_f64() * left)
     }
 
     fn next_event(&self) -> Duration {
@@ -272,7 +356,7 @@ impl Drop for Job<'_> {
         let now = self.shared.now();
         let mut state = self.shared.lock();
         if state.waiting.remove(&self.id).is_some() {
-            state.catch_up(now);
+            state.catch_up(now, &self.shared.fault);
             state.processor.cancel(now, self.id);
             state.cancelled += 1;
             self.shared.changed.notify_one();

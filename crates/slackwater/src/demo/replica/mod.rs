@@ -19,12 +19,9 @@ pub(crate) mod neighbours;
     )
 )]
 pub(crate) mod processor;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "so far only tests kill and revive a replica")
-)]
 pub(crate) mod server;
 pub(crate) mod service;
+pub(crate) mod trouble;
 
 #[cfg(test)]
 mod calibration;

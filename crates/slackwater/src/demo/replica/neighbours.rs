@@ -79,6 +79,8 @@ pub(crate) struct Neighbours {
     /// When the neighbours next change their minds.
     next_tick: Duration,
     hobbles: Option<Episodes>,
+    /// Slow episodes pass without doing anything.
+    is_calm: bool,
 }
 
 impl Neighbours {
@@ -106,7 +108,14 @@ impl Neighbours {
                 .hobbles
                 .as_ref()
                 .map(|hobbles| Episodes::new(hobbles, seed, index, replicas)),
+            is_calm: false,
         }
+    }
+
+    /// From now on slow episodes, also one that runs, do something (`true`), or nothing: they come and go all the same, so
+    /// that twins agree on them afterwards.
+    pub(crate) fn set_weather(&mut self, on: bool) {
+        self.is_calm = !on;
     }
 
     /// The replica's capacity now: from the last change until the next.
@@ -115,7 +124,7 @@ impl Neighbours {
         let share = self
             .hobbles
             .as_ref()
-            .filter(|hobbles| hobbles.here)
+            .filter(|hobbles| hobbles.here && !self.is_calm)
             .map_or(1.0, |h| h.share);
         Cores::from_f64((self.allocation + beyond) * share)
     }
@@ -127,7 +136,8 @@ impl Neighbours {
 
     /// Whether this replica is the one that is slow now.
     pub(crate) fn is_hobbled(&self) -> bool {
-        self.hobbles.as_ref().is_some_and(|hobbles| hobbles.here)
+        let hobbles = self.hobbles.as_ref();
+        hobbles.is_some_and(|hobbles| hobbles.here && !self.is_calm)
     }
 
     /// When the capacity changes next, since the start of the world.

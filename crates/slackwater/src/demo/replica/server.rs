@@ -22,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use super::machine::{Figures, Machine};
+#[cfg(test)]
+use super::machine::Figures;
+use super::machine::Machine;
 use super::service::Emulated;
 
 /// Connections a replica holds; beyond, connections wait in the kernel's queue until one ends.
@@ -102,6 +104,7 @@ impl Replica {
     }
 
     /// The true figures of this moment, also while it is dead.
+    #[cfg(test)]
     pub(crate) fn figures(&self) -> Figures {
         self.machine.figures()
     }

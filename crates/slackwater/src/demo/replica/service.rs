@@ -19,7 +19,7 @@ use super::machine::{Machine, Refusal};
 pub(crate) const REQUEST_NUMBER: HeaderName = HeaderName::from_static("x-demo-request");
 
 /// The application of an embedded replica. Any request, whatever its method, path and body: 200 after the service
-/// time, or 503 at once when the replica has too many; the body says which replica.
+/// time, or 503 at once when the replica has too many, or was told to fail; the body says which replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Emulated {
     machine: Machine,

@@ -145,7 +145,7 @@ fn figures(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let quantile = |name, of: fn(&Quantiles) -> f64| {
         row(name, picture, layout, |side| {
             let ms = |quantiles: &Option<Quantiles>| words::ms_if_any(quantiles.as_ref().map(of));
-            [ms(&side.recent.latency), ms(&side.overall)]
+            [ms(&side.recent.latency), ms(&side.overall.latency)]
         })
     };
     vec![
@@ -155,10 +155,10 @@ fn figures(picture: &Picture, layout: &Layout) -> Vec<Line> {
         quantile("p99", |q| q.p99_ms),
         quantile("p99.9", |q| q.p999_ms),
         row("requests", picture, layout, |side| {
-            [side.recent.requests, side.requests].map(words::count)
+            [side.recent.requests, side.overall.requests].map(words::count)
         }),
         row("errors", picture, layout, |side| {
-            [side.recent.errors, side.errors].map(words::count)
+            [side.recent.errors, side.overall.errors].map(words::count)
         }),
     ]
 }
@@ -272,9 +272,9 @@ fn foot(picture: &Picture, layout: &Layout) -> Vec<Line> {
         let side = &picture.sides[index];
         Contender {
             name: &layout.names[index],
-            requests: side.requests,
-            errors: side.errors,
-            p99_ms: side.overall.map(|quantiles| quantiles.p99_ms),
+            requests: side.overall.requests,
+            errors: side.overall.errors,
+            p99_ms: side.overall.latency.map(|quantiles| quantiles.p99_ms),
         }
     };
     let sides = [contender(0), contender(1)];
@@ -282,5 +282,16 @@ fn foot(picture: &Picture, layout: &Layout) -> Vec<Line> {
     let doubt = doubt(picture.sent_late_p99_ms, Tense::Present);
     core::iter::once(said)
         .chain(doubt.map(|text| Line::default().with(Ink::Alarm, text)))
+        .chain(troubles(picture).map(|text| Line::default().with(Ink::Alarm, text)))
         .collect()
+}
+
+/// What somebody who watches has done, in words.
+fn troubles(picture: &Picture) -> Option<String> {
+    let replicas = picture
+        .troubles()
+        .map(|troubles| format!("replica {troubles}"));
+    let weather = (!picture.weather).then(|| "no slow episodes by themselves".to_owned());
+    let said: Vec<_> = replicas.into_iter().chain(weather).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }

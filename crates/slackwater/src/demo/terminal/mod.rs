@@ -150,6 +150,9 @@ pub(super) fn plain_line(picture: &Picture) -> String {
     let slowed = picture.hobbled();
     let slowed = slowed.map_or("none".to_owned(), |index| index.to_string());
     let _ = write!(text, "  slowed: {slowed}");
+    if let Some(troubles) = picture.troubles() {
+        let _ = write!(text, "; {troubles}");
+    }
     text
 }
 

@@ -5,6 +5,7 @@ use super::plain_line;
 use crate::demo::picture::{
     Balancer, Phase, Picture, Quantiles, Recent, ReplicaState, Second, Seconds, Side, Weather,
 };
+use crate::demo::replica::trouble::{Fault, Trouble};
 use core::time::Duration;
 
 /// p50, p99 and p99.9.
@@ -24,6 +25,7 @@ fn side(policy: &'static str, rifs: &[u32], latency: Option<Quantiles>) -> Side 
         refused: 0,
     };
     Side {
+        service: policy.to_owned(),
         policy,
         about: "",
         requests: 9_204,
@@ -33,7 +35,11 @@ fn side(policy: &'static str, rifs: &[u32], latency: Option<Quantiles>) -> Side 
             errors: 0,
             latency,
         },
-        overall: latency,
+        overall: Recent {
+            requests: 9_204,
+            errors: 0,
+            latency,
+        },
         replicas: rifs.iter().map(replica).collect(),
         balancer: Balancer::default(),
     }
@@ -43,17 +49,20 @@ fn picture(first: Side, second: Side) -> Picture {
     let weather = |index| Weather {
         capacity_cores: 1.4,
         hobbled: index == 2,
+        trouble: Trouble::default(),
     };
     let second_of_history = |number| Second {
         number,
         hobbled: None,
-        sides: [first.overall, second.overall],
+        sides: [first.overall.latency, second.overall.latency],
     };
     Picture {
         phase: Phase::Running,
         elapsed: Seconds(Duration::from_millis(23_400)),
         length: Some(Seconds(Duration::from_secs(30))),
         rate: 400.0,
+        weather: true,
+        turns: 0,
         seed: 1,
         sent_late_p99_ms: 0.2,
         replicas: (0..first.replicas.len()).map(weather).collect(),
@@ -84,6 +93,21 @@ fn text(picture: &Picture, columns: usize, rows: usize) -> String {
         .map(|line| line.render(columns, false))
         .collect();
     lines.join("\n")
+}
+
+#[test]
+fn what_was_done_to_replicas_is_told_in_words() {
+    let side = || side("prequal", &[1, 2, 3], None);
+    let mut picture = picture(side(), side());
+    let last = |picture: &Picture| text(picture, 80, 40).lines().last().map(str::to_owned);
+    assert_eq!(last(&picture).as_deref(), Some("nothing measured yet"));
+    assert!(plain_line(&picture).ends_with("slowed: 2"));
+    picture.replicas[0].trouble.fault = Fault::Killed;
+    picture.replicas[2].trouble.taken_percent = 80;
+    picture.weather = false;
+    let said = "replica 0 killed, 2 80 % taken; no slow episodes by themselves";
+    assert_eq!(last(&picture).as_deref(), Some(said));
+    assert!(plain_line(&picture).ends_with("slowed: 2; 0 killed, 2 80 % taken"));
 }
 
 #[test]

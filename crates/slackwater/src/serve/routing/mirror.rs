@@ -4,11 +4,11 @@
 //! counts: it neither delays nor fails the request. There is a bound to the size of each and to how many there are at once.
 
 use super::Table;
-use crate::access_log::Trace;
 use crate::config::Connect;
 use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
 };
+use crate::request_record::Story;
 use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::{Service, Tries};
 use core::cell::Cell;
@@ -131,7 +131,7 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let mut answer = service
-        .handle(request, None, &Trace::default(), Tries::default())
+        .handle(request, None, &Story::default(), Tries::default())
         .await;
     read_out(answer.body_mut(), COPY_BYTES_MAX).await;
 }

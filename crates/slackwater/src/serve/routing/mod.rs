@@ -5,12 +5,12 @@
 mod mirror;
 
 use super::service::{Flight, Service, Tries};
-use crate::access_log::{Recorder, Trace};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
     Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, is_grpc_call,
     no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
+use crate::request_record::{Recorder, Story};
 use crate::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
     host_of,
@@ -74,8 +74,7 @@ pub(super) struct Routing {
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
     mirrors: Mirrors,
-    /// `None`: there is no access log.
-    recorder: Option<Rc<Recorder>>,
+    recorder: Rc<Recorder>,
     unreadable: Arc<UnreadableCounts>,
 }
 
@@ -84,7 +83,7 @@ impl Routing {
     pub(super) fn new(
         table: Rc<Table>,
         seed: u64,
-        recorder: Option<Rc<Recorder>>,
+        recorder: Rc<Recorder>,
         unreadable: Arc<UnreadableCounts>,
     ) -> Self {
         Self {
@@ -107,13 +106,13 @@ impl Routing {
         (number, forward): (usize, &Forward),
         mut request: Box<Request<RequestBody>>,
         origin: &Origin,
-        trace: &Trace,
+        (id, story): (Option<&HeaderValue>, &Story),
     ) -> Answer {
         let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
         let Some(service) = table.services.get(chosen) else {
             return no_route();
         };
-        trace.route(service.name());
+        story.route(service.name(), service.directory());
         if let Some(mirror) = &forward.mirror {
             let draw = &mut *self.draw.borrow_mut();
             (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
@@ -125,6 +124,7 @@ impl Routing {
             return refuse(refusal);
         }
         service.tell_ends(&mut request, origin);
+        self.recorder.ids().pass_on(id, request.headers_mut());
         // What a tunnel is for has no path, and its host is the replica's affair.
         if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
         {
@@ -154,17 +154,9 @@ impl Routing {
             rules: forward.retries_at(chosen),
             route: Some(number),
         };
-        let mut answer = service.handle(request, client, trace, tries).await;
+        let mut answer = service.handle(request, client, story, tries).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
-    }
-
-    fn trace(&self, request: &Request<RequestBody>, origin: &Origin) -> Trace {
-        let recorder = self.recorder.as_ref();
-        recorder.map_or_else(Trace::default, |recorder| {
-            let client = origin.client(request.headers());
-            recorder.begin(request, client, origin.local(), origin.cut())
-        })
     }
 }
 
@@ -172,24 +164,27 @@ impl Handler for Routing {
     type Watch = Box<Flight>;
 
     async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
-        let trace = self.trace(&request, origin);
+        let ids = self.recorder.ids();
+        let id = ids.of(request.headers());
+        let client = || origin.client(request.headers());
+        let (local, cut) = (origin.local(), origin.cut());
+        let story = (self.recorder).begin(&request, id.as_ref(), client, local, cut);
         let is_grpc_call = is_grpc_call(request.headers());
-        let mut answer = self.answer(request, origin, &trace).await;
+        let mut answer = self.answer(request, origin, (id.as_ref(), &story)).await;
+        ids.answer(id.as_ref(), answer.headers_mut());
         // The log has the status that tells most.
         let status = answer.status();
         if is_grpc_call {
             say_in_grpc(&mut answer);
         }
-        trace.answer(status, &answer);
+        story.answer(status, &answer);
         answer
     }
 
     fn unreadable(&self, answer: &Answer, origin: &Origin) {
         self.unreadable.add_one(answer.status());
         let client = origin.client(&HeaderMap::new());
-        if let Some(recorder) = &self.recorder {
-            recorder.unreadable(answer, client, origin.local());
-        }
+        self.recorder.refused(answer, client, origin.local());
         tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
     }
 }
@@ -199,7 +194,7 @@ impl Routing {
         &self,
         request: Box<Request<RequestBody>>,
         origin: &Origin,
-        trace: &Trace,
+        told: (Option<&HeaderValue>, &Story),
     ) -> Answer {
         let table = Rc::clone(&self.table.borrow());
         let (number, route) = match table.find(&request, origin) {
@@ -214,7 +209,7 @@ impl Routing {
         };
         let mut answer = match &route.then {
             Action::Forward(forward) => {
-                self.forward(&table, (number, forward), request, origin, trace)
+                self.forward(&table, (number, forward), request, origin, told)
                     .await
             }
             Action::Redirect(redirect) => redirected(redirect, route, request, origin),

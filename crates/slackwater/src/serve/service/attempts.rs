@@ -8,8 +8,8 @@ use super::account::Account;
 use super::flight::{Flight, Setback, Unwanted};
 use super::race::Lost;
 use super::retries::{Hint, Place};
-use crate::access_log::Trace;
 use crate::forward::{Patience, RequestBody, ResponseBody, answer, shed};
+use crate::request_record::{AttemptKind, Story};
 use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -38,14 +38,14 @@ pub(in crate::serve) struct Tries<'r> {
 /// What all tries of a request share.
 pub(super) struct Attempts<'s> {
     pub(super) service: &'s Service,
-    pub(super) trace: &'s Trace,
+    pub(super) story: &'s Story,
     /// Who gave the response that is passed on.
     pub(super) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
     /// Whether the body can be had again, as far as its length is known.
     is_kept: bool,
-    began: CoreInstant,
+    pub(super) began: CoreInstant,
     /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
@@ -63,7 +63,7 @@ impl Service {
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
-        trace: &Trace,
+        story: &Story,
         tries: Tries<'_>,
     ) -> Reply {
         let mut began = self.balancer.now();
@@ -84,7 +84,7 @@ impl Service {
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let attempt = self.attempt(request, pinned, &served, (trace, tries, began));
+        let attempt = self.attempt(request, pinned, &served, (story, tries, began));
         let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
@@ -115,14 +115,14 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (trace, tries, began): (&Trace, Tries<'_>, CoreInstant),
+        (story, tries, began): (&Story, Tries<'_>, CoreInstant),
     ) -> Reply {
         let (patience, route) = (tries.patience, tries.route);
         let rules = tries.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
-            trace,
+            story,
             served,
             rules,
             may_repeat: rules.may_repeat(&request),
@@ -138,11 +138,11 @@ impl Service {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(mut first) = self.pick_at(began, query).await else {
+        let Some(mut first) = self.pick_at(began, query, story).await else {
             return answer(None);
         };
         if !first.enter() {
-            let Some(other) = Box::pin(self.find_room(first)).await else {
+            let Some(other) = Box::pin(self.find_room(first, story)).await else {
                 return shed(
                     "replicas_full",
                     "no replica had room for another connection in time",
@@ -157,7 +157,7 @@ impl Service {
         if let Some(copy) = copy
             && !response.status().is_server_error()
         {
-            self.try_out(&copy, trace);
+            self.try_out(&copy, story);
         }
         response
     }
@@ -166,11 +166,14 @@ impl Service {
     async fn begin(
         &self,
         attempts: Attempts<'_>,
-        first: Box<Flight>,
+        mut first: Box<Flight>,
         request: Box<Request<RequestBody>>,
         route: Option<usize>,
     ) -> Reply {
-        if let Some(copying) = route.and_then(|route| self.copying(route, &first, &request)) {
+        first.begin(AttemptKind::First, attempts.story);
+        if let Some(copying) =
+            route.and_then(|route| self.copying(route, &first, &request, attempts.story))
+        {
             let race = Box::pin(attempts.race(copying, first, request)).await;
             return match race {
                 Ok(response) => response,
@@ -180,7 +183,7 @@ impl Service {
         let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
-            .send(request, attempts.patience(1), rules, attempts.trace)
+            .send(request, attempts.patience(1), rules, attempts.story)
             .await
         {
             Ok(response) => {
@@ -206,7 +209,7 @@ impl<'s> Attempts<'s> {
         (self.may_repeat && !is_last).then_some(self.rules)
     }
 
-    fn now(&self) -> CoreInstant {
+    pub(super) fn now(&self) -> CoreInstant {
         self.service.balancer.now()
     }
 
@@ -271,7 +274,7 @@ impl<'s> Attempts<'s> {
                     Some(place)
                 }
             };
-            let Some(next) = self.service.pick_with_room(&tried).await else {
+            let Some(mut next) = self.service.pick_with_room(&tried, self.story).await else {
                 return setback.into_response();
             };
             let Some(mut request) = setback.take_request() else {
@@ -288,7 +291,8 @@ impl<'s> Attempts<'s> {
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(number), self.rules(number));
             sent_at = self.now();
-            let sent = next.send(request, patience, rules, self.trace);
+            next.begin(AttemptKind::Retry, self.story);
+            let sent = next.send(request, patience, rules, self.story);
             match sent.await {
                 Ok(response) => {
                     self.served.set(part);

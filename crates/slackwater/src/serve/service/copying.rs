@@ -4,8 +4,8 @@
 use super::hedging::{Hedging, Watching};
 use super::tying::{Tied, Tying};
 use super::{Service, flight::Flight};
-use crate::access_log::CopyKind;
 use crate::forward::RequestBody;
+use crate::request_record::{CopyKind, Story};
 use http::{HeaderMap, Request};
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
@@ -40,8 +40,9 @@ impl Service {
         route: usize,
         first: &Flight,
         request: &Request<RequestBody>,
+        story: &Story,
     ) -> Option<Copying<'_>> {
-        if let Some(tied) = self.tie(first) {
+        if let Some(tied) = self.tie(first, story) {
             return Some(Copying::Tied(tied));
         }
         let hedging = self.hedging.as_ref()?;
@@ -144,10 +145,11 @@ impl Next<'_> {
         self,
         service: &Service,
         avoid: &[ReplicaId],
+        story: &Story,
     ) -> Option<Box<Flight>> {
         match self {
             Self::Pick(hedging) => {
-                let mut next = service.pick(Query::hedge(avoid)).await?;
+                let mut next = service.pick(Query::hedge(avoid), story).await?;
                 if !service.members.may_choose(next.member()) || !next.enter() {
                     next.cancel();
                     return None;

@@ -5,25 +5,29 @@ use super::account::Account;
 use super::gate::Permit;
 use super::retries::Hint;
 use super::room::{Room, Spot};
-use crate::access_log::{Ended, Trace};
 use crate::config::ReplicaConfig;
 use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
     read_rest,
 };
 use crate::orca;
+use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
 use crate::routes::RetryRules;
 use core::cell::Cell;
+use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::Outcome;
+use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
-use slackwater_tower::client::Lease;
+use slackwater_tower::client::{Lease, PickView};
 use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
 use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// What is noted of a response that was given up for another one.
+const NOT_PASSED_ON: &str = "not passed on";
 
 /// A replica to this worker.
 #[derive(Debug)]
@@ -61,7 +65,12 @@ pub(in crate::serve) struct Flight {
     permit: Option<Permit>,
     /// Its place at the replica.
     spot: Option<Spot>,
-    trace: Trace,
+    /// Of its request, while its response is the request's.
+    story: Story,
+    /// What becomes of itself.
+    notes: AttemptNotes,
+    /// What the choice was made from, until it sets out.
+    explanation: Option<Box<Explanation>>,
     /// When the head of its response was there, on the balancer's clock.
     head_at: Option<CoreInstant>,
     /// The request's, once its response is the one that is passed on.
@@ -155,7 +164,7 @@ pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
         return;
     };
     flight.is_discarded = true;
-    flight.trace = Trace::default();
+    flight.story = Story::default();
     read_rest(body);
 }
 
@@ -169,7 +178,9 @@ impl Flight {
             is_learning,
             permit: None,
             spot: None,
-            trace: Trace::default(),
+            story: Story::default(),
+            notes: AttemptNotes::default(),
+            explanation: None,
             head_at: None,
             account: None,
             race: None,
@@ -186,14 +197,33 @@ impl Flight {
         self.race = None;
     }
 
-    /// Why the policy has chosen the replica.
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        self.lease.as_ref().map(|lease| lease.reason().as_str())
+    /// Why the policy has chosen the replica; `None` once the attempt has ended.
+    pub(super) fn view(&self) -> Option<PickView> {
+        self.lease.as_ref().map(|lease| *lease.view())
+    }
+
+    /// It sets out for this request, which notes what becomes of it.
+    pub(super) fn begin(&mut self, kind: AttemptKind, story: &Story) {
+        if let Some(lease) = &self.lease {
+            let (name, explanation) = (&self.member.config.name, self.explanation.take());
+            self.notes = story.begin_attempt(kind, name, lease.view(), explanation);
+        }
+    }
+
+    /// As a second copy, which was due so long after the first.
+    pub(super) fn begin_copy(&mut self, kind: AttemptKind, due_after: Duration, story: &Story) {
+        self.begin(kind, story);
+        self.notes.due_after(due_after);
+    }
+
+    /// Keeps what the choice was made from, until it sets out.
+    pub(super) fn explain(&mut self, explanation: Option<Box<Explanation>>) {
+        self.explanation = explanation;
     }
 
     /// From here on its response is the request's.
-    pub(super) fn take_trace(&mut self, trace: &Trace) {
-        self.trace = trace.clone();
+    pub(super) fn take_story(&mut self, story: &Story) {
+        self.story = story.clone();
         self.race = None;
     }
 
@@ -240,13 +270,13 @@ impl Flight {
         mut request: Box<Request<RequestBody>>,
         patience: Patience,
         rules: Option<&RetryRules>,
-        trace: &Trace,
+        story: &Story,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
-        self.trace = trace.clone();
+        self.story = story.clone();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            trace.attempt(&self.member.config.name, lease.reason().as_str(), upload);
+            story.attempt(&self.member.config.name, lease.view(), upload);
         }
         if let Some(wanted) = patience.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
@@ -256,10 +286,12 @@ impl Flight {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
-                    trace.connected(took);
+                    story.connected(took);
+                    self.notes.connected(took);
                     self.member.counts().connections.add_one();
                 }
-                trace.head(status);
+                story.head(status);
+                self.notes.head(status);
                 self.told = head_outcome(status, reply.headers());
                 self.count_grpc_failure(reply.headers());
                 if self.is_learning {
@@ -364,7 +396,7 @@ impl Flight {
             cause = %failure.cause,
             "a request failed"
         );
-        self.end(outcome);
+        self.end_because(outcome, || Some(failure.cause.to_string().into()));
     }
 
     /// The rest of the response is not read, which tells nothing of the replica.
@@ -373,23 +405,33 @@ impl Flight {
     }
 
     fn end(&mut self, outcome: Outcome) {
-        self.end_with(outcome, Account::break_off);
+        self.end_because(outcome, || None);
+    }
+
+    fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
+        self.end_with(outcome, Account::break_off, cause);
     }
 
     /// `close`s the request's account, if it has that, with the moment that the policy hears of.
-    fn end_with(&mut self, outcome: Outcome, close: fn(Account, CoreInstant)) {
+    fn end_with(
+        &mut self,
+        outcome: Outcome,
+        close: fn(Account, CoreInstant),
+        cause: impl FnOnce() -> Option<Box<str>>,
+    ) {
         if let Some(lease) = self.lease.take() {
             let at = lease.finish(outcome);
             if let Some(account) = self.account.take() {
                 close(account, at);
             }
+            self.notes.end(outcome, cause);
         }
     }
 }
 
 impl Watch for Box<Flight> {
     fn passed(&self, bytes: usize) {
-        self.trace.passed(bytes);
+        self.story.passed(bytes);
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
@@ -401,11 +443,12 @@ impl Watch for Box<Flight> {
     }
 
     fn finish(mut self, end: End) {
-        self.trace.end(match end {
+        self.story.end(match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
             End::Stalled | End::Silent => Ended::Stalled,
         });
+        let is_discarded = self.is_discarded;
         let outcome = match end {
             End::Complete => self.told,
             End::Silent => Outcome::Success,
@@ -424,6 +467,7 @@ impl Watch for Box<Flight> {
                 End::Complete | End::Silent => Account::complete,
                 End::Broken | End::Stalled => Account::break_off,
             },
+            || is_discarded.then(|| NOT_PASSED_ON.into()),
         );
     }
 }
@@ -435,16 +479,17 @@ impl Drop for Flight {
         }
         if self.is_discarded {
             // What it was refused for may be no failure of itself.
-            self.end(match self.told {
+            let outcome = match self.told {
                 Outcome::Success => Outcome::Failed,
                 told => told,
-            });
+            };
+            self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
         } else if self.race.as_ref().is_some_and(|race| race.get()) {
             self.member.counts().superseded.add_one();
-            self.end(Outcome::Dropped);
+            self.end_because(Outcome::Dropped, || Some("the other copy won".into()));
         } else {
             self.member.counts().client_gone.add_one();
-            self.end(Outcome::Dropped);
+            self.end_because(Outcome::Dropped, || Some("given up".into()));
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::latency_histogram::Latencies;
+use crate::request_record::{Directory, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
 use account::{Book, ServiceLatency};
@@ -48,9 +49,9 @@ use hedging::Hedging;
 use http::{HeaderMap, Request};
 use retries::Retries;
 use room::Rooms;
-use slackwater_core::Instant as CoreInstant;
 use slackwater_core::health::build;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Explanation, Query};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use standings::Standings;
 use std::rc::Rc;
@@ -113,12 +114,32 @@ pub(super) struct WorkerPlace {
     pub(super) workers: u16,
 }
 
+/// What a service and its replicas are called.
+#[derive(Debug)]
+pub(super) struct Names {
+    policy: &'static str,
+    members: Rc<Members>,
+}
+
+impl Directory for Names {
+    fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    fn name(&self, part: ReplicaId) -> Option<Box<str>> {
+        let member = self.members.find(part)?;
+        Some(member.config.name.as_str().into())
+    }
+}
+
 /// A worker's part of a service.
 #[derive(Debug)]
 pub(super) struct Service {
     name: Rc<str>,
     balancer: Balancer,
     members: Rc<Members>,
+    /// For those who tell of its requests.
+    directory: Rc<Names>,
     protocol: ReplicaProtocol,
     /// Replicas hear by a PROXY header whose connection a request came by.
     tells_ends: bool,
@@ -208,6 +229,10 @@ impl Service {
         };
         Ok(Self {
             name: config.name.as_str().into(),
+            directory: Rc::new(Names {
+                policy: config.policy.name,
+                members: Rc::clone(&members),
+            }),
             reads_orca: config.policy.name == READS_ORCA,
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
@@ -245,6 +270,11 @@ impl Service {
     /// What the configuration calls it.
     pub(super) const fn name(&self) -> &Rc<str> {
         &self.name
+    }
+
+    /// For those who tell of its requests.
+    pub(super) const fn directory(&self) -> &Rc<Names> {
+        &self.directory
     }
 
     /// What happened to its requests before a replica had them.
@@ -295,20 +325,31 @@ impl Service {
         self.log_standings();
     }
 
-    async fn pick(&self, query: Query<'_>) -> Option<Box<Flight>> {
-        self.pick_at(self.balancer.now(), query).await
+    async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+        self.pick_at(self.balancer.now(), query, story).await
     }
 
     /// The same, at a moment that has just been read.
-    async fn pick_at(&self, now: CoreInstant, query: Query<'_>) -> Option<Box<Flight>> {
-        let lease = match self.balancer.pick_at(now, query) {
+    async fn pick_at(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
+        let mut explanation = story.explanation();
+        let explained = explanation.as_deref_mut();
+        let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
             Picked::NoReplica => return None,
             // In a box, so that the others do not carry its size around.
-            Picked::Probing(round) => Box::pin(ask(round, query)).await?,
+            Picked::Probing(round) => {
+                Box::pin(ask(round, query, explanation.as_deref_mut())).await?
+            }
         };
         let member = self.members.find(lease.replica())?;
-        Some(Box::new(Flight::new(lease, member, self.reads_orca)))
+        let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
+        flight.explain(explanation);
+        Some(flight)
     }
 }
 
@@ -328,8 +369,12 @@ async fn follow(
 }
 
 /// Waits for the answers of a synchronous round.
-async fn ask(mut round: Round, query: Query<'_>) -> Option<Lease> {
+async fn ask(
+    mut round: Round,
+    query: Query<'_>,
+    explanation: Option<&mut Explanation>,
+) -> Option<Lease> {
     round.send(&Bytes::new());
     poll_fn(|cx| round.poll_ready(cx)).await;
-    round.finish(query)
+    round.finish_explained(query, explanation)
 }

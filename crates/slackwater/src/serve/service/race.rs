@@ -8,15 +8,17 @@
 use super::attempts::{Attempts, Reply};
 use super::copying::{Copying, Next};
 use super::flight::{Flight, Member, Setback, discard};
-use crate::access_log::{Ended, Trace};
 use crate::forward::{RequestBody, Twin};
+use crate::request_record::{Ended, Story};
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
+use core::time::Duration;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::WatchEnd;
+use slackwater_tower::client::PickView;
 use slackwater_tower::response::head_outcome;
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
@@ -37,7 +39,7 @@ pub(super) struct Lost {
 struct Second {
     member: Rc<Member>,
     part: Option<ReplicaId>,
-    reason: &'static str,
+    pick: Option<PickView>,
     sent: Result<Reply, Setback>,
 }
 
@@ -57,7 +59,7 @@ impl Attempts<'_> {
         let mut lost = Losing::new(&first);
         let part = first.part();
         first.enter_race(&lost.is_decided);
-        let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.trace));
+        let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.story));
         let (next, copy) = loop {
             let in_time = tokio::select! {
                 biased;
@@ -84,8 +86,12 @@ impl Attempts<'_> {
             due_at = copying.again_at();
         };
         let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
+        // On two clocks, of which neither knows the other's beginning.
+        let late = due_at.map_or(Duration::ZERO, |due_at| due_at.elapsed());
+        let due_after = self.now().saturating_since(self.began).saturating_sub(late);
         let is_copied = Cell::new(false);
-        let mut second = pin!(self.second(copy, next, &avoid, (&is_decided, &is_copied)));
+        let mut second =
+            pin!(self.second(copy, next, &avoid, due_after, (&is_decided, &is_copied)));
         let mut is_second_out = true;
         loop {
             tokio::select! {
@@ -106,7 +112,7 @@ impl Attempts<'_> {
                     let is_alone = lost.is_first_dropped();
                     match second {
                         None => copying.unsent(),
-                        Some(Second { member, part, reason, sent: Ok(reply) })
+                        Some(Second { member, part, pick, sent: Ok(reply) })
                             if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
@@ -115,7 +121,7 @@ impl Attempts<'_> {
                             }
                             copying.end(WatchEnd::Superseded);
                             self.served.set(part);
-                            return Ok(self.second_won(reply, &member, reason));
+                            return Ok(self.second_won(reply, &member, pick.as_ref()));
                         }
                         Some(Second { member, sent: Err(setback), .. }) if is_alone => {
                             lost.second_failed(&setback, &member, &mut copying);
@@ -154,23 +160,25 @@ impl Attempts<'_> {
         request: Box<Request<RequestBody>>,
         next: Next<'_>,
         avoid: &[ReplicaId],
+        due_after: Duration,
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
         let kind = next.kind();
-        let mut next = next.flight(self.service, avoid).await?;
+        let mut next = next.flight(self.service, avoid, self.story).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
-        let reason = next.reason().unwrap_or_default();
+        let pick = next.view();
         is_copied.set(true);
-        self.trace.copied(kind);
+        self.story.copied(kind);
+        next.begin_copy(kind.into(), due_after, self.story);
         next.enter_race(is_decided);
         let patience = self.patience(2);
-        // Nothing is noted of it unless it wins.
-        let trace = Trace::default();
-        let sent = next.send(request, patience, self.rules(1), &trace).await;
+        // It is not the request's unless it wins.
+        let story = Story::default();
+        let sent = next.send(request, patience, self.rules(1), &story).await;
         Some(Second {
             member,
             part,
-            reason,
+            pick,
             sent,
         })
     }
@@ -190,12 +198,12 @@ impl Attempts<'_> {
         reply
     }
 
-    fn second_won(&self, mut reply: Reply, member: &Member, reason: &'static str) -> Reply {
+    fn second_won(&self, mut reply: Reply, member: &Member, pick: Option<&PickView>) -> Reply {
         let status = reply.status();
-        self.trace.copy_won(&member.config.name, reason, status);
+        self.story.copy_won(&member.config.name, pick, status);
         match reply.body_mut().watch_mut() {
-            Some(flight) => flight.take_trace(self.trace),
-            None => self.trace.end(Ended::Complete),
+            Some(flight) => flight.take_story(self.story),
+            None => self.story.end(Ended::Complete),
         }
         mark(&mut reply, "2");
         reply

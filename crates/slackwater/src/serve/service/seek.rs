@@ -5,6 +5,7 @@
 
 use super::Service;
 use super::flight::Flight;
+use crate::request_record::Story;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{Attempt, Query};
 
@@ -13,18 +14,22 @@ const ASKED_MAX: usize = 8;
 
 impl Service {
     /// A replica with room for a request that has been at `tried`, if there is one now.
-    pub(super) async fn pick_with_room(&self, tried: &[ReplicaId]) -> Option<Box<Flight>> {
-        let mut next = self.pick(Query::retry(tried)).await?;
+    pub(super) async fn pick_with_room(
+        &self,
+        tried: &[ReplicaId],
+        story: &Story,
+    ) -> Option<Box<Flight>> {
+        let mut next = self.pick(Query::retry(tried), story).await?;
         if next.enter() {
             return Some(next);
         }
-        self.pick_another(next, tried).await
+        self.pick_another(next, tried, story).await
     }
 
     /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
     /// is none in time.
-    pub(super) async fn find_room(&self, full: Box<Flight>) -> Option<Box<Flight>> {
-        if let Some(other) = self.pick_another(full, &[]).await {
+    pub(super) async fn find_room(&self, full: Box<Flight>, story: &Story) -> Option<Box<Flight>> {
+        if let Some(other) = self.pick_another(full, &[], story).await {
             return Some(other);
         }
         let rooms = self.rooms.as_ref()?;
@@ -36,7 +41,7 @@ impl Service {
                 avoid: &[],
                 pinned: self.members.part_at(spot.address()),
             };
-            let Some(mut flight) = self.pick(query).await else {
+            let Some(mut flight) = self.pick(query, story).await else {
                 spot.forget();
                 return None;
             };
@@ -53,13 +58,18 @@ impl Service {
         }
     }
 
-    async fn pick_another(&self, full: Box<Flight>, tried: &[ReplicaId]) -> Option<Box<Flight>> {
+    async fn pick_another(
+        &self,
+        full: Box<Flight>,
+        tried: &[ReplicaId],
+        story: &Story,
+    ) -> Option<Box<Flight>> {
         let mut avoid = tried.to_vec();
         let mut last = full;
         for _ in 0..ASKED_MAX {
             avoid.extend(&last.member().parts);
             last.cancel();
-            let mut next = self.pick(Query::retry(&avoid)).await?;
+            let mut next = self.pick(Query::retry(&avoid), story).await?;
             if !self.members.may_choose(next.member()) {
                 last = next;
                 break;

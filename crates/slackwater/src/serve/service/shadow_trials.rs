@@ -5,8 +5,8 @@
 
 use super::Service;
 use super::flight::Flight;
-use crate::access_log::Trace;
 use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
+use crate::request_record::{AttemptKind, Story};
 use http::Request;
 use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
@@ -20,7 +20,7 @@ impl Service {
 
     /// Sends a copy to whoever waits for a trial still. It takes no place in the service: there are no more at a time than
     /// replicas that are out.
-    pub(super) fn try_out(&self, copy: &Twin, trace: &Trace) {
+    pub(super) fn try_out(&self, copy: &Twin, story: &Story) {
         let Some(mut request) = copy.request() else {
             return;
         };
@@ -30,12 +30,13 @@ impl Service {
         let Some(member) = self.members.find(lease.replica()) else {
             return;
         };
-        trace.tried_out(&member.config.name);
+        story.tried_out(&member.config.name);
         let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
         if !flight.enter() {
             return flight.cancel();
         }
         self.admission.shadow_trials.add_one();
+        flight.begin(AttemptKind::Trial, story);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {
             let carried = carry(flight, request);
@@ -45,9 +46,9 @@ impl Service {
 }
 
 async fn carry(flight: Box<Flight>, request: Box<Request<RequestBody>>) {
-    // Nothing is noted of it.
-    let trace = Trace::default();
-    let sent = flight.send(request, Patience::default(), None, &trace);
+    // It is no part of what the client gets.
+    let story = Story::default();
+    let sent = flight.send(request, Patience::default(), None, &story);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
         if !read_out(body, COPY_BYTES_MAX).await

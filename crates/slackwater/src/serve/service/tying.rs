@@ -11,6 +11,7 @@ use super::counts::ServiceCounts;
 use super::flight::Flight;
 use crate::config::{TieDelay, TyingSettings};
 use crate::forward::RequestBody;
+use crate::request_record::Story;
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -69,15 +70,19 @@ impl Tying {
 impl Service {
     /// A second replica for a request that `first` has, which may be sent twice; `None` if it is not to be tied, or there is
     /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
-    pub(super) fn tie(&self, first: &Flight) -> Option<Tied<'_>> {
+    pub(super) fn tie(&self, first: &Flight, story: &Story) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.budget.borrow_mut().earn();
         let avoid = &first.member().parts;
-        let Picked::Ready(lease) = self.balancer.pick(Query::hedge(avoid)) else {
+        let mut explanation = story.explanation();
+        let (now, query) = (self.balancer.now(), Query::hedge(avoid));
+        let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
+        let Picked::Ready(lease) = picked else {
             return None;
         };
         let member = self.members.find(lease.replica())?;
-        let second = Box::new(Flight::new(lease, member, self.reads_orca));
+        let mut second = Box::new(Flight::new(lease, member, self.reads_orca));
+        second.explain(explanation);
         let name = tying.names.borrow_mut().draw();
         let Some(name) = name.filter(|_| self.members.may_choose(second.member())) else {
             second.cancel();

@@ -52,6 +52,7 @@ async fn a_query_alone_takes_its_work() {
         jobs: 0,
         capacity: Cores::ONE,
         hobbled: false,
+        trouble: Trouble::default(),
         served: 1,
         refused: 0,
         cancelled: 0,
@@ -127,4 +128,100 @@ async fn stopping_ends_the_run_and_the_queries() {
     assert_eq!(outcome, Err(Refusal::Stopped));
     assert_eq!(machine.serve(MS).await, Err(Refusal::Stopped));
     assert_eq!(machine.figures().jobs, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_noisy_neighbour_takes_its_part_from_what_is_in_service_too() {
+    let machine = machine(&quiet(1_000), 8);
+    let turn = async {
+        tokio::time::sleep(10 * MS).await;
+        machine.set_taken(75);
+        assert_eq!(machine.figures().capacity, Cores::from_milli(250));
+        // Of 20 ms of work, 10 were left.
+        tokio::time::sleep(40 * MS).await;
+        machine.set_taken(0);
+    };
+    let (took, ()) = beside(&machine, join(timed(&machine, 0, 20), turn)).await;
+    assert_eq!(took, 50 * MS);
+    machine.set_taken(100);
+    assert_eq!(machine.figures().trouble.taken_percent, 95);
+    assert_eq!(machine.figures().capacity, Cores::from_milli(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_machine_does_nothing_and_goes_on_afterwards() {
+    let machine = machine(&quiet(1_000), 1);
+    let turn = async {
+        tokio::time::sleep(10 * MS).await;
+        machine.set_fault(Fault::Stalled);
+        assert_eq!(machine.figures().capacity, Cores::from_milli(0));
+        tokio::time::sleep(500 * MS).await;
+        assert_eq!((machine.figures().jobs, machine.figures().refused), (1, 0));
+        machine.set_fault(Fault::None);
+    };
+    // The second comes while it is stalled, and waits, although there is room for one only.
+    let queries = join3(timed(&machine, 0, 30), turn, async {
+        tokio::time::sleep(100 * MS).await;
+        machine.serve(MS).await
+    });
+    let (first, (), second) = beside(&machine, queries).await;
+    assert_eq!(first, 530 * MS);
+    assert_eq!(
+        second,
+        Err(Refusal::Full),
+        "when it goes on, the first is still there"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_machine_fails_just_its_part_at_once() {
+    let machine = machine(&quiet(1_000), 8);
+    machine.set_fault(Fault::Failing { percent: 30 });
+    let serve = async {
+        let mut failed = 0;
+        for _ in 0..100 {
+            let sent = Instant::now();
+            match machine.serve(MS).await {
+                Err(refusal) => {
+                    assert_eq!(
+                        (refusal, sent.elapsed()),
+                        (Refusal::Failing, Duration::ZERO)
+                    );
+                    failed += 1;
+                }
+                Ok(()) => assert_eq!(sent.elapsed(), MS),
+            }
+        }
+        failed
+    };
+    assert_eq!(beside(&machine, serve).await, 30);
+    machine.set_fault(Fault::None);
+    assert!(beside(&machine, machine.serve(MS)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_weather_nobody_is_slowed() {
+    let seconds = Duration::from_secs;
+    let hood = Neighbourhood {
+        hobbles: Some(Hobbles {
+            share: 0.1,
+            first: (seconds(1), seconds(1)),
+            length: (seconds(10), seconds(10)),
+            pause: (seconds(1), seconds(1)),
+        }),
+        ..quiet(1_000)
+    };
+    let machine = machine(&hood, 8);
+    let watch = async {
+        tokio::time::sleep(seconds(2)).await;
+        assert!(machine.figures().hobbled);
+        machine.set_weather(false);
+        assert_eq!(
+            (machine.figures().hobbled, machine.figures().capacity),
+            (false, Cores::ONE)
+        );
+        machine.set_weather(true);
+        assert!(machine.figures().hobbled && machine.figures().capacity < Cores::ONE);
+    };
+    beside(&machine, watch).await;
 }

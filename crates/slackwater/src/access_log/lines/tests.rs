@@ -1,11 +1,43 @@
-//! What is noted of a request, and what is not.
+//! What is logged of a request, and what is not.
 
 use super::*;
-use slackwater_core::Quantile;
+use crate::config::RequestIdSettings;
+use crate::forward::X_SLACKWATER_ERROR;
+use crate::request_record::ids::Ids;
+use crate::request_record::{Directory, Recorder, Story};
+use http::uri::Authority;
+use http::{HeaderName, Request, Response, StatusCode};
+use slackwater_core::policy::PickReason;
+use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
+use std::rc::Rc;
 
 fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
     let queue = Arc::new(Queue::new(std::thread::current()));
-    (Recorder::new(settings, Arc::clone(&queue)), queue)
+    let lines = Lines::new(settings, Arc::clone(&queue));
+    let ids = RequestIdSettings {
+        header: Some(HeaderName::from_static("x-request-id")),
+        ..RequestIdSettings::default()
+    };
+    (Recorder::new(vec![Box::new(lines)], Ids::new(&ids)), queue)
+}
+
+/// Knows no replica.
+#[derive(Debug)]
+struct Nobody;
+
+impl Directory for Nobody {
+    fn policy(&self) -> &'static str {
+        "random"
+    }
+
+    fn name(&self, _part: ReplicaId) -> Option<Box<str>> {
+        None
+    }
+}
+
+fn pick(reason: PickReason) -> PickView {
+    let replica = ReplicaIds::new().allocate().expect("room");
+    PickView::without_report(replica, reason)
 }
 
 fn json() -> AccessLogSettings {
@@ -15,11 +47,12 @@ fn json() -> AccessLogSettings {
     }
 }
 
-fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Trace {
+fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
     let request = request.body(()).expect("a request");
     let client = IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
-    recorder.begin(&request, client, &listener, &Rc::default())
+    let id = recorder.ids().of(request.headers());
+    recorder.begin(&request, id.as_ref(), || client, &listener, &Rc::default())
 }
 
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
@@ -36,20 +69,20 @@ fn lines(queue: &Queue) -> Vec<serde_json::Value> {
 #[test]
 fn a_record_is_written_once_with_what_became_of_it() {
     let (recorder, queue) = recorder(&json());
-    let trace = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
-    trace.route(&"web".into());
-    trace.attempt("one", "cold", None);
-    trace.connected(Duration::from_micros(7));
-    trace.head(StatusCode::BAD_GATEWAY);
-    trace.attempt("two", "fallback", None);
-    trace.head(StatusCode::OK);
-    trace.answer(
+    let story = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+    story.route(&"web".into(), &Rc::new(Nobody));
+    story.attempt("one", &pick(PickReason::Cold), None);
+    story.connected(Duration::from_micros(7));
+    story.head(StatusCode::BAD_GATEWAY);
+    story.attempt("two", &pick(PickReason::Fallback), None);
+    story.head(StatusCode::OK);
+    story.answer(
         StatusCode::OK,
         &Response::new(String::from("not ours to count")),
     );
-    trace.passed(10);
-    let of_the_body = trace.clone();
-    drop(trace);
+    story.passed(10);
+    let of_the_body = story.clone();
+    drop(story);
     of_the_body.passed(3);
     of_the_body.end(Ended::Complete);
     assert!(lines(&queue).is_empty(), "not before its end");
@@ -72,7 +105,7 @@ fn a_record_is_written_once_with_what_became_of_it() {
     }
     assert!(line["queue_us"].as_u64() <= line["first_byte_us"].as_u64());
     assert!(line["first_byte_us"].as_u64() <= line["total_us"].as_u64());
-    for absent in ["query", "connect_us", "error", "id"] {
+    for absent in ["query", "connect_us", "error", "rif"] {
         assert!(line.get(absent).is_none(), "{absent}: {line}");
     }
 }
@@ -86,10 +119,10 @@ fn a_record_that_hears_nothing_lost_its_client() {
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
-    let trace = begin(&recorder, Request::get("/"));
-    trace.attempt("one", "cold", None);
-    trace.answer(answer.status(), &answer);
-    drop(trace);
+    let story = begin(&recorder, Request::get("/"));
+    story.attempt("one", &pick(PickReason::Cold), None);
+    story.answer(answer.status(), &answer);
+    drop(story);
     let line = &lines(&queue)[0];
     assert_eq!(
         (&line["status"], &line["bytes_out"]),
@@ -123,7 +156,6 @@ fn secrets_are_not_logged_and_queries_only_if_asked_for() {
 
     let (telling, queue) = recorder(&AccessLogSettings {
         query: true,
-        request_id: Some(HeaderName::from_static("x-request-id")),
         ..json()
     });
     drop(begin(&telling, request()));
@@ -152,10 +184,10 @@ fn of_a_sample_of_none_failures_are_left() {
         (200, Ended::ClientGone, false),
         (200, Ended::ClientStalled, false),
     ] {
-        let trace = begin(&recorder, Request::get("/"));
-        trace.head(StatusCode::from_u16(status).expect("a status"));
-        trace.end(ended);
-        drop(trace);
+        let story = begin(&recorder, Request::get("/"));
+        story.head(StatusCode::from_u16(status).expect("a status"));
+        story.end(ended);
+        drop(story);
         assert_eq!(
             lines(&queue).len(),
             usize::from(written),

@@ -1,7 +1,9 @@
-//! `slackwater demo` as a user runs it: a process of its own, its text, its JSON, its page, its end by time and by signal.
+//! `slackwater demo` as a user runs it: a process of its own, its text, its JSON, its page, its knobs, its end by time and by signal.
 //! Who wins is no matter here: that takes a quiet machine and half a minute (`docs/demo.md`).
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
+
+mod knobs;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -62,14 +64,10 @@ impl Running {
 
     /// Status and body of a path at the page's address.
     fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.page).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: demo\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.to_owned())
+        exchange(
+            self.page,
+            &format!("GET {path} HTTP/1.1\r\nhost: demo\r\n\r\n"),
+        )
     }
 
     /// The picture, once it satisfies the condition.
@@ -108,6 +106,20 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Status and body of the answer to `text`.
+fn exchange(address: SocketAddr, text: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
 }
 
 /// A path for this test alone, with no file at it.
@@ -197,7 +209,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     let (status, page) = running.get("/");
     assert_eq!(status, 200);
     assert!(page.starts_with("<!doctype html>") && page.contains("/demo/status.json"));
-    for source in ["src=\"", "href=\"http", "url("] {
+    for source in ["src=\"http", "href=\"http", "url("] {
         assert!(
             !page.contains(source),
             "the page needs nothing from elsewhere: {source}"
@@ -214,10 +226,12 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     assert_eq!(picture["replicas"].as_array().unwrap().len(), 4);
     assert!(picture["replicas"][0]["capacity_cores"].as_f64() > Some(0.0));
     assert!(picture["sides"][1]["balancer"]["probes_answered"].as_u64() > Some(0));
-    assert!(picture["sides"][1]["overall"]["p99_ms"].as_f64() > Some(0.0));
+    assert!(picture["sides"][1]["overall"]["latency"]["p99_ms"].as_f64() > Some(0.0));
     for (path, part) in [
         ("/status", "\"least_loaded\""),
-        ("/versus/status", "\"prequal\""),
+        ("/status", "\"prequal\""),
+        ("/demo.js", "/demo/status.json"),
+        ("/demo.css", ":root"),
         ("/metrics", "# EOF"),
         ("/healthz", "ok"),
         ("/readyz", "serving"),

@@ -1,0 +1,70 @@
+//! Files of the binary's own pages: they need nothing from elsewhere, and a browser that has one asks only whether it is
+//! still the same.
+
+use super::reply::{Reply, reply};
+use core::fmt::Write as _;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use sha2::{Digest, Sha256};
+
+/// What a page may use: what comes from where it came from, and nothing written into it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file that never changes while the process runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asset {
+    /// Where it is.
+    pub(crate) path: &'static str,
+    /// What it is.
+    pub(crate) content_type: &'static str,
+    /// Its text.
+    pub(crate) body: &'static str,
+}
+
+/// An asset, and what tells it from any other.
+#[derive(Clone, Debug)]
+pub(super) struct Tagged {
+    asset: Asset,
+    tag: HeaderValue,
+}
+
+impl Tagged {
+    pub(super) fn new(asset: Asset) -> Self {
+        let digest = Sha256::digest(asset.body);
+        let mut tag = String::from("\"");
+        for byte in digest.iter().take(8) {
+            let _ = write!(tag, "{byte:02x}");
+        }
+        tag.push('"');
+        Self {
+            asset,
+            tag: HeaderValue::try_from(tag).unwrap_or_else(|_| HeaderValue::from_static("\"\"")),
+        }
+    }
+
+    pub(super) const fn path(&self) -> &'static str {
+        self.asset.path
+    }
+
+    /// The file, or that it is still the one that they have.
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Reply {
+        let known = headers.get_all(IF_NONE_MATCH).iter();
+        let known = known.filter_map(|tags| tags.to_str().ok());
+        let is_known = known
+            .flat_map(|tags| tags.split(','))
+            .map(|tag| tag.trim().trim_start_matches("W/"))
+            .any(|tag| tag == "*" || self.tag == *tag);
+        let mut reply = if is_known {
+            reply(StatusCode::NOT_MODIFIED, self.asset.content_type, "")
+        } else {
+            reply(StatusCode::OK, self.asset.content_type, self.asset.body)
+        };
+        let headers = reply.headers_mut();
+        headers.insert(ETAG, self.tag.clone());
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        reply
+    }
+}

@@ -1,0 +1,135 @@
+//! What happened between two looks at counts that only rise.
+
+use super::messages::Counts;
+use crate::admin::facts::RequestCounts;
+use serde::Serialize;
+
+/// How far a count has risen. One that is lower than it was has begun anew in between.
+pub(super) fn risen(before: u64, now: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+/// How far each has risen, but for those that have not.
+pub(super) fn all_risen(before: Option<&Counts>, now: &Counts) -> Counts {
+    let risen = |(name, &now): (&String, &u64)| {
+        let before = before.and_then(|before| before.get(name));
+        let risen = risen(before.copied().unwrap_or(0), now);
+        (risen > 0).then(|| (name.clone(), risen))
+    };
+    now.iter().filter_map(risen).collect()
+}
+
+/// Plain counts, by the names of their fields.
+pub(super) fn named(counts: &impl Serialize) -> Counts {
+    let named = serde_json::to_value(counts).and_then(serde_json::from_value);
+    named.unwrap_or_default()
+}
+
+/// What of a replica's counts the live data go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) sent: u64,
+    pub(super) retries: u64,
+    /// By the first digit of the status, from 1.
+    pub(super) classes: [u64; 5],
+    /// Neither answered nor given up by those who asked.
+    pub(super) unanswered: u64,
+    pub(super) grpc_failures: u64,
+    /// Given up by those who asked.
+    pub(super) client_gone: u64,
+}
+
+impl Ended {
+    /// How far a replica's counts have risen.
+    pub(super) fn between(before: Option<&RequestCounts>, now: &RequestCounts) -> Self {
+        let (before, now) = (Self::of(before), Self::of(Some(now)));
+        Self {
+            sent: risen(before.sent, now.sent),
+            retries: risen(before.retries, now.retries),
+            classes: core::array::from_fn(|class| risen(before.classes[class], now.classes[class])),
+            unanswered: risen(before.unanswered, now.unanswered),
+            grpc_failures: risen(before.grpc_failures, now.grpc_failures),
+            client_gone: risen(before.client_gone, now.client_gone),
+        }
+    }
+
+    fn of(counts: Option<&RequestCounts>) -> Self {
+        let Some(counts) = counts else {
+            return Self::default();
+        };
+        Self {
+            sent: counts.sent,
+            retries: counts.retries,
+            classes: [
+                counts.responses_1xx,
+                counts.responses_2xx,
+                counts.responses_3xx,
+                counts.responses_4xx,
+                counts.responses_5xx,
+            ],
+            unanswered: counts.connect_failures + counts.timeouts + counts.broken,
+            grpc_failures: counts.grpc_failures,
+            client_gone: counts.client_gone,
+        }
+    }
+
+    /// Those that the replica is to blame for.
+    pub(super) const fn failed(&self) -> u64 {
+        self.classes[4] + self.unanswered + self.grpc_failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_fell_has_begun_anew() {
+        assert_eq!([risen(3, 10), risen(10, 10), risen(10, 3)], [7, 0, 3]);
+    }
+
+    #[test]
+    fn names_that_did_not_rise_are_left_out() {
+        let counts = |pairs: &[(&str, u64)]| -> Counts {
+            (pairs.iter())
+                .map(|&(name, count)| (name.to_owned(), count))
+                .collect()
+        };
+        let before = counts(&[("a", 1), ("b", 2)]);
+        let now = counts(&[("a", 4), ("b", 2), ("c", 5), ("d", 0)]);
+        assert_eq!(
+            all_risen(Some(&before), &now),
+            counts(&[("a", 3), ("c", 5)])
+        );
+        assert_eq!(all_risen(None, &before), before);
+    }
+
+    #[test]
+    fn a_replica_has_failed_what_it_did_not_answer_well() {
+        let before = RequestCounts {
+            sent: 10,
+            responses_2xx: 9,
+            broken: 1,
+            ..RequestCounts::default()
+        };
+        let now = RequestCounts {
+            sent: 30,
+            retries: 2,
+            responses_2xx: 20,
+            responses_4xx: 1,
+            responses_5xx: 2,
+            connect_failures: 3,
+            timeouts: 4,
+            broken: 6,
+            grpc_failures: 1,
+            client_gone: 50,
+            superseded: 60,
+            ..RequestCounts::default()
+        };
+        let ended = Ended::between(Some(&before), &now);
+        assert_eq!((ended.sent, ended.retries), (20, 2));
+        assert_eq!(ended.classes, [0, 11, 0, 1, 2]);
+        assert_eq!(ended.failed(), 2 + (3 + 4 + 5) + 1);
+        assert_eq!(Ended::between(None, &now).sent, 30);
+    }
+}

@@ -1,0 +1,240 @@
+//! A decision in words.
+
+use super::decision::{Decision, Kept, Known, Report, Tried};
+use crate::access_log::date::Date;
+use crate::request_record::AttemptKind;
+use core::fmt::{self, Write};
+use core::time::Duration;
+use slackwater_core::policy::{Outcome, PickReason};
+
+/// So many of those that could not be chosen are named.
+const OUTS_SHOWN: usize = 5;
+
+/// The whole story of a request, with the end of its last line.
+pub(super) fn tell(decision: &Decision) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_decision(&mut text, decision);
+    text
+}
+
+fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
+    write!(to, "{} ", Date::of(decision.time).rfc3339())?;
+    write!(
+        to,
+        "{} {}",
+        decision.method.escape_debug(),
+        decision.path.escape_debug()
+    )?;
+    match (&decision.service, decision.policy) {
+        (Some(service), Some(policy)) => write!(to, " for {service} ({policy})")?,
+        _ => write!(to, " for no service")?,
+    }
+    match decision.status {
+        0 => write!(to, ": no answer")?,
+        status => write!(to, ": {status}")?,
+    }
+    write!(to, " after {}", span(decision.total))?;
+    if decision.end != "complete" {
+        write!(to, ", {}", decision.end.replace('_', " "))?;
+    }
+    if let Some(error) = &decision.error {
+        write!(to, " ({})", error.escape_debug())?;
+    }
+    let kept = match decision.kept {
+        Kept::Sampled => "drawn for the sample",
+        Kept::Asked => "asked for",
+        Kept::Failed => "failed",
+        Kept::Slow => "slow",
+    };
+    writeln!(to, "; kept as {kept}; id {}", decision.id.escape_debug())?;
+    if decision.attempts.is_empty() {
+        writeln!(to, "  no replica has had it")?;
+    }
+    for (place, attempt) in decision.attempts.iter().enumerate() {
+        write_attempt(to, place + 1, attempt)?;
+    }
+    Ok(())
+}
+
+fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result {
+    let what = match attempt.kind {
+        AttemptKind::First => "first try",
+        AttemptKind::Retry => "another try",
+        AttemptKind::Hedge => "second copy, for the first was late",
+        AttemptKind::Tie => "second copy, tied to the first",
+        AttemptKind::Trial => "copy for a replica on trial",
+    };
+    write!(to, "  {number}. {what}")?;
+    if let Some(due_after) = attempt.due_after {
+        write!(to, " (due after {})", span(due_after))?;
+    }
+    writeln!(to, ", sent at {}", span(attempt.sent))?;
+    write!(to, "     replica {}: {}", attempt.replica, why(attempt))?;
+    if let Some(runner_up) = &attempt.runner_up {
+        write!(to, "; runner-up {}", known(runner_up))?;
+    }
+    if !attempt.probing.is_zero() {
+        write!(to, "; asked replicas for {}", span(attempt.probing))?;
+    }
+    writeln!(to)?;
+    write_absent(to, attempt)?;
+    write!(to, "     {}", became(attempt))?;
+    if attempt.answered {
+        write!(to, "; this is the answer that was passed on")?;
+    }
+    writeln!(to)
+}
+
+/// Why that replica.
+fn why(attempt: &Tried) -> String {
+    let alike = attempt.candidates.iter();
+    let alike = alike.filter(|known| !known.avoided);
+    let hot = |hot: bool| {
+        let reports = alike.clone().filter_map(|known| known.report.as_ref());
+        reports.filter(|report| report.hot == hot).count()
+    };
+    let limit = attempt.rif_limit.map_or_else(
+        || "no RIF limit".to_owned(),
+        |limit| format!("RIF limit {limit}"),
+    );
+    let chosen = attempt.chosen.as_ref();
+    let figures = chosen.map_or_else(String::new, |report| format!(" ({})", figures(report)));
+    let looked_at = attempt.considered;
+    let of_chosen = |what: fn(&Known) -> Option<String>| {
+        let mut all = attempt.candidates.iter();
+        let found = all.find(|known| known.replica == attempt.replica);
+        found.and_then(what).unwrap_or_default()
+    };
+    match attempt.reason {
+        PickReason::Cold => format!(
+            "cold, lowest latency of {} cold{figures}; {limit}",
+            hot(false)
+        ),
+        PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", hot(true)),
+        PickReason::LowestScore => {
+            let score = of_chosen(|known| known.score_us.map(score));
+            format!("lowest score{score} of {looked_at}{figures}")
+        }
+        PickReason::LowestCost => {
+            let cost = of_chosen(|known| known.score_us.map(score));
+            format!("lowest cost{cost} of {looked_at} drawn")
+        }
+        PickReason::LowestRif => {
+            let rif = of_chosen(|known| known.polled_rif.map(|rif| format!(" {rif}")));
+            format!("lowest RIF by its last report{rif}, of {looked_at} drawn")
+        }
+        PickReason::LeastLoaded => {
+            let in_flight = of_chosen(|known| Some(format!(" ({} of ours)", known.in_flight)));
+            format!("fewest requests in flight{in_flight} of {looked_at}")
+        }
+        PickReason::Weighted => {
+            let weight = of_chosen(|known| {
+                known
+                    .weight
+                    .map(|weight| format!(" of {}%", f64::from(weight) / 1e4))
+            });
+            format!("drawn, with a chance{weight} among {looked_at}")
+        }
+        PickReason::Turn => format!("its turn among {}", attempt.available),
+        PickReason::Random => format!("drawn at random among {}", attempt.available),
+        PickReason::Fallback => format!(
+            "drawn at random among {}, for fewer than two reports were of use",
+            attempt.available
+        ),
+        PickReason::Panic => "drawn at random among all, for none may be chosen".to_owned(),
+        PickReason::SoleAnswer => format!("the only one that answered{figures}"),
+        PickReason::Pinned => "the request belongs there".to_owned(),
+        PickReason::Trial => "it is out, and this shows how it does".to_owned(),
+        other => other.as_str().to_owned(),
+    }
+}
+
+fn score(us: f64) -> String {
+    format!(" {:.3} ms", us / 1e3)
+}
+
+fn figures(report: &Report) -> String {
+    let latency = report.latency.map_or_else(
+        || "latency unknown".to_owned(),
+        |latency| format!("latency {}", span(latency)),
+    );
+    let uses = match report.uses_left {
+        Some(1) => ", its last use".to_owned(),
+        Some(uses) => format!(", {uses} uses left"),
+        None => String::new(),
+    };
+    let local = if report.local { ", our own count" } else { "" };
+    let (rif, age) = (report.rif, span(report.age));
+    format!("{latency}, RIF {rif}, {age} old{uses}{local}")
+}
+
+fn known(known: &Known) -> String {
+    let hot = |report: &Report| if report.hot { "hot, " } else { "cold, " };
+    let figures = known.report.as_ref().map_or_else(
+        || format!("{} of ours in flight", known.in_flight),
+        |report| format!("{}{}", hot(report), figures(report)),
+    );
+    format!("{} ({figures})", known.replica)
+}
+
+fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
+    if attempt.out == 0 {
+        return Ok(());
+    }
+    let shown = attempt.outs.iter().take(OUTS_SHOWN).map(|absent| {
+        let why = absent.why.replace('_', " ");
+        if absent.share > 0.0 {
+            format!(
+                "{} ({why}, {:.0}% of its share)",
+                absent.replica,
+                absent.share * 100.0
+            )
+        } else {
+            format!("{} ({why})", absent.replica)
+        }
+    });
+    let shown: Vec<_> = shown.collect();
+    let more = (attempt.out as usize).saturating_sub(shown.len());
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    writeln!(to, "     out or held back: {}{more}", shown.join(", "))
+}
+
+/// What became of it.
+fn became(attempt: &Tried) -> String {
+    let head = match (attempt.status, attempt.head) {
+        (Some(status), Some(head)) => format!("{status} at {}", span(head)),
+        _ => "no response".to_owned(),
+    };
+    let cause = attempt.cause.as_ref();
+    let cause = cause.map_or_else(String::new, |cause| format!(" ({})", cause.escape_debug()));
+    match (attempt.outcome, attempt.end) {
+        (Some(outcome), Some(end)) => {
+            let outcome = match outcome {
+                Outcome::Dropped => "given up",
+                Outcome::Success => "success",
+                other => other.as_str(),
+            };
+            format!(
+                "{head}; {}{cause} at {}",
+                outcome.replace('_', " "),
+                span(end)
+            )
+        }
+        _ => format!("{head}; not over yet"),
+    }
+}
+
+/// Three digits and a unit.
+fn span(span: Duration) -> String {
+    let us = span.as_secs_f64() * 1e6;
+    match us {
+        us if us < 1e3 => format!("{us:.0} µs"),
+        us if us < 1e6 => format!("{:.1} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}

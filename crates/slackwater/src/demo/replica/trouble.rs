@@ -1,0 +1,106 @@
+//! The troubles that somebody who watches gives a replica, on top of those that its neighbours do by themselves.
+
+/// What is wrong with a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is gone: connections end, new ones are refused, probes are not answered.
+    Killed,
+    /// It takes connections and requests and does nothing, as if stopped with SIGSTOP; probes are not answered.
+    Stalled,
+    /// It answers a part of its requests with 503 at once, and probes as ever.
+    Failing {
+        /// How many of a hundred, 1 to 100.
+        percent: u8,
+    },
+}
+
+impl Fault {
+    /// Every fault by name; the place of each is its number in live data.
+    pub(crate) const NAMES: [&'static str; 4] = ["none", "killed", "stalled", "failing"];
+
+    /// Its place in [`NAMES`](Self::NAMES).
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Killed => 1,
+            Self::Stalled => 2,
+            Self::Failing { .. } => 3,
+        }
+    }
+
+    /// How many of a hundred requests it fails at once.
+    pub(crate) const fn failing_percent(self) -> u8 {
+        match self {
+            Self::Failing { percent } => percent,
+            Self::None | Self::Killed | Self::Stalled => 0,
+        }
+    }
+
+    /// Whether probes are answered.
+    pub(crate) const fn answers_probes(self) -> bool {
+        matches!(self, Self::None | Self::Failing { .. })
+    }
+}
+
+/// All that is wrong with a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// How many hundredths of its machine a noisy neighbour takes, up to [`TAKEN_PERCENT_MAX`](Self::TAKEN_PERCENT_MAX).
+    pub(crate) taken_percent: u8,
+    /// What is wrong with itself.
+    pub(crate) fault: Fault,
+}
+
+impl Trouble {
+    /// The most that a neighbour takes.
+    pub(crate) const TAKEN_PERCENT_MAX: u8 = 95;
+
+    /// What is wrong, in words; `None`: nothing.
+    pub(crate) fn words(self) -> Option<String> {
+        let fault = match self.fault {
+            Fault::None => None,
+            Fault::Killed => Some("killed".to_owned()),
+            Fault::Stalled => Some("stalled".to_owned()),
+            Fault::Failing { percent } => Some(format!("fails {percent} %")),
+        };
+        let taken = self.taken_percent;
+        let taken = (taken > 0).then(|| format!("{taken} % taken"));
+        match (fault, taken) {
+            (Some(fault), Some(taken)) => Some(format!("{fault} and {taken}")),
+            (fault, taken) => fault.or(taken),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_its_place_among_the_names_and_a_trouble_is_told_in_words() {
+        let told = |taken_percent, fault: Fault| {
+            let trouble = Trouble {
+                taken_percent,
+                fault,
+            };
+            (Fault::NAMES[usize::from(fault.code())], trouble.words())
+        };
+        let some = |words: &str| Some(words.to_owned());
+        assert_eq!(told(0, Fault::None), ("none", None));
+        assert_eq!(told(80, Fault::None), ("none", some("80 % taken")));
+        assert_eq!(told(0, Fault::Killed), ("killed", some("killed")));
+        assert_eq!(
+            told(5, Fault::Stalled),
+            ("stalled", some("stalled and 5 % taken"))
+        );
+        let failing = Fault::Failing { percent: 50 };
+        assert_eq!(told(0, failing), ("failing", some("fails 50 %")));
+        assert_eq!(
+            (failing.failing_percent(), Fault::Killed.failing_percent()),
+            (50, 0)
+        );
+    }
+}

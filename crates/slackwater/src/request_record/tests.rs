@@ -1,0 +1,164 @@
+//! When there is a record, what it holds, and when its consumers hear of it.
+
+use super::ids::Ids;
+use super::*;
+use crate::config::RequestIdSettings;
+use core::cell::RefCell;
+use core::net::IpAddr;
+use core::time::Duration;
+use http::uri::Authority;
+use http::{HeaderMap, Request, StatusCode};
+use slackwater_core::ReplicaIds;
+use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_tower::client::PickView;
+use std::rc::Rc;
+
+type Heard = Rc<RefCell<Vec<String>>>;
+
+/// Somebody who wants so much, and remembers what it hears.
+#[derive(Debug)]
+struct Listener {
+    wish: Option<Wish>,
+    heard: Heard,
+}
+
+impl Consumer for Listener {
+    fn wants(&self, _headers: &HeaderMap) -> Option<Wish> {
+        self.wish
+    }
+
+    fn over(&self, record: &Record, mark: u8) {
+        let tries = record.tries.len();
+        self.heard.borrow_mut().push(format!("{mark} over {tries}"));
+    }
+
+    fn finished(&self, record: &Record, mark: u8) {
+        let tries = record.tries.iter().map(|attempt| {
+            let end = attempt.end.as_ref();
+            let outcome = end.map_or("out", |end| end.outcome.as_str());
+            let cause = end.and_then(|end| end.cause.as_deref()).unwrap_or("-");
+            let status = attempt.status.map_or(0, |status| status.as_u16());
+            format!(
+                "{} {} {outcome} {status} {cause}",
+                attempt.kind.as_str(),
+                attempt.replica
+            )
+        });
+        let tries = tries.collect::<Vec<_>>().join(", ");
+        let leading = record.leading;
+        self.heard
+            .borrow_mut()
+            .push(format!("{mark} [{tries}] {leading:?}"));
+    }
+}
+
+fn begin(wishes: &[Option<Wish>]) -> (Story, Heard) {
+    let heard = Heard::default();
+    let consumers = wishes.iter().map(|wish| {
+        let heard = Rc::clone(&heard);
+        Box::new(Listener { wish: *wish, heard }) as Box<dyn Consumer>
+    });
+    let ids = Ids::new(&RequestIdSettings::default());
+    let recorder = Recorder::new(consumers.collect(), ids);
+    let request = Request::get("/").body(()).expect("a request");
+    let client = || IpAddr::from([10, 0, 0, 9]);
+    let listener = Authority::from_static("10.0.0.1:80");
+    let story = recorder.begin(&request, None, client, &listener, &Rc::default());
+    (story, heard)
+}
+
+fn wish(detail: Detail, mark: u8) -> Option<Wish> {
+    Some(Wish { detail, mark })
+}
+
+fn pick() -> PickView {
+    let replica = ReplicaIds::new().allocate().expect("room");
+    PickView::without_report(replica, PickReason::Turn)
+}
+
+fn attempt(story: &Story, kind: AttemptKind, replica: &str) -> AttemptNotes {
+    let notes = story.begin_attempt(kind, replica, &pick(), story.explanation());
+    if kind != AttemptKind::Trial {
+        story.attempt(replica, &pick(), None);
+    }
+    notes
+}
+
+#[test]
+fn there_is_a_record_only_if_somebody_wants_one_and_only_those_hear_of_it() {
+    let (story, heard) = begin(&[None, None]);
+    assert!(format!("{story:?}").contains("None"), "{story:?}");
+    attempt(&story, AttemptKind::First, "a").head(StatusCode::OK);
+    drop(story);
+    assert_eq!(*heard.borrow(), [""; 0]);
+
+    let (story, heard) = begin(&[None, wish(Detail::Summary, 7), None]);
+    drop(story);
+    assert_eq!(*heard.borrow(), ["7 over 0", "7 [] None"]);
+}
+
+#[test]
+fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
+    for (detail, attempts, explains) in [
+        (Detail::Summary, 0, false),
+        (Detail::Attempts, 1, false),
+        (Detail::Choices, 1, true),
+    ] {
+        let (story, heard) = begin(&[wish(Detail::Summary, 1), wish(detail, 2)]);
+        assert_eq!(story.explanation().is_some(), explains, "{detail:?}");
+        drop(attempt(&story, AttemptKind::First, "a"));
+        drop(story);
+        let over = format!("1 over {attempts}");
+        assert_eq!(heard.borrow()[0], over, "{detail:?}");
+    }
+}
+
+#[test]
+fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
+    let (story, heard) = begin(&[wish(Detail::Attempts, 1)]);
+    let mut first = attempt(&story, AttemptKind::First, "a");
+    first.connected(Duration::from_millis(1));
+    first.end(Outcome::Unreachable, || Some("no connection".into()));
+    let mut second = attempt(&story, AttemptKind::Retry, "b");
+    second.head(StatusCode::OK);
+    story.head(StatusCode::OK);
+    let mut trial = attempt(&story, AttemptKind::Trial, "c");
+    second.end(Outcome::Success, || None);
+    story.end(Ended::Complete);
+    drop(story);
+    assert_eq!(*heard.borrow(), ["1 over 3"], "the trial is still out");
+    trial.end(Outcome::Failed, || None);
+    assert_eq!(
+        heard.borrow()[1],
+        "1 [first a unreachable 0 no connection, retry b success 200 -, trial c failed 0 -] Some(1)"
+    );
+    assert_eq!(heard.borrow().len(), 2);
+}
+
+#[test]
+fn a_second_copy_that_wins_is_the_one_that_leads() {
+    let (story, heard) = begin(&[wish(Detail::Attempts, 1)]);
+    let mut first = attempt(&story, AttemptKind::First, "a");
+    let mut copy = story.begin_attempt(AttemptKind::Hedge, "b", &pick(), None);
+    copy.due_after(Duration::from_millis(9));
+    story.copied(CopyKind::Hedge);
+    copy.head(StatusCode::OK);
+    story.copy_won("b", Some(&pick()), StatusCode::OK);
+    first.end(Outcome::Dropped, || Some("the other copy won".into()));
+    copy.end(Outcome::Success, || None);
+    drop(story);
+    assert_eq!(
+        heard.borrow()[1],
+        "1 [first a dropped 0 the other copy won, hedge b success 200 -] Some(1)"
+    );
+}
+
+#[test]
+fn a_story_is_over_with_its_last_handle() {
+    let (story, heard) = begin(&[wish(Detail::Summary, 1)]);
+    let of_the_body = story.clone();
+    drop(story);
+    assert_eq!(heard.borrow().len(), 0);
+    drop(of_the_body);
+    assert_eq!(heard.borrow().len(), 2);
+}
