@@ -4,6 +4,7 @@ mod arguments;
 mod chaos;
 mod command;
 mod conformance;
+mod dashboard;
 mod folder;
 mod loopback;
 mod peers;
@@ -40,6 +41,10 @@ cargo xtask CHORE
   promtool
           what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
           [--slackwater FILE]
+  dashboard
+          the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
+          (four minutes; --short: 20 only, one minute)
+          [--short] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         ["troubles", ref options @ ..] => troubles::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
+        ["dashboard", ref options @ ..] => dashboard::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

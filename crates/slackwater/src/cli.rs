@@ -2,7 +2,7 @@
 //! exit code. Each sub-command's own arguments live in its module.
 
 use crate::output::print;
-use crate::{agent, check, demo, load, ready, serve, sim};
+use crate::{agent, check, demo, load, ready, serve, sim, top};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ Examples:
   slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
   slackwater sim fig6                                a figure of the paper, in virtual time
   slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
+  slackwater top                                     the fleet of a running serve or demo, in this terminal
   slackwater check slackwater.toml
 
 Exit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration.";
@@ -38,6 +39,8 @@ enum Command {
     Load(load::Args),
     /// See two policies balance the same load, side by side
     Demo(demo::Args),
+    /// See the fleet of a running serve, agent or demo in this terminal
+    Top(top::Args),
     /// Play policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
     /// Validate configuration and scenario files
@@ -64,6 +67,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Load(args) => load::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Top(args) => top::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Check(args) => check::run(args),
         Command::Ready(args) => ready::run(&args),

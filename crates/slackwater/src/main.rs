@@ -35,6 +35,7 @@ mod sim;
 mod supervisor;
 mod tls;
 mod toml_reader;
+mod top;
 mod upgrade;
 mod worker_threads;
 

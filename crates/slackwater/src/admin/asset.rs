@@ -13,13 +13,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A file that never changes while the process runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asset {
+pub(super) struct Asset {
     /// Where it is.
-    pub(crate) path: &'static str,
+    pub(super) path: &'static str,
     /// What it is.
-    pub(crate) content_type: &'static str,
+    pub(super) content_type: &'static str,
     /// Its text.
-    pub(crate) body: &'static str,
+    pub(super) body: &'static str,
 }
 
 /// An asset, and what tells it from any other.

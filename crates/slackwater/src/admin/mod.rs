@@ -5,6 +5,7 @@
 //! The fields are documented in `docs/admin.md` and `docs/live.md`.
 
 mod asset;
+mod dashboard;
 mod facts;
 mod guard;
 mod latency;
@@ -19,7 +20,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use asset::Asset;
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
@@ -31,7 +31,7 @@ pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use live::Extra;
 pub(crate) use query::Query;
-pub(crate) use reply::{Reply, json, refusal, reply};
+pub(crate) use reply::{Reply, json, refusal};
 pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note};

@@ -62,13 +62,6 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Each parameter with its value.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
     /// The first parameter that is none of `known`.
     pub(crate) fn unknown(&self, known: &[&str]) -> Option<&str> {
         let mut names = self.0.iter().map(|(name, _)| name.as_str());

@@ -5,6 +5,7 @@
 //! more with `connection: keep-alive` (browsers do).
 
 use super::asset::Asset;
+use super::dashboard::ASSETS;
 use super::facts::{Facts, Lifecycle, Phase, StatusSource};
 use super::live::{Extra, Live};
 use super::metrics::Metrics;
@@ -185,9 +186,17 @@ impl AdminServer {
 
     /// Adds a file.
     #[must_use]
-    pub(crate) fn asset(mut self, asset: Asset) -> Self {
+    pub(super) fn asset(mut self, asset: Asset) -> Self {
         self.router.add_asset(asset);
         self
+    }
+
+    /// Adds the dashboard: a page at `/`, and its files.
+    #[must_use]
+    pub(crate) fn dashboard(self) -> Self {
+        ASSETS
+            .iter()
+            .fold(self, |server, asset| server.asset(*asset))
     }
 
     /// Runs on a thread of its own, so that status and metrics come however busy the workers are.

@@ -4,6 +4,7 @@
 mod events;
 mod exposition;
 
+use super::asset::Asset;
 use super::reply::reply;
 use super::router::Connection;
 use super::status::{PolicyCounts, Status, silent_note};

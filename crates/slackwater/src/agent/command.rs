@@ -229,6 +229,7 @@ fn serve_admin(
 ) -> Result<AdminThread, Fault> {
     let connections_max = config.admin.connections_max;
     let thread = AdminServer::new(Arc::new(status), lifecycle.clone(), connections_max)
+        .dashboard()
         .spawn(listener)
         .map_err(|error| Fault::runtime(format!("admin server: cannot start: {error}")))?;
     tracing::info!(address = %thread.address(), "status and metrics");

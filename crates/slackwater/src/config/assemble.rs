@@ -74,6 +74,8 @@ pub(super) fn assemble(mut reader: Reader<'_>) -> (Vec<String>, Result<Loaded, M
     remarks.extend(shared_cookies(reader_ref, &services, &routes));
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref()));
+    } else if let Some(said) = reader.said_section("decisions") {
+        remarks.push(remarks::untold_decisions(&said));
     }
     remarks.sort_by(|one, other| one.about.cmp(&other.about));
 

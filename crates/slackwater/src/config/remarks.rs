@@ -133,6 +133,14 @@ pub(super) fn exposed_admin(address: core::net::SocketAddr, said: Option<&Said>)
     ))
 }
 
+/// Decisions that nobody could ask for.
+pub(super) fn untold_decisions(said: &Said) -> Remark {
+    warning(
+        said,
+        "does nothing without admin.listen: decisions are told by the admin server, and none is kept",
+    )
+}
+
 /// A backup that nothing would ever tell from the others that it is needed; `said` is where it was given.
 pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark> {
     let is_blind = service.health.check == HealthCheck::None && !service.sends_probes();

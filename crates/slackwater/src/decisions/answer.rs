@@ -1,10 +1,10 @@
 //! What the admin server answers to whoever asks for decisions.
 
 use super::archive::Archive;
-use super::asked::{Asked, Form};
 use super::decision::Decision;
 use super::sentences::tell;
-use crate::admin::Query;
+use super::wanted::{Form, Wanted};
+use crate::admin::{AdminServer, Query, reply};
 use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
@@ -22,22 +22,30 @@ struct Found<'a> {
     decisions: Vec<&'a Decision>,
 }
 
+/// The server, with the path at which it tells of all that is in `archives`.
+pub(crate) fn add_path(server: AdminServer, archives: Vec<Arc<Archive>>) -> AdminServer {
+    server.get("/decisions", move |asked| {
+        let (status, content_type, body) = answer(&archives, &asked.query);
+        Box::pin(core::future::ready(reply(status, content_type, body)))
+    })
+}
+
 /// Status, content type and body of the answer to `query`, from all of `archives`.
-pub(crate) fn answer(
+pub(super) fn answer(
     archives: &[Arc<Archive>],
     query: &Query,
 ) -> (StatusCode, &'static str, String) {
-    let asked = match Asked::read(query) {
-        Ok(asked) => asked,
+    let wanted = match Wanted::read(query) {
+        Ok(wanted) => wanted,
         Err(mistake) => return (StatusCode::BAD_REQUEST, TEXT, format!("{mistake}\n")),
     };
     let all: Vec<_> = archives.iter().flat_map(|it| it.decisions()).collect();
     let kept = all.len();
-    let mut found: Vec<_> = all.into_iter().filter(|it| asked.takes(it)).collect();
+    let mut found: Vec<_> = all.into_iter().filter(|it| wanted.takes(it)).collect();
     let matching = found.len();
     found.sort_by_key(|decision| core::cmp::Reverse(decision.time));
-    found.truncate(asked.limit);
-    match asked.form {
+    found.truncate(wanted.limit);
+    match wanted.form {
         Form::Text => (StatusCode::OK, TEXT, told(archives, &found)),
         Form::Json => {
             let found = Found {

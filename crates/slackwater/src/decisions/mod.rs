@@ -8,13 +8,13 @@
 
 mod answer;
 mod archive;
-mod asked;
 mod decision;
 mod keeper;
 mod ring;
 mod sentences;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
-pub(crate) use answer::answer;
+pub(crate) use answer::add_path;
 pub(crate) use archive::Archive;

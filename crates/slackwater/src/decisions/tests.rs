@@ -1,6 +1,6 @@
 //! Which requests are kept, how many, and which of them are told to whom.
 
-use super::answer;
+use super::answer::answer;
 use super::archive::Archive;
 use super::decision::Decision;
 use super::keeper::Keeper;
@@ -315,30 +315,36 @@ fn each_filter_takes_those_it_names_newest_first() {
 #[test]
 fn what_cannot_be_asked_is_told_with_the_parameter() {
     for (query, told) in [
-        ("colour=red", "there is no parameter \"colour\""),
+        (
+            "colour=red",
+            "parameter colour: unknown; there are id, service, ",
+        ),
         (
             "reason=warm",
-            "reason: found \"warm\", expected one of cold, hot",
+            "parameter reason: found \"warm\", expected one of cold, hot",
         ),
         (
             "attempt=last",
-            "attempt: found \"last\", expected one of first, retry, hedge, tie, trial",
+            "parameter attempt: found \"last\", expected one of first, retry, hedge, tie, trial",
         ),
         (
             "failed=yes",
-            "failed: found \"yes\", expected true or false",
+            "parameter failed: found \"yes\", expected true or false",
         ),
         (
             "slower_than=5",
-            "slower_than: found \"5\", expected a duration",
+            "parameter slower_than: found \"5\", expected a duration",
         ),
-        ("slower_than=-1s", "slower_than: found \"-1s\""),
+        ("slower_than=-1s", "parameter slower_than: found \"-1s\""),
         (
             "limit=0",
-            "limit: found \"0\", expected a number from 1 to 10,000",
+            "parameter limit: found \"0\", expected a number from 1 to 10,000",
         ),
-        ("limit=10001", "limit:"),
-        ("format=xml", "format: found \"xml\", expected json or text"),
+        ("limit=10001", "parameter limit:"),
+        (
+            "format=xml",
+            "parameter format: found \"xml\", expected json or text",
+        ),
     ] {
         let (status, _, body) = answer(&[], &parsed(query));
         assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");

@@ -26,9 +26,9 @@ mod replica;
 mod side;
 mod stage;
 mod summary;
-mod terminal;
+pub(crate) mod terminal;
 mod verdict;
-mod words;
+pub(crate) mod words;
 
 pub(crate) use args::Args;
 

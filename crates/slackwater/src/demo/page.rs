@@ -7,9 +7,10 @@ use super::knobs::Knob;
 use super::live::DemoLive;
 use super::picture::Picture;
 use crate::admin::{
-    AdminServer, AdminThread, Asset, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource,
-    json, refusal,
+    AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
+    refusal,
 };
+use crate::decisions::{self, Archive};
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,25 +20,6 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-/// The page, of three files.
-const ASSETS: [Asset; 3] = [
-    Asset {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        body: include_str!("page.html"),
-    },
-    Asset {
-        path: "/demo.css",
-        content_type: "text/css; charset=utf-8",
-        body: include_str!("page.css"),
-    },
-    Asset {
-        path: "/demo.js",
-        content_type: "text/javascript; charset=utf-8",
-        body: include_str!("page.js"),
-    },
-];
 
 /// Between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
@@ -83,7 +65,7 @@ pub(super) fn bind(addresses: &[SocketAddr]) -> Result<TcpListener, Fault> {
 /// The machine has no thread or descriptor left.
 pub(super) fn serve(
     listener: TcpListener,
-    proxies: [Arc<dyn StatusSource>; 2],
+    (proxies, archives): ([Arc<dyn StatusSource>; 2], Vec<Arc<Archive>>),
     lifecycle: Lifecycle,
     live: DemoLive,
     desk: &Desk,
@@ -91,10 +73,8 @@ pub(super) fn serve(
     let source = Arc::new(BothSides(proxies));
     let latest = live.latest.clone();
     let live = Some(Arc::new(live) as Arc<dyn Extra>);
-    let mut server = AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live);
-    for asset in ASSETS {
-        server = server.asset(asset);
-    }
+    let mut server =
+        AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
     for knob in Knob::ALL {
         let desk = desk.clone();
         server = server.post(knob.path(), move |asked| {
@@ -102,7 +82,7 @@ pub(super) fn serve(
             Box::pin(async move { desk.turn(knob, &asked).await })
         });
     }
-    server
+    decisions::add_path(server, archives)
         .get("/demo/status.json", move |_| {
             let latest = latest.borrow().clone();
             Box::pin(async move { picture(latest.as_deref()) })

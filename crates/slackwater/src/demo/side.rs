@@ -8,12 +8,14 @@ use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
 use crate::config::Config;
+use crate::decisions::Archive;
 use crate::fault::Fault;
 use crate::load::{self, Live, Plan};
 use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -24,6 +26,9 @@ const IDLE_CONNECTIONS_MAX: u32 = 16;
 /// Connections are kept for as long as a demo can last: one that is closed for having been idle, in the moment in which a
 /// request is sent over it, would be counted as that policy's error.
 const IDLE: &str = "24h";
+
+/// Requests that take so long are kept, with why they went where they went; those that fail are, too.
+const SLOW: &str = "250ms";
 
 /// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,7 +77,10 @@ impl Side {
         let proxy = serve::start(
             &config,
             serve::lists(&config),
-            &mut serve::Outside::default(),
+            &mut serve::Outside {
+                is_told_of: true,
+                ..serve::Outside::default()
+            },
         )?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
@@ -89,6 +97,11 @@ impl Side {
             live: run.live(),
             run: Some(run),
         })
+    }
+
+    /// Why it picked the replicas that it did.
+    pub(super) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.proxy.archive()
     }
 
     /// What there is to see of this side.
@@ -197,6 +210,7 @@ fn config(
     // A request that fails is one more in the picture, not a second one elsewhere.
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\ntimeouts.idle = \"{IDLE}\"\nadmin.listen = \"none\"\n\
+         decisions.slower_than = \"{SLOW}\"\ndecisions.failed = true\n\
          [services.{name}]\npolicy = \"{policy}\"\nreplicas = [{replicas}]\n\
          replica.idle_connections_max = {IDLE_CONNECTIONS_MAX}\nretries.methods = \"none\"\n"
     );

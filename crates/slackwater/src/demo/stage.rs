@@ -53,7 +53,9 @@ pub(super) async fn run(
         seed: settings.seed,
         latest,
     };
-    let _page = page::serve(listener, proxies, lifecycle.clone(), live, &desk)?;
+    let archives = sides.iter().filter_map(Side::archive).cloned().collect();
+    let shown = (proxies, archives);
+    let _page = page::serve(listener, shown, lifecycle.clone(), live, &desk)?;
     let order = observe::Order {
         seed: settings.seed,
         length: settings.length,

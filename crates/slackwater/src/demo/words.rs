@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// Milliseconds, with one decimal below ten: `9.4 ms`, `142 ms`, `1,310 ms`.
-pub(super) fn ms(ms: f64) -> String {
+pub(crate) fn ms(ms: f64) -> String {
     if ms < 9.95 {
         return format!("{ms:.1} ms");
     }
@@ -12,17 +12,17 @@ pub(super) fn ms(ms: f64) -> String {
 }
 
 /// The same, or a dash where nothing was measured.
-pub(super) fn ms_if_any(value: Option<f64>) -> String {
+pub(crate) fn ms_if_any(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ms)
 }
 
 /// A count with its thousands apart: `12,034`.
-pub(super) fn count(count: u64) -> String {
+pub(crate) fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
 /// A number of requests per second: whole where it is whole.
-pub(super) fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     let text = format!("{per_second:.1}");
     let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
     if tenths == "0" {
@@ -33,7 +33,7 @@ pub(super) fn rate(per_second: f64) -> String {
 }
 
 /// Minutes and seconds, and hours where there are some: `0:23`, `1:02:03`.
-pub(super) fn clock(span: Duration) -> String {
+pub(crate) fn clock(span: Duration) -> String {
     let seconds = span.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     if hours > 0 {

@@ -57,9 +57,18 @@ pub(crate) struct Outside {
     pub(crate) access_log: Option<Switch>,
     /// Whom workers show signs of life.
     pub(crate) pulse: Pulse,
+    /// Another admin server than its own tells of it.
+    pub(crate) is_told_of: bool,
 }
 
 impl Outside {
+    /// For decisions, if anybody can ask for them.
+    fn archive(&self, config: &Config) -> Option<Arc<Archive>> {
+        let is_told = config.admin.listen.is_some() || self.is_told_of;
+        let archive = is_told.then(|| Archive::new(&config.decisions, config.workers.get().into()));
+        archive.flatten()
+    }
+
     pub(super) fn admin(&mut self, address: SocketAddr) -> Result<TcpListener, Fault> {
         match self.inherited.admin(address) {
             Some(listener) => Ok(listener),
@@ -96,7 +105,7 @@ pub(crate) fn start(
         tls: tls.clone(),
         admin: None,
         checks: HealthThread::default(),
-        archive: Archive::new(&config.decisions, usize::from(workers)),
+        archive: outside.archive(&config),
         threads: WorkerThreads::default(),
         config: Arc::clone(&config),
     };
@@ -217,12 +226,8 @@ impl Running {
             Some(max) => server.metrics_replicas_max(max),
             None => server,
         };
-        let archives: Arc<[_]> = self.archive.iter().cloned().collect();
-        let server = server.get("/decisions", move |asked| {
-            let (status, content_type, body) = decisions::answer(&archives, &asked.query);
-            Box::pin(async move { admin::reply(status, content_type, body) })
-        });
-        let thread = server.spawn(listener).map_err(fault)?;
+        let server = decisions::add_path(server, self.archive.iter().cloned().collect());
+        let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");
         Ok(thread)
     }
@@ -254,6 +259,11 @@ impl Running {
     /// What it knows, for the admin server or the dashboard.
     pub(crate) fn status(&self) -> Arc<dyn StatusSource> {
         Arc::clone(&self.status) as Arc<dyn StatusSource>
+    }
+
+    /// Why it picked the replicas that it did; `None`: that is not kept.
+    pub(crate) const fn archive(&self) -> Option<&Arc<Archive>> {
+        self.archive.as_ref()
     }
 
     /// Where it is in its life.

@@ -175,6 +175,21 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
         assert_eq!((code, body.as_str()), (503, "replica 0: told to fail\n"));
     }
 
+    // Requests that fail there have their decisions kept, of either side.
+    let start = Instant::now();
+    for side in ["prequal", "round_robin"] {
+        let found = loop {
+            let (code, found) = running.get(&format!("/decisions?service={side}&failed=true"));
+            assert_eq!(code, 200, "{found}");
+            let found: Value = serde_json::from_str(&found).unwrap();
+            if found["matching"].as_u64() > Some(0) {
+                break found;
+            }
+            assert!(start.elapsed() < LIMIT, "{found}");
+        };
+        assert_eq!(found["decisions"][0]["service"], side);
+    }
+
     // Weather, and everything as it was.
     let in_force = running.turn("weather", r#"{"on": false}"#);
     assert_eq!(

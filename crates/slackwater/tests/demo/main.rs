@@ -208,7 +208,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     ]);
     let (status, page) = running.get("/");
     assert_eq!(status, 200);
-    assert!(page.starts_with("<!doctype html>") && page.contains("/demo/status.json"));
+    assert!(page.starts_with("<!doctype html>") && page.contains("/dashboard/main.js"));
     for source in ["src=\"http", "href=\"http", "url("] {
         assert!(
             !page.contains(source),
@@ -230,8 +230,8 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
     for (path, part) in [
         ("/status", "\"least_loaded\""),
         ("/status", "\"prequal\""),
-        ("/demo.js", "/demo/status.json"),
-        ("/demo.css", ":root"),
+        ("/dashboard/main.js", "/events"),
+        ("/dashboard/style.css", ":root"),
         ("/metrics", "# EOF"),
         ("/healthz", "ok"),
         ("/readyz", "serving"),

@@ -326,6 +326,6 @@ async fn a_parameter_that_there_is_not_is_refused_by_name() {
     assert!(
         answer
             .text()
-            .starts_with("there is no parameter \"replca\"")
+            .starts_with("parameter replca: unknown; there are id, service, ")
     );
 }

@@ -66,14 +66,13 @@ impl<K: Keep> Policy for Probed<K> {
         if let Some(explanation) = &mut explanation {
             self.client.fleet.explain(explanation);
         }
-        let choice = match self.client.fleet.pinned(query) {
-            Some(replica) => Some(self.kept.charge_pinned(now, replica, &mut self.client)),
-            None => {
-                if let Some(explanation) = &mut explanation {
-                    self.kept.explain(now, query, &self.client, explanation);
-                }
-                self.kept.choose(now, query, &mut self.client, draw)
+        let choice = if let Some(replica) = self.client.fleet.pinned(query) {
+            Some(self.kept.charge_pinned(now, replica, &mut self.client))
+        } else {
+            if let Some(explanation) = &mut explanation {
+                (self.kept).explain(now, query, &self.client, explanation);
             }
+            self.kept.choose(now, query, &mut self.client, draw)
         };
         let Some(choice) = choice else {
             self.client.counters.no_replica += 1;

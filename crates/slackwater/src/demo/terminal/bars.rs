@@ -10,7 +10,7 @@ pub(super) fn scale(high: u32) -> u32 {
 }
 
 /// A bar of `value` on a scale that ends at `end`, in at most `columns`. What is not zero shows.
-pub(super) fn lying(value: u32, end: u32, columns: usize) -> String {
+pub(crate) fn lying(value: u32, end: u32, columns: usize) -> String {
     let eighths = eighths(value, end, columns);
     let mut bar = EIGHTHS_LYING[8].to_string().repeat(eighths / 8);
     if !eighths.is_multiple_of(8) {
@@ -20,7 +20,7 @@ pub(super) fn lying(value: u32, end: u32, columns: usize) -> String {
 }
 
 /// Standing bars, one for every `spacing` columns, in `rows` lines from the top. What is not zero shows.
-pub(super) fn standing(values: &[u32], end: u32, rows: usize, spacing: usize) -> Vec<String> {
+pub(crate) fn standing(values: &[u32], end: u32, rows: usize, spacing: usize) -> Vec<String> {
     let row = |row: usize| {
         let below = (rows - 1 - row) * 8;
         let mut blocks = String::new();

@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 
 /// What a stretch of text is about; the colour only repeats what the words say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(crate) enum Ink {
     Plain,
     Strong,
     Faint,
@@ -34,14 +34,14 @@ impl Ink {
 
 /// A line without its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     stretches: Vec<(Ink, String)>,
     columns: usize,
 }
 
 impl Line {
     /// Adds text.
-    pub(super) fn with(mut self, ink: Ink, text: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, ink: Ink, text: impl Into<String>) -> Self {
         let text = text.into();
         self.columns += text.chars().count();
         self.stretches.push((ink, text));
@@ -49,13 +49,13 @@ impl Line {
     }
 
     /// Fills up with blanks to the column.
-    pub(super) fn padded_to(self, column: usize) -> Self {
+    pub(crate) fn padded_to(self, column: usize) -> Self {
         let blanks = column.saturating_sub(self.columns);
         self.with(Ink::Plain, " ".repeat(blanks))
     }
 
     /// Adds text that ends at the column; where there is no room for it, it ends later, after one blank.
-    pub(super) fn ending_at(self, column: usize, ink: Ink, text: impl Into<String>) -> Self {
+    pub(crate) fn ending_at(self, column: usize, ink: Ink, text: impl Into<String>) -> Self {
         let text = text.into();
         let start = column.saturating_sub(text.chars().count());
         let start = if self.columns > 0 {
@@ -66,8 +66,18 @@ impl Line {
         self.padded_to(start).with(ink, text)
     }
 
+    /// What it is made of, from left to right.
+    pub(crate) fn stretches(&self) -> &[(Ink, String)] {
+        &self.stretches
+    }
+
+    /// The columns that it takes.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// The line cut to `columns_max`, with escape sequences for colours if they are wanted.
-    pub(super) fn render(&self, columns_max: usize, is_coloured: bool) -> String {
+    pub(crate) fn render(&self, columns_max: usize, is_coloured: bool) -> String {
         let mut rendered = String::new();
         let mut left = columns_max;
         for (ink, text) in &self.stretches {

@@ -4,9 +4,9 @@
 //! is back: the summary takes its place. Colours follow
 //! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out, `line` and `bars` are what it is made of.
 
-mod bars;
+pub(crate) mod bars;
 mod frame;
-mod line;
+pub(crate) mod line;
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ pub(super) enum Form {
 
 /// What is asked for. A filter that is absent takes all.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Wanted {
     id: Option<String>,
     service: Option<String>,
     replica: Option<String>,
@@ -33,18 +33,33 @@ pub(super) struct Asked {
     pub(super) form: Form,
 }
 
-/// What can be asked, as it is told to whoever asks for something else.
-pub(super) const PARAMETERS: &str =
-    "id, service, replica, reason, attempt, failed, slower_than, limit, format";
+/// What can be asked for.
+const PARAMETERS: [&str; 9] = [
+    "id",
+    "service",
+    "replica",
+    "reason",
+    "attempt",
+    "failed",
+    "slower_than",
+    "limit",
+    "format",
+];
 
-impl Asked {
-    /// Reads parameters such as `replica=a&failed=true`.
+impl Wanted {
+    /// Reads a request's parameters.
     ///
     /// # Errors
     ///
     /// A parameter that there is not, or whose value is none of its own: in words.
     pub(super) fn read(query: &Query) -> Result<Self, String> {
-        let mut asked = Self {
+        if let Some(unknown) = query.unknown(&PARAMETERS) {
+            let there_are = PARAMETERS.join(", ");
+            return Err(format!(
+                "parameter {unknown}: unknown; there are {there_are}"
+            ));
+        }
+        let mut wanted = Self {
             id: None,
             service: None,
             replica: None,
@@ -55,15 +70,18 @@ impl Asked {
             limit: LIMIT,
             form: Form::Json,
         };
-        for (key, value) in query.iter() {
-            asked.set(key, value)?;
+        for name in PARAMETERS {
+            if let Some(value) = query.get(name) {
+                wanted.set(name, value)?;
+            }
         }
-        Ok(asked)
+        Ok(wanted)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let unfit = |expected: &str| format!("{key}: found {value:?}, expected {expected}");
-        match key {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let unfit =
+            |expected: &str| format!("parameter {name}: found {value:?}, expected {expected}");
+        match name {
             "reason" => {
                 let reason = PickReason::ALL.into_iter().find(|it| it.as_str() == value);
                 let names = || PickReason::ALL.map(PickReason::as_str).join(", ");
@@ -98,11 +116,8 @@ impl Asked {
             "id" => self.id = Some(value.to_owned()),
             "service" => self.service = Some(value.to_owned()),
             "replica" => self.replica = Some(value.to_owned()),
-            _ => {
-                return Err(format!(
-                    "there is no parameter {key:?}; there are {PARAMETERS}"
-                ));
-            }
+            // Only those that there are.
+            _ => {}
         }
         Ok(())
     }

@@ -1,0 +1,44 @@
+// Which replicas are shown, and in which order.
+
+import { stateOf } from "./words.js";
+import { troubleText } from "./model.js";
+
+/** @typedef {import("./model.js").Replica} Replica */
+
+/** The orders there are: the key, and its words. */
+export const ORDERS = [["name", "name"], ["rif", "requests in flight"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
+
+/** @type {Record<string, (replica: Replica) => number>} what comes first has the most */
+const KEYS = {
+  rif: (replica) => replica.rif,
+  latency: (replica) => replica.latency ?? -1,
+  share: (replica) => replica.share,
+  state: (replica) => stateOf(replica.state).grave + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),
+};
+
+/**
+ * Those that match a filter: all of its words are in the name, the address, the state, the trouble, or are `hot` or `cold`.
+ * @param {Replica[]} replicas
+ * @param {string} filter
+ */
+export function matching(replicas, filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return replicas;
+  return replicas.filter((replica) => {
+    const heat = replica.hot === null ? "" : replica.hot ? "hot" : "cold";
+    const text = `${replica.name} ${replica.address} ${stateOf(replica.state).text} ${replica.state} ${troubleText(replica.trouble)} ${heat}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+/**
+ * @param {Replica[]} replicas
+ * @param {string} sort
+ * @param {string} filter
+ */
+export function arranged(replicas, sort, filter) {
+  const found = matching(replicas, filter);
+  const key = KEYS[sort];
+  if (!key) return found;
+  return found.slice().sort((a, b) => key(b) - key(a) || a.index - b.index);
+}

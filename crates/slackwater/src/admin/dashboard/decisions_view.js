@@ -1,0 +1,138 @@
+// Requests whose decisions were kept: a list, and each told as a story. Where nobody keeps any, there is nothing.
+
+import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
+import { tell } from "./story.js";
+import { count, plural, reasonName, span } from "./words.js";
+
+const EVERY_MS = 5_000;
+const LIMIT = 25;
+
+/** What is asked for: the key, its words, and the parameters. @type {[string, string, Record<string, string>][]} */
+const KINDS = [
+  ["all", "all that were kept", {}],
+  ["failed", "failed", { failed: "true" }],
+  ["slow", "slower than 100 ms", { slower_than: "100ms" }],
+  ["slower", "slower than 1 s", { slower_than: "1s" }],
+];
+
+/**
+ * @typedef {object} Found
+ * @property {number} kept
+ * @property {number} matching
+ * @property {any[]} decisions
+ */
+
+export class DecisionsView {
+  /**
+   * @param {string} id
+   * @param {string} title
+   * @param {HTMLDialogElement} dialog where a story is told
+   */
+  constructor(id, title, dialog) {
+    this.dialog = dialog;
+    this.title = element("h3", "", title);
+    this.title.id = id;
+    this.kind = element("select");
+    for (const [key, text] of KINDS) {
+      const option = element("option", "", text);
+      option.value = key;
+      this.kind.append(option);
+    }
+    this.kind.addEventListener("change", () => void this.ask());
+    this.summary = element("p", "summary");
+    this.rows = element("tbody");
+    this.table = element("table", "decisions", headRow(["request", "when", "answered", "took", "replica", "why there", "tries"]), this.rows);
+    attributes(this.table, { "aria-labelledby": id });
+    this.root = element("section", "card", element("div", "card-head", this.title, element("label", "", "show ", this.kind)), element("div", "table-box", this.table), this.summary);
+    attributes(this.root.children[1], { tabindex: "0", role: "region", "aria-labelledby": id });
+    this.root.hidden = true;
+    /** @type {Record<string, string>} */
+    this.about = {};
+    this.key = "";
+    /** @type {any[]} */
+    this.shown = [];
+    this.absent = false;
+    this.timer = 0;
+  }
+
+  /** Begins to ask for a service's, or a replica's. @param {Record<string, string>} about */
+  follow(about) {
+    const key = JSON.stringify(about);
+    if (key === this.key) return;
+    this.about = about;
+    this.key = key;
+    setShown(this.root, false);
+    void this.ask();
+  }
+
+  /** Asks no more. */
+  stop() {
+    this.key = "";
+    window.clearTimeout(this.timer);
+  }
+
+  async ask() {
+    window.clearTimeout(this.timer);
+    const { key } = this;
+    if (!key || this.absent) return;
+    if (!document.hidden) {
+      const parameters = KINDS.find(([kind]) => kind === this.kind.value)?.[2] ?? {};
+      const answer = await fetch(`/decisions?${new URLSearchParams({ ...this.about, ...parameters, limit: String(LIMIT) })}`).catch(() => null);
+      // A process without them is not asked again.
+      if (answer?.status === 404) this.absent = true;
+      if (answer?.ok && this.key === key) this.show(await answer.json());
+    }
+    if (this.key === key && !this.absent) this.timer = window.setTimeout(() => void this.ask(), EVERY_MS);
+  }
+
+  /** @param {Found} found */
+  show(found) {
+    setShown(this.root, true);
+    this.shown = found.decisions;
+    const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
+    const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
+    setText(this.summary, text);
+    setShown(this.table, found.decisions.length > 0);
+    const make = () => {
+      const open = button("", "link", () => this.open(Array.prototype.indexOf.call(this.rows.children, made)));
+      const head = element("th", "", open);
+      head.scope = "row";
+      const made = element("tr", "", head, ...Array.from({ length: 6 }, () => element("td")));
+      return made;
+    };
+    fillList(this.rows, found.decisions, make, (made, decision) => {
+      const tries = decision.attempts ?? [];
+      const told = tries.find((/** @type {any} */ one) => one.answered) ?? tries.at(-1);
+      setText(made.cells[0].firstElementChild, `${decision.method} ${decision.path}`);
+      const texts = [
+        timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(decision.total_us), told?.replica ?? "–",
+        told ? reasonName(told.reason) : (decision.error ?? "–"), triesText(tries),
+      ];
+      texts.forEach((text, i) => setText(made.cells[i + 1], text));
+      made.classList.toggle("bad", Boolean(decision.failed));
+    });
+  }
+
+  /** @param {number} place */
+  open(place) {
+    const decision = this.shown[place];
+    if (!decision) return;
+    const close = button("Close", "knob", () => this.dialog.close());
+    this.dialog.replaceChildren(...tell(decision, close));
+    this.dialog.showModal();
+    this.dialog.scrollTop = 0;
+  }
+}
+
+/** Of a moment in UTC, its time of day as it is here. @param {string} time */
+function timeOf(time) {
+  const at = new Date(time);
+  return Number.isNaN(at.getTime()) ? time : at.toLocaleTimeString("en-GB");
+}
+
+/** @param {any[]} tries */
+function triesText(tries) {
+  if (tries.length < 2) return String(tries.length);
+  const kinds = new Set(tries.slice(1).map((one) => one.kind));
+  return `${tries.length}: ${[...kinds].join(", ")}`;
+}

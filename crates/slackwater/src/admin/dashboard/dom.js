@@ -1,0 +1,80 @@
+// Elements, made and changed in one way: text goes in as text, and nothing is written that stands there already.
+
+/** @param {string} id @returns {any} */
+export const byId = (id) => document.getElementById(id);
+
+/**
+ * An element with a class and text or children.
+ * @param {string} tag
+ * @param {string} [kind] its class
+ * @param {...(string | Node)} content
+ * @returns {any}
+ */
+export function element(tag, kind = "", ...content) {
+  const made = document.createElement(tag);
+  if (kind) made.className = kind;
+  made.append(...content);
+  return made;
+}
+
+/** @param {Element} node @param {Record<string, string | null>} attributes `null` takes one away */
+export function attributes(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null) node.removeAttribute(name);
+    else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  return node;
+}
+
+/** @param {Element} node @param {string} text */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** @param {any} node @param {boolean} shown */
+export function setShown(node, shown) {
+  if (node.hidden === shown) node.hidden = !shown;
+}
+
+/**
+ * Makes a list of children fit a list of things: made when there are too few, taken away when too many, then filled.
+ * @template T
+ * @param {Element} parent
+ * @param {T[]} things
+ * @param {() => any} make
+ * @param {(child: any, thing: T, index: number) => void} fill
+ */
+export function fillList(parent, things, make, fill) {
+  while (parent.children.length > things.length) parent.lastElementChild?.remove();
+  while (parent.children.length < things.length) parent.append(make());
+  things.forEach((thing, index) => fill(parent.children[index], thing, index));
+}
+
+/** @param {string} text @param {string} kind @param {() => void} act @returns {HTMLButtonElement} */
+export function button(text, kind, act) {
+  const made = element("button", kind, text);
+  made.type = "button";
+  made.addEventListener("click", act);
+  return made;
+}
+
+/**
+ * A table's row of cells, the first its header.
+ * @param {string} first
+ * @param {string[]} rest
+ */
+export function row(first, rest) {
+  const head = element("th", "", first);
+  head.scope = "row";
+  return element("tr", "", head, ...rest.map((text) => element("td", "", text)));
+}
+
+/** @param {string[]} names */
+export function headRow(names) {
+  const cells = names.map((name) => {
+    const cell = element("th", "", name);
+    cell.scope = "col";
+    return cell;
+  });
+  return element("thead", "", element("tr", "", ...cells));
+}

@@ -1,0 +1,282 @@
+// The page: one stream of messages, one model, and the views that show it.
+
+import { ORDERS } from "./arrange.js";
+import { forgetTheme } from "./canvas.js";
+import { DecisionsView } from "./decisions_view.js";
+import { DemoView, spokenDemo } from "./demo_view.js";
+import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
+import { Frame } from "./frame.js";
+import { Model } from "./model.js";
+import { showOwn } from "./own_view.js";
+import { ReplicaView } from "./replica_view.js";
+import { onShared, share, shared } from "./shared.js";
+import { Side } from "./side.js";
+import { Stream } from "./stream.js";
+import { DemoTrends, ServiceTrends } from "./trends_view.js";
+import { clock, count, percent, plural, rate, span, stateOf } from "./words.js";
+
+const SPEAK_EVERY_MS = 20_000;
+const THEMES = ["system", "light", "dark"];
+
+const model = new Model();
+const frame = new Frame();
+const demo = new DemoView(post);
+const decisions = new DecisionsView("decisions-title", "Requests whose decisions were kept", byId("story"));
+const replica = new ReplicaView(post, closeReplica, new DecisionsView("replica-decisions", "Its last decisions that were kept", byId("story")));
+/** @type {Side[]} */
+let sides = [];
+/** @type {ServiceTrends | DemoTrends | null} */
+let trends = null;
+let spokenAt = 0;
+let asked = false;
+
+byId("sheet").append(replica.root);
+byId("demo").append(demo.root);
+byId("decisions").append(decisions.root);
+
+/**
+ * Turns a knob.
+ * @param {string} path
+ * @param {object} body
+ * @returns {Promise<string | null>} what was wrong
+ */
+async function post(path, body) {
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    return answer.ok ? null : (await answer.text()).trim() || `answered with ${answer.status}`;
+  } catch {
+    return "no answer: the process may have ended";
+  }
+}
+
+/** The services that are shown: one, or both sides of the demo. */
+const shownServices = () => (model.isDemo ? model.services.slice(0, 2) : model.services.slice(shared.service, shared.service + 1));
+
+/** Makes the views that the fleet needs. */
+function arrange() {
+  const wanted = shownServices().length;
+  if (sides.length !== wanted) {
+    sides = Array.from({ length: wanted }, (_, index) => new Side(`side-${index}`, (found) => openReplica(index, found)));
+    byId("sides").replaceChildren(...sides.map((side) => side.root));
+    if (model.isDemo) sides.forEach((side, index) => side.extra.append(demo.policies[index].root));
+  }
+  byId("sides").classList.toggle("two", wanted === 2);
+  if (!trends || trends instanceof DemoTrends !== model.isDemo) {
+    trends?.root.remove();
+    trends = model.isDemo ? new DemoTrends() : new ServiceTrends();
+    byId("trends").append(trends.root);
+  }
+  setShown(byId("demo"), model.isDemo);
+  setText(byId("role"), `${model.fleet.role} ${model.fleet.version}`);
+  const several = !model.isDemo && model.services.length > 1;
+  setShown(byId("services-box"), several);
+  fillList(byId("services"), model.services, () => element("option"), (option, service, index) => {
+    setText(option, service.name);
+    option.value = String(index);
+  });
+  byId("services").value = String(shared.service);
+}
+
+/** The past of what is shown, once for each service. */
+async function askHistory() {
+  for (const service of shownServices()) {
+    if (service.hasHistory) continue;
+    service.hasHistory = true;
+    const query = new URLSearchParams({ service: service.name });
+    const answer = await fetch(`/history?${query}`).catch(() => null);
+    if (answer?.ok) model.handleHistory(service, await answer.json());
+    soon();
+  }
+}
+
+/** The replica that is opened, by name. */
+const chosenName = () => (shared.chosen ? model.services[shared.chosen.service]?.told.replicas[shared.chosen.replica]?.name : undefined);
+
+/** @param {any} fleet */
+function handleFleet(fleet) {
+  const opened = chosenName();
+  const anew = model.handleFleet(fleet);
+  // At its place there may be another one now.
+  if (!anew && opened !== chosenName()) closeReplica();
+  if (anew) {
+    closeReplica();
+    const named = model.services.findIndex((service) => service.name === decodeURIComponent(location.hash.slice(1)));
+    share({ service: Math.max(0, named), chosen: null, pointed: null });
+  }
+  if (shared.service >= model.services.length) share({ service: 0 });
+  arrange();
+  void askHistory();
+  followDecisions();
+}
+
+/** Of the service that is shown; of both sides of the demo. */
+function followDecisions() {
+  const service = model.services[shared.service];
+  decisions.follow(model.isDemo || !service ? {} : { service: service.name });
+}
+
+/** @param {any} tick */
+function handleTick(tick) {
+  if (model.handleTick(tick)) soon();
+}
+
+/** Draws at the next frame, once however often it was asked. */
+function soon() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    show();
+  });
+}
+
+function show() {
+  if (!model.tick || document.hidden) return;
+  const services = shownServices();
+  frame.follow(services);
+  services.forEach((service, index) => sides[index]?.show(service, frame, model.tick.demo?.sides[index] ?? null));
+  if (model.isDemo) demo.show(model);
+  trends?.show(services, model.tick.at_ms);
+  showOwn(model);
+  if (shared.chosen) {
+    const service = model.services[shared.chosen.service];
+    if (service) replica.show(model, service, shared.chosen.replica);
+  }
+  speak(services);
+}
+
+/** What is said to a screen reader, now and then. @param {import("./model.js").Service[]} services */
+function speak(services) {
+  if (Date.now() - spokenAt < SPEAK_EVERY_MS) return;
+  spokenAt = Date.now();
+  if (model.isDemo) setText(byId("spoken"), spokenDemo(model.tick.demo));
+  else if (services[0]?.tick) {
+    const { name, tick, replicas } = services[0];
+    const out = replicas.filter((replica) => stateOf(replica.state).out).length;
+    const failed = tick.requests ? tick.failed / tick.requests : 0;
+    setText(byId("spoken"), `${name}: ${rate(tick.rate)} requests per second, ${percent(failed)} errors, p99 ${span(tick.latency_10s?.p99_us)}; ${count(out)} of ${plural(replicas.length, "replica")} out.`);
+  }
+}
+
+/** @param {number} side @param {number} found */
+function openReplica(side, found) {
+  const service = model.isDemo ? side : shared.service;
+  share({ chosen: { service, replica: found } });
+  void replica.open(model.services[service], found).then(soon);
+  soon();
+}
+
+function closeReplica() {
+  if (replica.root.hidden) return;
+  const from = shared.chosen?.service ?? 0;
+  replica.close();
+  share({ chosen: null });
+  sides[model.isDemo ? from : 0]?.fleet.plot.focus();
+}
+
+/** @param {import("./stream.js").Link} link @param {number} quietMs */
+function handleLink(link, quietMs) {
+  const since = `${clock(quietMs)} ago`;
+  const texts = {
+    connecting: ["connecting", ""],
+    live: ["live", ""],
+    silent: ["no figures", `No figures come: the last were ${since}. The process runs, but its workers do not answer.`],
+    lost: ["connection lost", model.tick ? `The connection is lost; trying again. What is shown is from ${since}.` : "Nobody answers; trying again."],
+  };
+  const [short, long] = texts[link];
+  const phase = model.tick?.phase;
+  setText(byId("link"), link === "live" && phase && phase !== "serving" ? phase : short);
+  attributes(byId("link"), { "data-link": link });
+  setText(byId("banner"), long);
+  setShown(byId("banner"), long !== "");
+  document.body.classList.toggle("stale", link === "lost" || link === "silent");
+}
+
+function setUpTools() {
+  for (const [key, text] of ORDERS) {
+    const option = element("option", "", text);
+    option.value = key;
+    byId("sort").append(option);
+  }
+  byId("sort").addEventListener("change", () => share({ sort: byId("sort").value }));
+  byId("filter").addEventListener("input", () => share({ filter: byId("filter").value }));
+  byId("table").addEventListener("click", () => share({ table: !shared.table }));
+  byId("services").addEventListener("change", () => {
+    closeReplica();
+    share({ service: Number(byId("services").value), pointed: null });
+    location.hash = encodeURIComponent(model.services[shared.service].name);
+    void askHistory();
+    followDecisions();
+  });
+  byId("help-open").addEventListener("click", () => byId("help").showModal());
+  byId("help-close").addEventListener("click", () => byId("help").close());
+}
+
+function setUpTheme() {
+  const set = (/** @type {string} */ theme) => {
+    attributes(document.documentElement, { "data-theme": theme === "system" ? null : theme });
+    setText(byId("theme"), `theme: ${theme}`);
+    forgetTheme();
+    soon();
+  };
+  let theme = "system";
+  try {
+    theme = localStorage.getItem("theme") ?? "system";
+  } catch {
+    // Without a store it is the system's.
+  }
+  set(THEMES.includes(theme) ? theme : "system");
+  byId("theme").addEventListener("click", () => {
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    set(theme);
+    try {
+      localStorage.setItem("theme", theme);
+    } catch {
+      // It lasts as long as the page.
+    }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    forgetTheme();
+    soon();
+  });
+}
+
+/** @param {KeyboardEvent} event */
+function handleKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const writing = event.target instanceof HTMLElement && event.target.matches("input[type=search], select");
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+    if (event.target === byId("filter")) byId("filter").blur();
+    else closeReplica();
+    return;
+  }
+  if (writing || document.querySelector("dialog[open]")) return;
+  /** @type {Record<string, () => void>} */
+  const acts = {
+    "/": () => byId("filter").focus(),
+    f: () => sides[0]?.fleet.plot.focus(),
+    t: () => share({ table: !shared.table }),
+    "?": () => byId("help").showModal(),
+  };
+  const act = acts[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+let before = { ...shared };
+onShared(() => {
+  // Pointing changes pictures only; everything else what is in them.
+  const pointing = Object.entries(shared).every(([key, value]) => key === "pointed" || before[/** @type {keyof typeof before} */ (key)] === value);
+  before = { ...shared };
+  attributes(byId("table"), { "aria-pressed": String(shared.table) });
+  if (pointing) for (const side of sides) side.repaint();
+  else soon();
+});
+
+setUpTools();
+setUpTheme();
+document.addEventListener("keydown", handleKey);
+document.addEventListener("visibilitychange", soon);
+new ResizeObserver(soon).observe(byId("main"));
+new Stream("/events", { fleet: handleFleet, tick: handleTick, link: handleLink });

@@ -1,0 +1,146 @@
+// One replica, opened: what it is, how it did over the last minutes, its last decisions, and in the demo its troubles.
+
+import { Chart } from "./chart.js";
+import { attributes, button, element, row, setShown, setText } from "./dom.js";
+import { heatText } from "./fleet_view.js";
+import { Series } from "./series.js";
+import { TroubleKnobs } from "./trouble.js";
+import { count, percent, rate, shortCount, span, spanMark, stateOf } from "./words.js";
+import { WINDOW_MS, troubleText } from "./model.js";
+
+const PLACES = 1_000;
+const HEIGHT = 110;
+
+export class ReplicaView {
+  /**
+   * @param {import("./trouble.js").Post} post
+   * @param {() => void} close
+   * @param {import("./decisions_view.js").DecisionsView} decisions of this replica
+   */
+  constructor(post, close, decisions) {
+    this.title = element("h2");
+    this.title.id = "replica-title";
+    attributes(this.title, { tabindex: "-1" });
+    this.said = element("p", "problem");
+    attributes(this.said, { role: "alert" });
+    this.facts = element("tbody");
+    this.trouble = new TroubleKnobs(async (path, body) => {
+      const problem = await post(path, body);
+      setText(this.said, problem ?? "");
+      return problem;
+    }, "replica");
+    this.troubleBox = element("section", "", element("h3", "", "Trouble, for both twins"), this.trouble.root, this.said);
+    this.charts = {
+      rif: new Chart("In flight", ["now", "most"], HEIGHT),
+      latency: new Chart("Latency", ["now", "most"], HEIGHT),
+      sent: new Chart("Requests per second", ["now", "most"], HEIGHT),
+    };
+    const charts = Object.values(this.charts).map((chart) => chart.root);
+    const closeButton = button("Close", "knob", close);
+    attributes(closeButton, { id: "replica-close" });
+    this.root = element("aside", "sheet", element("div", "card-head", this.title, closeButton), element("table", "facts", this.facts), this.troubleBox, ...charts, decisions.root);
+    this.decisions = decisions;
+    attributes(this.root, { "aria-labelledby": "replica-title" });
+    this.root.hidden = true;
+    this.series = new Series(PLACES);
+    this.key = "";
+    this.lastAt = 0;
+  }
+
+  /**
+   * Opens a replica: its past is asked for.
+   * @param {import("./model.js").Service} service
+   * @param {number} index
+   */
+  async open(service, index) {
+    const replica = service.told.replicas[index];
+    const key = `${service.name}/${replica.name}`;
+    this.series = new Series(PLACES);
+    this.lastAt = 0;
+    this.key = key;
+    this.root.hidden = false;
+    this.title.focus();
+    this.decisions.follow({ service: service.name, replica: replica.name });
+    const query = new URLSearchParams({ service: service.name, replica: replica.name });
+    const answer = await fetch(`/history?${query}`).catch(() => null);
+    if (!answer?.ok || this.key !== key) return;
+    const history = await answer.json();
+    if (this.key !== key) return;
+    const later = this.series;
+    this.series = new Series(PLACES);
+    const seconds = history.interval_ms / 1000;
+    for (let i = 0; i < history.at_ms.length; i++) {
+      this.series.push(history.at_ms[i], {
+        rif: history.rif[i] === null ? null : Math.max(history.rif[i], history.in_flight[i]), ours: history.in_flight[i], latency: history.latency_us[i],
+        p50: history.p50_us[i], p99: history.p99_us[i], rate: history.sent[i] / seconds, failed: history.failed[i] / seconds,
+      });
+    }
+    const names = [...later.columns.keys()];
+    later.at.forEach((at, i) => this.series.push(at, Object.fromEntries(names.map((name) => [name, later.column(name)[i]]))));
+  }
+
+  close() {
+    this.root.hidden = true;
+    this.key = "";
+    this.decisions.stop();
+  }
+
+  /**
+   * @param {import("./model.js").Model} model
+   * @param {import("./model.js").Service} service
+   * @param {number} index
+   */
+  show(model, service, index) {
+    const replica = service.replicas[index];
+    if (this.root.hidden || !replica) return;
+    const { limit } = service;
+    setText(this.title, replica.name);
+    const facts = [
+      ["service", service.name], ["address", replica.address],
+      ["state", `${stateOf(replica.state).sign} ${stateOf(replica.state).text}`.trim()],
+      ["hot or cold", limit === null ? heatText(replica) : `${heatText(replica)}; hot from ${limit} on`],
+      ["reported", replica.reported ? `${span((replica.age ?? 0) * 1000)} ago` : "never"],
+      ["share of requests", percent(replica.share)],
+      ["part it may have", percent(replica.allowed)],
+    ];
+    const { tier, weight } = service.told.replicas[index];
+    if (tier > 0) facts.push(["tier", String(tier)]);
+    if (weight !== 100) facts.push(["weight", String(weight)]);
+    const trouble = troubleText(replica.trouble);
+    if (trouble) facts.push(["trouble", trouble]);
+    this.facts.replaceChildren(...facts.map(([name, value]) => row(name, [value])));
+    setShown(this.troubleBox, Boolean(replica.trouble));
+    if (replica.trouble) this.trouble.show(index, replica.name, model.fleet, replica.trouble);
+
+    const at = model.tick.at_ms;
+    if (at > this.lastAt) {
+      this.lastAt = at;
+      const seconds = model.tick.interval_ms / 1000;
+      this.series.push(at, {
+        rif: replica.reported ? replica.rif : null, ours: replica.ours, latency: service.tick.replicas.latency_us[index],
+        p50: replica.p50, p99: replica.p99, rate: replica.rate, failed: replica.failed / seconds,
+      });
+    }
+    this.paint(at);
+  }
+
+  /** @param {number} now */
+  paint(now) {
+    const { series } = this;
+    /**
+     * @param {Chart} chart
+     * @param {[string, string, string, "line" | "thin" | "dash"][]} kinds
+     * @param {(value: any) => string} write
+     * @param {Partial<import("./trend.js").Trend>} look
+     */
+    const show = (chart, kinds, write, look) => {
+      const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.1, dash: kind === "dash" ? [4, 3] : [] }));
+      const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: [write(series.last(column)), write(series.most(column))] }));
+      chart.show({ lines, write: shortCount, now, windowMs: WINDOW_MS, ...look }, entries);
+    };
+    const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
+    show(this.charts.rif, [["as reported", "rif", "first", "line"], ["ours", "ours", "second", "thin"]], ifAny(count), { least: 5 });
+    show(this.charts.latency, [["as reported", "latency", "first", "line"], ["p50 here", "p50", "cold", "thin"], ["p99 here", "p99", "second", "dash"]], span, { log: true, write: spanMark, least: 10_000 });
+    show(this.charts.sent, [["sent", "rate", "ink", "line"], ["failed", "failed", "alarm", "line"]], ifAny(rate), { least: 1 });
+  }
+}

@@ -1,0 +1,48 @@
+// The hot-cold rule, as the next pick would go by it: cold before hot, cold by latency, hot by requests in flight.
+
+/**
+ * @typedef {object} Report a report in the pool
+ * @property {number} worker
+ * @property {number} replica its place in the fleet
+ * @property {number} rif
+ * @property {number | null} latency_us
+ * @property {number} age_ms
+ * @property {number | null} uses_left
+ * @property {boolean} hot
+ * @property {boolean} local
+ */
+
+/** @param {number[]} values */
+function median(values) {
+  const sorted = values.slice().sort((a, b) => a - b);
+  return sorted.length ? sorted[Math.floor((sorted.length - 1) / 2)] : 0;
+}
+
+/**
+ * Reports in the order in which the rule prefers them. An unknown latency counts as the median of the known ones.
+ * @param {Report[]} pool
+ * @returns {Report[]}
+ */
+export function inOrder(pool) {
+  const middle = median(pool.flatMap((report) => report.latency_us ?? []));
+  const latency = (/** @type {Report} */ report) => report.latency_us ?? middle;
+  return pool.slice().sort((a, b) => {
+    if (a.hot !== b.hot) return a.hot ? 1 : -1;
+    return a.hot ? a.rif - b.rif || latency(a) - latency(b) : latency(a) - latency(b) || a.rif - b.rif;
+  });
+}
+
+const RULED = ["prequal", "rif_then_latency"];
+
+/**
+ * What the next pick would take, if the policy goes by this rule and has enough to go by.
+ * @param {string} policy
+ * @param {Report[]} pool of one worker
+ * @returns {{order: Report[], next: Report | null, cold: number}}
+ */
+export function nextPick(policy, pool) {
+  const order = RULED.includes(policy) ? inOrder(pool) : pool.slice().sort((a, b) => a.age_ms - b.age_ms);
+  const cold = pool.filter((report) => !report.hot).length;
+  const next = RULED.includes(policy) && pool.length >= 2 ? order[0] : null;
+  return { order, next, cold };
+}

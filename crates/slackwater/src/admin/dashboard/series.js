@@ -1,0 +1,52 @@
+// The last minutes as columns of numbers, bounded: what is older than the oldest place goes.
+
+export class Series {
+  /** @param {number} capacity samples kept */
+  constructor(capacity) {
+    this.capacity = capacity;
+    /** @type {number[]} */
+    this.at = [];
+    /** @type {Map<string, (number | null)[]>} */
+    this.columns = new Map();
+  }
+
+  get length() {
+    return this.at.length;
+  }
+
+  /**
+   * Adds a sample; one that is not newer than the last is none.
+   * @param {number} at ms
+   * @param {Record<string, number | null>} values
+   */
+  push(at, values) {
+    if (this.at.length && at <= this.at[this.at.length - 1]) return;
+    for (const name of Object.keys(values)) {
+      // A column that begins late was empty until now.
+      if (!this.columns.has(name)) this.columns.set(name, this.at.map(() => null));
+    }
+    this.at.push(at);
+    for (const [name, column] of this.columns) column.push(values[name] ?? null);
+    if (this.at.length > this.capacity) {
+      this.at.shift();
+      for (const column of this.columns.values()) column.shift();
+    }
+  }
+
+  /** @param {string} name @returns {(number | null)[]} */
+  column(name) {
+    return this.columns.get(name) ?? [];
+  }
+
+  /** The newest value. @param {string} name */
+  last(name) {
+    return this.column(name).at(-1) ?? null;
+  }
+
+  /** The largest value that is still there. @param {string} name */
+  most(name) {
+    let most = null;
+    for (const value of this.column(name)) if (value !== null && (most === null || value > most)) most = value;
+    return most;
+  }
+}

@@ -1,0 +1,96 @@
+// One service on the page: its name, its figures, its fleet, and why.
+
+import { attributes, element, fillList, setText } from "./dom.js";
+import { FleetView } from "./fleet_view.js";
+import { WhyView } from "./why_view.js";
+import { count, percent, policyOf, rate, span } from "./words.js";
+
+export class Side {
+  /**
+   * @param {string} id
+   * @param {(replica: number) => void} open
+   */
+  constructor(id, open) {
+    this.title = element("h2", "side-title");
+    this.title.id = id;
+    this.about = element("p", "about");
+    this.extra = element("div", "side-extra");
+    this.figures = element("dl", "figures");
+    this.fleet = new FleetView(`${id}-fleet`, open);
+    this.why = new WhyView(id, open);
+    const head = element("div", "side-head", element("div", "", this.title, this.about), this.extra);
+    this.root = element("section", "side", head, this.figures, element("div", "side-body", this.fleet.root, this.why.root));
+    attributes(this.root, { "aria-labelledby": id });
+  }
+
+  /**
+   * @param {import("./model.js").Service} service
+   * @param {import("./frame.js").Frame} frame
+   * @param {any} load what the demo's load generator saw of it, if there is one
+   */
+  show(service, frame, load) {
+    setText(this.title, service.name);
+    const about = policyOf(service.policy).about;
+    setText(this.about, load ? about : `${service.policy}: ${about}`);
+    if (service.tick) {
+      fillList(this.figures, load ? loadFigures(service, load) : figures(service), makeFigure, (made, [name, value, hint, alarm]) => {
+        const [term, figure] = made.children;
+        setText(term, name);
+        setText(figure, value);
+        attributes(made, { title: hint });
+        made.classList.toggle("bad", Boolean(alarm));
+      });
+    }
+    this.fleet.tall = !load;
+    this.fleet.show(service, frame);
+    this.why.show(service, frame);
+  }
+
+  repaint() {
+    this.fleet.repaint();
+    this.why.repaint();
+  }
+}
+
+const makeFigure = () => element("div", "", element("dt"), element("dd"));
+
+/** @typedef {[string, string, string, boolean?]} Figure its name, its value, a hint, whether it is alarming */
+
+/** @param {import("./model.js").Service} service @returns {Figure[]} */
+function figures(service) {
+  const { tick } = service;
+  const recent = tick.latency_10s;
+  const failed = tick.requests ? tick.failed / tick.requests : null;
+  const inFlight = service.replicas.reduce((sum, replica) => sum + replica.ours, 0);
+  /** @type {Figure[]} */
+  const found = [
+    ["requests/s", rate(tick.rate), "Requests that ended in the last interval, per second"],
+    ["errors", percent(failed), "Of these, answered with 5xx or not at all", tick.failed > 0],
+    ["p50", span(recent?.p50_us), "Half of the requests of the last 10 s took less"],
+    ["p99", span(recent?.p99_us), "99 % of the requests of the last 10 s took less"],
+    ["p99.9", span(recent?.p999_us), "99.9 % of the requests of the last 10 s took less"],
+    ["in flight", count(inFlight), "Requests of this process that are at replicas now"],
+  ];
+  const { admission } = tick;
+  if (admission.hedges) found.push(["second copies", count(admission.hedges), "Hedges in the last interval; of these won: " + count(admission.hedges_won ?? 0)]);
+  if (admission.ties) found.push(["tied", count(admission.ties), "Tied requests in the last interval"]);
+  if (admission.retries) found.push(["retries", count(admission.retries), "Further tries in the last interval"]);
+  if (admission.queued) found.push(["queued", count(admission.queued), "Requests that had to wait for a place in the last interval"]);
+  const shed = ["shed_queue_full", "shed_wait_over", "shed_replicas_full"].reduce((sum, name) => sum + (admission[name] ?? 0), 0);
+  if (shed) found.push(["turned away", count(shed), "Requests answered with 503 for want of room", true]);
+  if (tick.no_replica) found.push(["no replica", count(tick.no_replica), "Requests for which there was nobody", true]);
+  return found;
+}
+
+/** @param {import("./model.js").Service} service @param {any} load @returns {Figure[]} */
+function loadFigures(service, load) {
+  const { recent } = load;
+  const failed = recent.requests ? recent.errors / recent.requests : null;
+  return [
+    ["p99", span(recent.p99_us), "99 % of the requests of the last 10 s took less, from when they should have been sent"],
+    ["p50", span(recent.p50_us), "Half of the requests of the last 10 s took less"],
+    ["p99.9", span(recent.p999_us), "99.9 % of the requests of the last 10 s took less"],
+    ["errors", percent(failed), "Of the requests of the last 10 s", recent.errors > 0],
+    ["requests/s", rate(service.tick.rate), "Requests that ended in the last interval, per second"],
+  ];
+}

@@ -1,0 +1,134 @@
+// A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
+
+import { attributes, element, headRow, row, setText } from "./dom.js";
+import { inOrder } from "./rule.js";
+import { plural, reasonText, span } from "./words.js";
+
+/** What tries are for. */
+const KINDS = {
+  first: "first",
+  retry: "retry",
+  hedge: "second copy: it was late",
+  tie: "tied copy",
+  trial: "trial of one that is out",
+};
+
+const KEPT = { sampled: "drawn by chance", asked: "asked for by a header", failed: "it failed", slow: "it was slow" };
+
+/**
+ * The story as nodes.
+ * @param {any} decision
+ * @param {HTMLElement} close
+ * @returns {Node[]}
+ */
+export function tell(decision, close) {
+  const title = element("h2", "", `${decision.method} ${decision.path}`);
+  title.id = "story-title";
+  const answered = decision.status ? `answered with ${decision.status}` : "not answered";
+  const kept = [decision.kept ?? []].flat().map((why) => KEPT[/** @type {keyof typeof KEPT} */ (why)] ?? why).join(", ");
+  const lead = element("p", decision.failed ? "problem" : "", `${answered} after ${span(decision.total_us)}${decision.error ? `: ${decision.error}` : ""}`);
+  const facts = [["id", decision.id], ["when", decision.time], ["service", decision.service ? `${decision.service}, by ${decision.policy}` : "none"], ["client", decision.client], ["host", decision.host], ["kept because", kept]];
+  const rows = facts.filter(([, value]) => value).map(([name, value]) => row(name, [String(value)]));
+  const attempts = decision.attempts ?? [];
+  return [
+    element("div", "card-head", title, close), lead, element("table", "facts", element("tbody", "", ...rows)),
+    ...(attempts.length ? [element("h3", "", "Tries"), waterfall(decision, attempts)] : [element("p", "summary", "It went to no replica.")]),
+    ...attempts.flatMap(why),
+  ];
+}
+
+/** @param {any} decision @param {any[]} attempts */
+function waterfall(decision, attempts) {
+  const ends = attempts.map((one) => one.end_us ?? one.head_us ?? one.sent_us);
+  const whole = Math.max(decision.total_us ?? 0, ...ends, 1);
+  const made = attempts.map((one, place) => {
+    const bar = element("span", "bar");
+    const [from, to] = [one.sent_us ?? 0, one.end_us ?? whole];
+    bar.style.left = `${(from / whole) * 100}%`;
+    bar.style.width = `${Math.max(0.6, ((to - from) / whole) * 100)}%`;
+    const track = element("span", "track", bar);
+    if (one.head_us !== undefined) {
+      const head = element("span", "head");
+      head.style.left = `${(one.head_us / whole) * 100}%`;
+      track.append(head);
+    }
+    const line = row(`${place + 1}. ${KINDS[/** @type {keyof typeof KINDS} */ (one.kind)] ?? one.kind}`, [
+      one.replica, span(one.sent_us), one.head_us === undefined ? "–" : span(one.head_us), one.end_us === undefined ? "–" : span(one.end_us), outcomeText(one),
+    ]);
+    line.cells[1].after(element("td", "chart-cell", track));
+    line.classList.toggle("answered", Boolean(one.answered));
+    return line;
+  });
+  const head = headRow(["try", "replica", `0 to ${span(whole)}`, "sent", "answer", "over", "came to"]);
+  return element("div", "table-box", element("table", "waterfall", head, element("tbody", "", ...made)));
+}
+
+/** @param {any} attempt */
+function outcomeText(attempt) {
+  const outcome = String(attempt.outcome ?? "–").replaceAll("_", " ");
+  const said = attempt.status ? `${attempt.status}, ${outcome}` : outcome;
+  return `${said}${attempt.answered ? ": the client's answer" : ""}${attempt.cause ? ` (${attempt.cause})` : ""}`;
+}
+
+/** Why one try went where it went. @param {any} attempt @param {number} place @param {any[]} attempts @returns {Node[]} */
+function why(attempt, place, attempts) {
+  const which = attempts.length > 1 ? `Try ${place + 1}: why ` : "Why ";
+  const parts = [
+    element("h3", "", `${which}${attempt.replica}?`),
+    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason))), ruleText(attempt)),
+  ];
+  const candidates = attempt.candidates ?? [attempt.chosen, attempt.runner_up].filter(Boolean);
+  if (candidates.length) parts.push(candidateTable(attempt, candidates));
+  const outs = attempt.outs ?? [];
+  if (outs.length) {
+    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), one.share === undefined ? "–" : String(one.share)]));
+    parts.push(element("p", "summary", `Out, or not with their whole share: ${plural(attempt.out ?? outs.length, "replica")}`));
+    parts.push(element("div", "table-box", element("table", "candidates", headRow(["replica", "why", "share"]), element("tbody", "", ...rows))));
+  }
+  return parts;
+}
+
+/** @param {string} text */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+/** @param {any} attempt */
+function ruleText(attempt) {
+  const texts = [];
+  if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
+  if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
+  if (attempt.available !== undefined) texts.push(`${plural(attempt.available, "replica")} could be chosen`);
+  if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
+  if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
+  return texts.length ? ` ${sentence(texts.join("; "))}` : "";
+}
+
+/** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */
+const COLUMNS = [
+  ["rif", "in flight, as reported", String], ["polled_rif", "in flight, as polled", String], ["in_flight", "ours in flight", String], ["latency_us", "latency", span],
+  ["age_us", "age", span], ["uses_left", "uses left", String], ["hot", "hot or cold", (hot) => (hot ? "hot" : "cold")], ["score_us", "score", span],
+  ["weight", "weight", (weight) => Number(weight).toLocaleString("en-US")], ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
+];
+
+/** @param {any} attempt @param {any[]} candidates */
+function candidateTable(attempt, candidates) {
+  const ruled = ["cold", "hot"].includes(attempt.reason);
+  const sorted = ruled ? inOrder(candidates.map((one) => ({ worker: 0, age_ms: 0, uses_left: 0, hot: false, ...one, latency_us: one.latency_us ?? null }))) : candidates.slice();
+  if (attempt.reason === "lowest_score" || attempt.reason === "lowest_cost") sorted.sort((a, b) => (/** @type {any} */ (a).score_us ?? Infinity) - (/** @type {any} */ (b).score_us ?? Infinity));
+  const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) || (field === "hot" && ruled));
+  const rows = sorted.map((/** @type {any} */ one) => {
+    const chosen = one.replica === attempt.replica;
+    const line = row(one.replica, columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field]))));
+    const mark = chosen ? "chosen" : one.replica === attempt.runner_up?.replica ? "runner-up" : "";
+    line.prepend(element("td", "next", mark));
+    line.classList.toggle("is-next", chosen);
+    line.classList.toggle("is-hot", Boolean(one.hot));
+    return line;
+  });
+  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([, head]) => head)]), element("tbody", "", ...rows));
+  const caption = element("caption");
+  const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
+  setText(caption, `Compared: ${candidates.length}${more}${ruled ? ", in the order of the rule" : ""}`);
+  table.prepend(caption);
+  const box = element("div", "table-box", table);
+  return attributes(box, { tabindex: "0", role: "region", "aria-label": "Candidates" });
+}

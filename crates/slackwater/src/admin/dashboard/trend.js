@@ -1,0 +1,175 @@
+// Lines and stacks over the last minutes.
+
+import { begin, label, level, theme } from "./canvas.js";
+import { linearMarks, logMarks, logScale, roundDown, roundUp } from "./scales.js";
+import { clock } from "./words.js";
+import { WINDOW_MS } from "./model.js";
+
+const GUTTER = 46;
+const TOP = 8;
+const BOTTOM = 18;
+
+/**
+ * @typedef {object} Line
+ * @property {import("./series.js").Series} series
+ * @property {string} column
+ * @property {string} colour a name of the theme
+ * @property {number} [width]
+ * @property {number[]} [dash]
+ * @property {string} [mark] written at its end
+ */
+
+/**
+ * @typedef {object} Trend
+ * @property {Line[]} lines for a stack, from the bottom
+ * @property {boolean} [stacked] areas on one another
+ * @property {boolean} [log]
+ * @property {(value: number) => string} write for the axis
+ * @property {number} [least] the axis reaches at least so far
+ * @property {{series: import("./series.js").Series, column: string}} [band] where it is above 0, the ground is tinted
+ * @property {number} now ms
+ * @property {number} [windowMs]
+ */
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {Trend} trend
+ */
+export function paint(canvas, width, height, trend) {
+  const draw = begin(canvas, width, height);
+  if (!draw) return;
+  const colours = theme();
+  const windowMs = trend.windowMs ?? WINDOW_MS;
+  const [left, right, base] = [GUTTER, width - (trend.lines.some((line) => line.mark) ? 8 : 4), height - BOTTOM];
+  const from = trend.now - windowMs;
+  const x = (/** @type {number} */ at) => left + ((at - from) / windowMs) * (right - left);
+  const { y, marks } = upward(trend, from, base - TOP, base);
+  if (trend.band) paintBand(draw, trend.band, x, [TOP, base], from);
+  for (const mark of marks) {
+    level(draw, left, y(mark), right - left, colours.line);
+    label(draw, trend.write(mark), left - 6, y(mark), colours.soft, "right");
+  }
+  const step = windowMs > 120_000 ? 60_000 : 15_000;
+  for (let back = 0; back <= windowMs; back += step) {
+    const at = x(trend.now - back);
+    label(draw, back ? `−${clock(back)}` : "now", at, height - 7, colours.soft, back === 0 ? "right" : back === windowMs ? "left" : "center");
+  }
+  draw.save();
+  draw.beginPath();
+  draw.rect(left, TOP - 4, right - left, base - TOP + 6);
+  draw.clip();
+  if (trend.stacked) paintStack(draw, trend, x, y, from);
+  else for (const line of trend.lines) paintLine(draw, line, x, y, from);
+  draw.restore();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} draw
+ * @param {{series: import("./series.js").Series, column: string}} band
+ * @param {(at: number) => number} x
+ * @param {number[]} ends
+ * @param {number} from
+ */
+function paintBand(draw, { series, column }, x, [top, base], from) {
+  const values = series.column(column);
+  draw.fillStyle = theme()["alarm-ground"];
+  for (let i = 1; i < values.length; i++) {
+    if (!values[i] || series.at[i] < from) continue;
+    const start = x(Math.max(series.at[i - 1], from));
+    draw.fillRect(start, top, x(series.at[i]) - start + 0.5, base - top);
+  }
+}
+
+/** @param {Trend} trend @param {number} from @param {number} length @param {number} base */
+function upward(trend, from, length, base) {
+  let [least, most] = [Infinity, 0];
+  const first = trend.lines[0]?.series;
+  if (trend.stacked && first) {
+    for (let i = 0; i < first.length; i++) {
+      if (first.at[i] < from) continue;
+      most = Math.max(most, trend.lines.reduce((sum, line) => sum + (line.series.column(line.column)[i] ?? 0), 0));
+    }
+  } else {
+    for (const { series, column } of trend.lines) {
+      const values = series.column(column);
+      for (let i = 0; i < values.length; i++) {
+        const value = values[i];
+        if (value === null || value === undefined || series.at[i] < from) continue;
+        most = Math.max(most, value);
+        if (value > 0) least = Math.min(least, value);
+      }
+    }
+  }
+  most = Math.max(most, trend.least ?? 1);
+  if (trend.log) {
+    const low = roundDown(Math.max(1, Math.min(least, most / 10)));
+    const high = roundUp(most);
+    const scale = logScale(low, high, length);
+    return { y: (/** @type {number} */ value) => base - scale(value), marks: logMarks(low, high, length, 16) };
+  }
+  const marks = linearMarks(most);
+  const top = Math.max(most * 1.05, marks[marks.length - 1]);
+  return { y: (/** @type {number} */ value) => base - (value / top) * length, marks };
+}
+
+/**
+ * @param {CanvasRenderingContext2D} draw
+ * @param {Line} line
+ * @param {(at: number) => number} x
+ * @param {(value: number) => number} y
+ * @param {number} from
+ */
+function paintLine(draw, line, x, y, from) {
+  const { series } = line;
+  const values = series.column(line.column);
+  draw.strokeStyle = theme()[line.colour];
+  draw.lineWidth = line.width ?? 1.6;
+  draw.lineJoin = "round";
+  draw.setLineDash(line.dash ?? []);
+  draw.beginPath();
+  let pen = false;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (series.at[i] < from - 2_000) continue;
+    if (value === null) pen = false;
+    else if (pen) draw.lineTo(x(series.at[i]), y(value));
+    else {
+      draw.moveTo(x(series.at[i]), y(value));
+      pen = true;
+    }
+  }
+  draw.stroke();
+  draw.setLineDash([]);
+  draw.lineWidth = 1;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} draw
+ * @param {Trend} trend
+ * @param {(at: number) => number} x
+ * @param {(value: number) => number} y
+ * @param {number} from
+ */
+function paintStack(draw, trend, x, y, from) {
+  const series = trend.lines[0]?.series;
+  if (!series?.length) return;
+  let start = series.at.findIndex((at) => at >= from - 2_000);
+  if (start < 0) start = 0;
+  const sums = new Array(series.length - start).fill(0);
+  for (const line of trend.lines) {
+    const values = line.series.column(line.column);
+    draw.beginPath();
+    for (let i = 0; i < sums.length; i++) draw.lineTo(x(series.at[start + i]), y(sums[i]));
+    for (let i = sums.length - 1; i >= 0; i--) {
+      sums[i] += values[start + i] ?? 0;
+      draw.lineTo(x(series.at[start + i]), y(sums[i]));
+    }
+    draw.closePath();
+    draw.fillStyle = theme()[line.colour];
+    draw.globalAlpha = line.width ?? 1;
+    draw.fill();
+    draw.globalAlpha = 1;
+  }
+}

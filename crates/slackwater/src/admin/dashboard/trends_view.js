@@ -1,0 +1,207 @@
+// The last minutes: latency, requests, errors, picks by reason, probes, second copies and retries.
+
+import { Chart } from "./chart.js";
+import { element, setShown } from "./dom.js";
+import { count, percent, rate, reasonName, shortCount, span, spanMark } from "./words.js";
+
+/** @typedef {import("./model.js").Service} Service */
+/** @typedef {import("./trend.js").Line} Line */
+/** @typedef {import("./chart.js").Entry} Entry */
+
+/** In the demo more happens in less time. */
+const DEMO_WINDOW_MS = 120_000;
+
+const NOW_MOST = ["now", "most"];
+
+/** @param {Service} service @param {string} column @param {(value: any) => string} write */
+const nowAndMost = ({ series }, column, write) => [write(series.last(column)), write(series.most(column))];
+const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
+
+/** Latency of one service: three quantiles. */
+class Latency {
+  constructor() {
+    this.chart = new Chart("Latency", NOW_MOST);
+  }
+
+  /** @param {Service} service @param {number} now */
+  show(service, now) {
+    const { series } = service;
+    /** @type {[string, string, string, number, Entry["kind"]][]} */
+    const kinds = [["p99.9", "p999", "second", 1.2, "thin"], ["p99", "p99", "first", 2.2, "line"], ["p50", "p50", "cold", 1.6, "line"]];
+    const lines = kinds.map(([, column, colour, width]) => ({ series, column, colour, width }));
+    const entries = kinds.map(([name, column, colour, , kind]) => ({ name, colour, kind, values: nowAndMost(service, column, span) }));
+    this.chart.show({ lines, log: true, write: spanMark, least: 10_000, now }, entries);
+  }
+}
+
+/** One figure of one service as a line. */
+class Single {
+  /** @param {string} title @param {string} name @param {string} column @param {(value: number) => string} write @param {{colour: string, least: number, mark: (value: number) => string}} look */
+  constructor(title, name, column, write, look) {
+    this.chart = new Chart(title, NOW_MOST);
+    Object.assign(this, { name, column, write, look });
+    this.name = name;
+    this.column = column;
+    this.write = write;
+    this.look = look;
+  }
+
+  /** @param {Service} service @param {number} now */
+  show(service, now) {
+    const { column, look } = this;
+    const lines = [{ series: service.series, column, colour: look.colour, width: 1.8 }];
+    const values = nowAndMost(service, column, ifAny(this.write));
+    this.chart.show({ lines, write: look.mark, least: look.least, now }, [{ name: this.name, colour: look.colour, kind: "line", values }]);
+  }
+}
+
+const STACK = { cold: ["cold", 1], hot: ["hot", 1] };
+/** @type {[number, Entry["kind"]][]} */
+const PALE = [[0.8, "area"], [0.5, "pale"], [0.3, "paler"]];
+
+/** What decided, as areas on one another. */
+class Picks {
+  /** @param {string} title */
+  constructor(title) {
+    this.chart = new Chart(title, ["now", "part"]);
+  }
+
+  /** @param {Service} service @param {number} now @param {number} [windowMs] */
+  show(service, now, windowMs) {
+    const { series } = service;
+    const columns = [...series.columns.keys()].filter((name) => name.startsWith("picks."));
+    const reasons = columns.map((name) => name.slice("picks.".length));
+    const rank = (/** @type {string} */ reason) => ["cold", "hot"].indexOf(reason) + 1 || 9;
+    reasons.sort((a, b) => rank(a) - rank(b));
+    const sum = reasons.reduce((sum, reason) => sum + (series.last(`picks.${reason}`) ?? 0), 0);
+    let others = 0;
+    /** @type {Line[]} */
+    const lines = [];
+    /** @type {Entry[]} */
+    const entries = [];
+    for (const reason of reasons) {
+      const known = STACK[/** @type {keyof STACK} */ (reason)];
+      const [alpha, kind] = known ? [1, /** @type {Entry["kind"]} */ ("area")] : PALE[Math.min(others++, 2)];
+      const colour = known ? String(known[0]) : "second";
+      const last = series.last(`picks.${reason}`) ?? 0;
+      lines.push({ series, column: `picks.${reason}`, colour, width: alpha });
+      entries.push({ name: reasonName(reason), colour, kind, values: [count(last), sum ? percent(last / sum) : "–"] });
+    }
+    this.chart.show({ lines, stacked: true, write: shortCount, now, windowMs }, entries.reverse());
+  }
+}
+
+/** Counts of one service by kind, as lines. */
+class Kinds {
+  /** @param {string} title @param {[string, string, string, Entry["kind"]][]} kinds their words, columns, colours */
+  constructor(title, kinds) {
+    this.chart = new Chart(title, NOW_MOST);
+    this.kinds = kinds;
+  }
+
+  /** @param {Service} service @param {number} now @param {number} [windowMs] */
+  show(service, now, windowMs) {
+    const { series } = service;
+    const kinds = this.kinds.filter(([, column], i) => i < 2 || (series.most(column) ?? 0) > 0);
+    const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.2, dash: kind === "dash" ? [4, 3] : [] }));
+    const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: nowAndMost(service, column, ifAny(count)) }));
+    this.chart.show({ lines, write: shortCount, now, windowMs }, entries);
+  }
+}
+
+const errors = () => new Single("Errors", "5xx, or no answer", "errors", percent, { colour: "alarm", least: 0.01, mark: percent });
+const requests = () => new Single("Requests per second", "ended", "rate", rate, { colour: "ink", least: 1, mark: shortCount });
+const probes = () => new Kinds("Probes", [
+  ["sent", "probes.sent", "second", "line"], ["answered", "probes.answered", "cold", "thin"], ["lost", "probes.lost", "alarm", "line"],
+  ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
+]);
+const copies = () => new Kinds("Further tries", [
+  ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["turned away", "shed", "alarm", "line"],
+]);
+
+/** The charts of one service. */
+export class ServiceTrends {
+  constructor() {
+    this.copies = copies();
+    this.probes = probes();
+    this.parts = [new Latency(), requests(), errors(), new Picks("What decided"), this.probes, this.copies];
+    this.root = element("div", "trends", ...this.parts.map((part) => part.chart.root));
+  }
+
+  /** @param {Service[]} services the first is shown @param {number} now */
+  show([service], now) {
+    const any = (/** @type {string[]} */ columns) => columns.some((column) => (service.series.most(column) ?? 0) > 0);
+    setShown(this.copies.chart.root, any(["hedges", "retries", "queued", "shed"]));
+    setShown(this.probes.chart.root, any(["probes.sent"]));
+    for (const part of this.parts) if (!part.chart.root.hidden) part.show(service, now);
+  }
+
+  repaint() {
+    for (const part of this.parts) part.chart.repaint();
+  }
+}
+
+/** Two services in one chart, by one quantile or part. */
+class Both {
+  /** @param {string} title @param {string[]} columns the first strong, the second thin @param {Partial<import("./trend.js").Trend>} look @param {(value: any) => string} write */
+  constructor(title, columns, look, write, height = 190) {
+    this.chart = new Chart(title, NOW_MOST, height);
+    this.columns = columns;
+    this.look = look;
+    this.write = write;
+  }
+
+  /** @param {Service[]} services @param {number} now */
+  show(services, now) {
+    /** @type {Line[]} */
+    const lines = [];
+    /** @type {Entry[]} */
+    const entries = [];
+    services.forEach((service, index) => {
+      this.columns.forEach((column, thin) => {
+        const colour = index === 0 ? "first" : "second";
+        // The first is drawn last, on top.
+        lines.unshift({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
+        const name = this.columns.length > 1 ? `${service.name}, ${column}` : service.name;
+        const kind = thin ? "thin" : index === 0 ? "line" : "dash";
+        entries.push({ name, colour, kind, values: nowAndMost(service, column, this.write) });
+      });
+    });
+    const [{ series }] = services;
+    entries.push({ name: "a replica is in trouble", colour: "alarm", kind: "paler", values: [series.last("trouble") ? "yes" : "no", ""] });
+    this.chart.show({ lines, now, windowMs: DEMO_WINDOW_MS, band: { series, column: "trouble" }, write: shortCount, ...this.look }, entries);
+  }
+}
+
+/** The charts of the demo: both sides in one where they are to be compared. */
+export class DemoTrends {
+  constructor() {
+    const latency = new Both("Latency of both sides", ["p99", "p50"], { log: true, write: spanMark, least: 10_000 }, span);
+    const errors = new Both("Errors of both sides", ["errors"], { write: percent, least: 0.01 }, percent);
+    latency.chart.root.classList.add("wide");
+    this.both = [latency, errors];
+    this.picks = [new Picks(""), new Picks("")];
+    this.probes = probes();
+    const charts = [...this.both, ...this.picks, this.probes].map((part) => part.chart.root);
+    this.root = element("div", "trends", ...charts);
+  }
+
+  /** @param {Service[]} services @param {number} now */
+  show(services, now) {
+    for (const part of this.both) part.show(services, now);
+    this.picks.forEach((part, index) => {
+      part.chart.title.textContent = `What decided: ${services[index].name}`;
+      part.show(services[index], now, DEMO_WINDOW_MS);
+    });
+    const probing = services.find((service) => (service.series.most("probes.sent") ?? 0) > 0);
+    setShown(this.probes.chart.root, Boolean(probing));
+    if (probing) {
+      this.probes.chart.title.textContent = `Probes: ${probing.name}`;
+      this.probes.show(probing, now, DEMO_WINDOW_MS);
+    }
+  }
+
+  repaint() {
+    for (const part of [...this.both, ...this.picks, this.probes]) part.chart.repaint();
+  }
+}

@@ -1,0 +1,164 @@
+// Why the next request goes where it goes: the hot-cold plane, the rule in a sentence, and the pool in the rule's order.
+
+import { attributes, element, fillList, headRow, setShown, setText } from "./dom.js";
+import * as plane from "./plane.js";
+import { nextPick } from "./rule.js";
+import { share, shared } from "./shared.js";
+import { plural, policyOf, span } from "./words.js";
+
+const HEIGHT = 250;
+const ROWS_MAX = 16;
+
+export class WhyView {
+  /** @param {string} id @param {(replica: number) => void} open */
+  constructor(id, open) {
+    this.open = open;
+    this.worker = 0;
+    /** @type {plane.PlaneScene | null} */
+    this.scene = null;
+    this.title = element("h3", "", "Why that replica?");
+    this.title.id = `${id}-why`;
+    this.workers = element("select");
+    this.workersBox = element("label", "", "worker ", this.workers);
+    this.workers.addEventListener("change", () => {
+      this.worker = Number(this.workers.value);
+      this.repaintAll();
+    });
+    this.rule = element("p", "rule");
+    this.canvas = element("canvas");
+    attributes(this.canvas, { role: "img" });
+    this.plot = element("div", "plot", this.canvas);
+    this.rows = element("tbody");
+    this.table = element("table", "pool", headRow(["", "report of", "in flight", "latency", "age", "uses left", "hot or cold"]), this.rows);
+    this.caption = element("caption", "", "The pool: reports to choose from, in the order of the rule");
+    this.table.prepend(this.caption);
+    this.root = element("section", "card why", element("div", "card-head", this.title, this.workersBox), this.rule, this.plot, element("div", "pool-box", this.table));
+    attributes(this.root, { "aria-labelledby": this.title.id });
+    this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: this.at(event) }));
+    this.plot.addEventListener("pointerleave", () => share({ pointed: null }));
+    this.plot.addEventListener("click", (/** @type {PointerEvent} */ event) => {
+      const found = this.at(event);
+      if (found !== null) this.open(found);
+    });
+    this.rows.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: rowOf(event) }));
+    this.rows.addEventListener("pointerleave", () => share({ pointed: null }));
+    this.rows.addEventListener("click", (/** @type {PointerEvent} */ event) => {
+      const found = rowOf(event);
+      if (found !== null) this.open(found);
+    });
+  }
+
+  /** @param {PointerEvent} event */
+  at(event) {
+    if (!this.scene) return null;
+    const box = this.canvas.getBoundingClientRect();
+    return plane.replicaAt(this.scene, box.width, HEIGHT, event.clientX - box.left, event.clientY - box.top);
+  }
+
+  /** @param {import("./model.js").Service} service @param {import("./frame.js").Frame} frame */
+  show(service, frame) {
+    this.service = service;
+    this.frame = frame;
+    this.repaintAll();
+  }
+
+  repaintAll() {
+    const { service, frame } = this;
+    if (!service || !frame || !service.tick) return;
+    const workers = service.workers;
+    if (workers.length && !workers.includes(this.worker)) this.worker = workers[0];
+    setShown(this.workersBox, workers.length > 1);
+    fillList(this.workers, workers, () => element("option"), (option, worker) => {
+      setText(option, String(worker));
+      option.value = String(worker);
+    });
+    this.workers.value = String(this.worker);
+    /** @type {import("./rule.js").Report[]} */
+    const pool = service.tick.pool.filter((/** @type {any} */ report) => report.worker === this.worker);
+    const { order, next, cold } = nextPick(service.policy, pool);
+    this.scene = { service, frame, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
+    const name = (/** @type {number} */ index) => service.replicas[index]?.name ?? String(index);
+    this.sayRule(service, pool, next, cold, name);
+    const pooled = pool.length > 0;
+    setShown(this.table, pooled);
+    setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
+    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, service.limit));
+    this.repaint();
+  }
+
+  /**
+   * @param {import("./model.js").Service} service
+   * @param {import("./rule.js").Report[]} pool
+   * @param {import("./rule.js").Report | null} next
+   * @param {number} cold
+   * @param {(index: number) => string} name
+   */
+  sayRule(service, pool, next, cold, name) {
+    const { limit } = service;
+    let parts = [policyOf(service.policy).about];
+    if (next && !next.hot) {
+      const of = limit === null ? "" : ` (fewer than ${limit} in flight)`;
+      parts = [
+        cold === pool.length ? `All ${plural(cold, "report")} are ` : `${cold} of ${plural(pool.length, "report")} ${cold === 1 ? "is" : "are"} `, element("b", "cold", "cold"), `${of}. Of these, `,
+        element("b", "", name(next.replica)), ` has the lowest latency, ${span(next.latency_us)}: the next pick.`,
+      ];
+    } else if (next) {
+      parts = [
+        `All ${plural(pool.length, "report")} are `, element("b", "hot", "hot"), `: ${limit} or more in flight. The fewest, ${next.rif}, are at `,
+        element("b", "", name(next.replica)), ": the next pick.",
+      ];
+    } else if (pool.length === 1) parts.push(" Just one report is left in the pool: chance decides until there are two.");
+    else if (policyOf(service.policy).pooled && !pool.length) parts.push(" The pool is empty at this moment: chance decides.");
+    this.rule.replaceChildren(...parts);
+    const text = this.rule.textContent ?? "";
+    attributes(this.canvas, { "aria-label": `Replicas by requests in flight and latency. ${text}` });
+  }
+
+  repaint() {
+    if (!this.scene) return;
+    this.scene.pointed = shared.pointed;
+    this.scene.chosen = shared.chosen?.replica ?? null;
+    for (const row of this.rows.children) row.classList.toggle("pointed", Number(row.dataset.replica) === shared.pointed);
+    plane.paint(this.canvas, this.plot.clientWidth, HEIGHT, this.scene);
+  }
+}
+
+/** @param {Event} event */
+function rowOf(event) {
+  const row = /** @type {HTMLElement} */ (event.target).closest("tr");
+  return row?.dataset.replica === undefined ? null : Number(row.dataset.replica);
+}
+
+function makeRow() {
+  const meter = element("span", "meter", element("i"));
+  const age = element("span", "meter age", element("i"));
+  return element(
+    "tr", "", element("td", "next"), element("th"), element("td", "", element("span", "number"), meter), element("td"),
+    element("td", "", element("span", "number"), age), element("td"), element("td"),
+  );
+}
+
+/**
+ * @param {any} made
+ * @param {import("./rule.js").Report} report
+ * @param {boolean} next
+ * @param {(index: number) => string} name
+ * @param {number | null} limit
+ */
+function fillRow(made, report, next, name, limit) {
+  made.dataset.replica = String(report.replica);
+  const cells = made.cells;
+  made.classList.toggle("is-next", next);
+  made.classList.toggle("is-hot", report.hot);
+  setText(cells[0], next ? "next" : "");
+  setText(cells[1], name(report.replica));
+  cells[1].scope = "row";
+  setText(cells[2].firstElementChild, String(report.rif));
+  const full = limit ? Math.min(1, report.rif / limit) : 0;
+  cells[2].lastElementChild.firstElementChild.style.width = `${Math.round(full * 100)}%`;
+  setText(cells[3], report.latency_us === null ? "not known" : span(report.latency_us));
+  setText(cells[4].firstElementChild, `${report.age_ms} ms`);
+  cells[4].lastElementChild.firstElementChild.style.width = `${Math.max(0, 100 - report.age_ms / 10)}%`;
+  setText(cells[5], report.uses_left === null ? "∞" : String(report.uses_left));
+  setText(cells[6], `${report.hot ? "hot" : "cold"}${report.local ? ", own count" : ""}`);
+}

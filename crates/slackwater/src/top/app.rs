@@ -1,0 +1,474 @@
+//! What is on the screen and what was chosen there: the state that keys, the mouse and the stream change. Pure: what has to
+//! be asked of the server comes out as [`Ask`].
+
+use super::keys::{Action, Page};
+use super::message::{Decision, Decisions, Fleet, History, Tick};
+use super::model::{Model, Row};
+use super::rows::{Column, Order, is_match};
+use core::time::Duration;
+use ratatui::layout::{Position, Rect};
+use std::time::Instant;
+
+/// A replica's page is brought up to date so often.
+const DETAILS_EVERY: Duration = Duration::from_secs(2);
+
+/// Letters that a filter has at most.
+const FILTER_MAX: usize = 64;
+
+/// Whether the stream runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Link {
+    /// It runs.
+    Live,
+    /// It broke.
+    Lost {
+        why: String,
+        /// When it is tried again.
+        retry_at: Instant,
+    },
+}
+
+/// What has to be asked of the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) service: String,
+    /// `None`: of the service itself.
+    pub(super) replica: Option<String>,
+    pub(super) what: Wanted,
+}
+
+/// What of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The last minutes.
+    #[default]
+    History,
+    /// The last requests whose story was kept.
+    Decisions,
+}
+
+/// What came, or why it did not.
+#[derive(Debug)]
+pub(super) enum Answer {
+    History(Result<History, String>),
+    Decisions(Result<Decisions, String>),
+}
+
+/// What the page of a replica shows beside the last tick.
+#[derive(Debug)]
+struct Details {
+    service: String,
+    replica: String,
+    asked_at: Instant,
+    /// Answers that have not come.
+    missing: usize,
+    history: Option<Result<History, String>>,
+    decisions: Vec<Decision>,
+}
+
+/// Where things are on the screen, for the mouse.
+#[derive(Debug, Default)]
+pub(super) struct Hits {
+    /// The rows of the list.
+    pub(super) list: Rect,
+    /// The heads of its columns.
+    pub(super) heads: Vec<(Rect, Column)>,
+    /// The names of services.
+    pub(super) services: Vec<(Rect, usize)>,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(super) struct App {
+    model: Model,
+    /// Of the server, for the title.
+    pub(super) address: String,
+    pub(super) link: Link,
+    pub(super) page: Page,
+    pub(super) service: usize,
+    pub(super) order: Order,
+    pub(super) filter: String,
+    pub(super) is_filter_written: bool,
+    /// Place in the fleet of the replica that is chosen; it stays chosen wherever the order puts it.
+    pub(super) selected: Option<usize>,
+    /// The first row that is shown.
+    pub(super) top: usize,
+    pub(super) is_helping: bool,
+    pub(super) is_over: bool,
+    /// While the picture stands still: what came last.
+    paused: Option<(Option<Fleet>, Option<Tick>)>,
+    details: Option<Details>,
+    pub(super) hits: Hits,
+}
+
+impl App {
+    /// For the server at `address`, with the stream open and nothing heard yet.
+    pub(super) fn new(address: String) -> Self {
+        Self {
+            model: Model::default(),
+            address,
+            link: Link::Live,
+            page: Page::Fleet,
+            service: 0,
+            order: Order::default(),
+            filter: String::new(),
+            is_filter_written: false,
+            selected: None,
+            top: 0,
+            is_helping: false,
+            is_over: false,
+            paused: None,
+            details: None,
+            hits: Hits::default(),
+        }
+    }
+
+    pub(super) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Another fleet, or the first. What of the services' last minutes has to be asked for.
+    pub(super) fn take_fleet(&mut self, fleet: Fleet) -> Vec<Ask> {
+        if let Some((waiting, tick)) = &mut self.paused {
+            *waiting = Some(fleet);
+            *tick = None;
+            return Vec::new();
+        }
+        let is_first = self.model.fleet().services.is_empty();
+        let chosen = self
+            .selected
+            .and_then(|index| self.model.row(self.service, index));
+        let chosen = chosen.map(|row| row.name.to_owned());
+        let is_demo = fleet.demo.is_some();
+        self.model.take_fleet(fleet);
+        if is_first && is_demo {
+            self.page = Page::Sides;
+        }
+        if self.page == Page::Sides && !self.has_sides() {
+            self.page = Page::Fleet;
+        }
+        let services = &self.model.fleet().services;
+        self.service = self.service.min(services.len().saturating_sub(1));
+        // The replica that was chosen may have got another place.
+        let replicas = services.get(self.service).map(|service| &service.replicas);
+        self.selected = chosen.and_then(|name| {
+            let mut replicas = replicas?.iter();
+            replicas.position(|replica| replica.name == name)
+        });
+        if self.page == Page::Replica && self.selected.is_none() {
+            self.page = self.home();
+        }
+        let asks = services.iter().map(|service| Ask {
+            service: service.name.clone(),
+            ..Ask::default()
+        });
+        asks.collect()
+    }
+
+    pub(super) fn take_tick(&mut self, tick: Tick) {
+        self.link = Link::Live;
+        match &mut self.paused {
+            Some((_, waiting)) => *waiting = Some(tick),
+            None => self.model.take_tick(tick),
+        }
+    }
+
+    /// What was asked for.
+    pub(super) fn take_answer(&mut self, of: &Ask, answer: Answer) {
+        let Some(replica) = &of.replica else {
+            let mut services = self.model.fleet().services.iter();
+            let service = services.position(|service| service.name == of.service);
+            if let (Some(service), Answer::History(Ok(history))) = (service, &answer) {
+                self.model.take_history(service, history);
+            }
+            return;
+        };
+        let details = self.details.as_mut();
+        let is_wanted =
+            |details: &&mut Details| details.service == of.service && details.replica == *replica;
+        let Some(details) = details.filter(is_wanted) else {
+            return;
+        };
+        details.missing = details.missing.saturating_sub(1);
+        match answer {
+            Answer::History(history) => details.history = Some(history),
+            // Not every process keeps them.
+            Answer::Decisions(decisions) => {
+                details.decisions = decisions.unwrap_or_default().decisions;
+            }
+        }
+    }
+
+    /// What the replica's page shows has to be asked for, if it is time for it.
+    pub(super) fn ask(&mut self, now: Instant) -> Vec<Ask> {
+        if self.page != Page::Replica || self.is_paused() || self.link != Link::Live {
+            return Vec::new();
+        }
+        let chosen = self
+            .selected
+            .and_then(|index| self.model.row(self.service, index));
+        let Some(row) = chosen else {
+            return Vec::new();
+        };
+        let replica = row.name.to_owned();
+        let service = self.model.service_name(self.service).to_owned();
+        let before = self.details.take();
+        let is_same = |details: &Details| details.service == service && details.replica == replica;
+        let mut details = before.filter(is_same).unwrap_or_else(|| Details {
+            service,
+            replica,
+            // Long ago enough.
+            asked_at: now.checked_sub(DETAILS_EVERY).unwrap_or(now),
+            missing: 0,
+            history: None,
+            decisions: Vec::new(),
+        });
+        let is_due = details.missing == 0
+            && now.saturating_duration_since(details.asked_at) >= DETAILS_EVERY;
+        let asks = [Wanted::History, Wanted::Decisions].map(|what| Ask {
+            service: details.service.clone(),
+            replica: Some(details.replica.clone()),
+            what,
+        });
+        if is_due {
+            details.asked_at = now;
+            details.missing = asks.len();
+        }
+        self.details = Some(details);
+        if is_due { asks.into() } else { Vec::new() }
+    }
+
+    /// The last minutes of the replica that is shown: what came, or why it did not; `None` while it is asked for.
+    pub(super) fn replica_history(&self) -> Option<&Result<History, String>> {
+        self.details.as_ref()?.history.as_ref()
+    }
+
+    /// The last requests that were sent to it and whose story was kept, newest first.
+    pub(super) fn replica_decisions(&self) -> &[Decision] {
+        let details = self.details.as_ref();
+        details.map_or(&[], |details| details.decisions.as_slice())
+    }
+
+    /// The replicas of the service, filtered and sorted.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows = self.model.rows(self.service);
+        rows.retain(|row| is_match(row, &self.filter));
+        self.order.sort(&mut rows);
+        rows
+    }
+
+    /// Both sides of a demo are there.
+    pub(super) fn has_sides(&self) -> bool {
+        let fleet = self.model.fleet();
+        fleet.demo.is_some() && fleet.services.len() == 2
+    }
+
+    /// Moves the list so that the chosen one of `rows` is within `height` rows, and no room is left below the last.
+    pub(super) fn scroll(&mut self, indices: &[usize], height: usize) {
+        self.top = self.top.min(indices.len().saturating_sub(height));
+        let chosen = self.selected.and_then(|selected| {
+            let mut places = indices.iter();
+            places.position(|index| *index == selected)
+        });
+        if let Some(place) = chosen {
+            let highest = (place + 1).saturating_sub(height);
+            self.top = self.top.clamp(highest, place.max(highest));
+        }
+    }
+
+    /// Does what a key asks for; stopping the process is the caller's.
+    pub(super) fn act(&mut self, action: Action) {
+        if self.is_helping && !matches!(action, Action::Quit) {
+            // Any key closes it.
+            self.is_helping = false;
+            return;
+        }
+        let page_rows = isize::try_from(self.hits.list.height).unwrap_or(isize::MAX);
+        match action {
+            Action::Quit => self.is_over = true,
+            Action::Suspend => {}
+            Action::Back => self.back(),
+            Action::Move(rows) => self.step(rows),
+            Action::Page(screens) => self.step(screens * (page_rows - 1).max(1)),
+            Action::First => self.step(isize::MIN),
+            Action::Last => self.step(isize::MAX),
+            Action::Open => self.open(),
+            Action::Step(by) => self.step_service(by),
+            Action::Service(service) => self.show_service(service),
+            Action::Sort(by) => self.sort_beside(by),
+            Action::Reverse => self.order.is_reversed ^= true,
+            Action::Filter => {
+                self.is_filter_written = true;
+                if matches!(self.page, Page::Pool | Page::Charts | Page::Replica) {
+                    self.page = self.home();
+                }
+            }
+            Action::View(page) => self.show(page),
+            Action::Pause => self.pause(),
+            Action::Help => self.is_helping = true,
+            Action::Write(letter) => {
+                if self.filter.chars().count() < FILTER_MAX && !letter.is_control() {
+                    self.filter.push(letter);
+                }
+            }
+            Action::Erase => {
+                self.filter.pop();
+            }
+            Action::EraseAll => self.filter.clear(),
+            Action::Keep => self.is_filter_written = false,
+        }
+    }
+
+    /// A click at this place.
+    pub(super) fn click(&mut self, at: Position) {
+        if self.is_helping {
+            self.is_helping = false;
+            return;
+        }
+        let under = |(area, what): &(Rect, usize)| area.contains(at).then_some(*what);
+        let service = self.hits.services.iter().find_map(under);
+        let mut heads = self.hits.heads.iter();
+        if let Some(service) = service {
+            self.show_service(service);
+        } else if let Some((_, column)) = heads.find(|(area, _)| area.contains(at)) {
+            self.sort_by(*column);
+        } else if self.hits.list.contains(at) {
+            let row = usize::from(at.y - self.hits.list.y) + self.top;
+            let clicked = self.rows().get(row).map(|row| row.index);
+            if clicked.is_some() && clicked == self.selected {
+                self.open();
+            }
+            self.selected = clicked.or(self.selected);
+        }
+    }
+
+    /// Sorts by a column; the other way round if it is that one already.
+    fn sort_by(&mut self, column: Column) {
+        let is_reversed = self.order.by == column && !self.order.is_reversed;
+        self.order = Order {
+            by: column,
+            is_reversed,
+        };
+    }
+
+    /// The page that one comes from and goes back to.
+    fn home(&self) -> Page {
+        if self.has_sides() {
+            Page::Sides
+        } else {
+            Page::Fleet
+        }
+    }
+
+    /// One step out: of writing the filter, of a page, of the filter, of what is chosen.
+    fn back(&mut self) {
+        if self.is_filter_written {
+            self.is_filter_written = false;
+            self.filter.clear();
+        } else if self.page != self.home() {
+            self.page = self.home();
+        } else if self.filter.is_empty() {
+            self.selected = None;
+        } else {
+            self.filter.clear();
+        }
+    }
+
+    /// Shows a page; back from it where it is shown already.
+    fn show(&mut self, page: Page) {
+        if page == Page::Sides && !self.has_sides() {
+            return;
+        }
+        self.page = if self.page == page { self.home() } else { page };
+    }
+
+    fn open(&mut self) {
+        if self.page == Page::Replica {
+            return;
+        }
+        if self.selected.is_none() {
+            self.step(1);
+        }
+        if self.selected.is_some() {
+            self.page = Page::Replica;
+        }
+    }
+
+    /// Chooses the row so many places further; the first or the last one where there is none so far.
+    fn step(&mut self, by: isize) {
+        let indices: Vec<usize> = self.rows().iter().map(|row| row.index).collect();
+        let Some(last) = indices.len().checked_sub(1) else {
+            return;
+        };
+        let place = self.selected.and_then(|selected| {
+            let mut places = indices.iter();
+            places.position(|index| *index == selected)
+        });
+        let next = match place {
+            Some(place) => place.saturating_add_signed(by).min(last),
+            None if by == isize::MAX => last,
+            None => 0,
+        };
+        self.selected = indices.get(next).copied();
+    }
+
+    fn step_service(&mut self, by: isize) {
+        let count = self.model.fleet().services.len();
+        if count > 0 {
+            let on = by.rem_euclid(isize::try_from(count).unwrap_or(1));
+            self.show_service(self.service.saturating_add_signed(on) % count);
+        }
+    }
+
+    /// Another service. In a demo the chosen replica is the other side's twin.
+    fn show_service(&mut self, service: usize) {
+        if service >= self.model.fleet().services.len() || service == self.service {
+            return;
+        }
+        self.service = service;
+        if !self.has_sides() {
+            self.selected = None;
+            self.top = 0;
+            if self.page == Page::Replica {
+                self.page = self.home();
+            }
+        }
+    }
+
+    fn sort_beside(&mut self, by: isize) {
+        let columns = Column::ALL;
+        let place = columns.iter().position(|column| *column == self.order.by);
+        let count = isize::try_from(columns.len()).unwrap_or(1);
+        let next = place
+            .unwrap_or(0)
+            .saturating_add_signed(by.rem_euclid(count))
+            % columns.len();
+        self.order = Order {
+            by: columns[next],
+            is_reversed: false,
+        };
+    }
+
+    /// Lets the picture stand still, or brings it up to date.
+    fn pause(&mut self) {
+        match self.paused.take() {
+            None => self.paused = Some((None, None)),
+            Some((fleet, tick)) => {
+                if let Some(fleet) = fleet {
+                    // The last minutes come with the ticks from here on.
+                    let _ = self.take_fleet(fleet);
+                }
+                if let Some(tick) = tick {
+                    self.take_tick(tick);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! The admin server's client: a stream of events, and single answers in JSON. Every wait has an end, every answer a size.
+
+use super::address::Address;
+use super::sse::{self, Event};
+use bytes::Bytes;
+use core::fmt;
+use core::time::Duration;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::io;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// A connection and the head of an answer have to be here by then, each.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// A stream that says nothing for so long is broken: the server says that it is still there every 15 s.
+const SILENCE_MAX: Duration = Duration::from_secs(40);
+/// Whole answers may have so many bytes.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// So much of a refusal's body is told.
+const REFUSAL_BYTES_MAX: usize = 4 << 10;
+
+/// Why there is nothing to be heard. Its text completes "… at ADDRESS".
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The name has no address, or nobody listens there.
+    Connect(io::Error),
+    /// No connection, or no answer, in time.
+    Late,
+    /// The connection broke, or it is no HTTP.
+    Broken(hyper::Error),
+    /// Another answer than the one that was asked for.
+    Refused(StatusCode, String),
+    /// Not what an admin server says.
+    Strange(String),
+    /// It was ended by the other side.
+    Ended,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "no connection: {error}"),
+            Self::Late => f.write_str("no answer in time"),
+            Self::Broken(error) => write!(f, "the connection broke: {error}"),
+            Self::Refused(StatusCode::NOT_FOUND, _) => f.write_str(
+                "there is no such path: it is an older slackwater, or something else altogether",
+            ),
+            Self::Refused(status, why) => write!(f, "it answered {status}: {}", why.trim_end()),
+            Self::Strange(what) => f.write_str(what),
+            Self::Ended => f.write_str("it ended the stream"),
+        }
+    }
+}
+
+/// An open stream of events.
+#[derive(Debug)]
+pub(super) struct Stream {
+    body: Incoming,
+    reader: sse::Reader,
+    /// Read, and not asked for yet; the last is the next.
+    events: Vec<Event>,
+    _connection: Connection,
+}
+
+impl Stream {
+    /// Opens the stream.
+    pub(super) async fn open(address: &Address) -> Result<Self, Failure> {
+        let (answer, connection) = ask(address, "/events", "text/event-stream").await?;
+        let kind = answer.headers().get(CONTENT_TYPE);
+        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            let what = "its /events is no stream of events: it is something else than slackwater";
+            return Err(Failure::Strange(what.to_owned()));
+        }
+        Ok(Self {
+            body: answer.into_body(),
+            reader: sse::Reader::new(sse::EVENT_BYTES_MAX),
+            events: Vec::new(),
+            _connection: connection,
+        })
+    }
+
+    /// The next event.
+    pub(super) async fn next(&mut self) -> Result<Event, Failure> {
+        loop {
+            if let Some(event) = self.events.pop() {
+                return Ok(event);
+            }
+            let frame = timeout(SILENCE_MAX, self.body.frame()).await;
+            let frame = frame.map_err(|_| Failure::Late)?;
+            let frame = frame.ok_or(Failure::Ended)?.map_err(Failure::Broken)?;
+            if let Some(bytes) = frame.data_ref() {
+                let read = self.reader.feed(bytes, &mut self.events);
+                read.map_err(|bad| Failure::Strange(bad.to_string()))?;
+                self.events.reverse();
+            }
+        }
+    }
+}
+
+/// Asks for a path that answers with JSON.
+pub(super) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
+    let (answer, _connection) = ask(address, path, "application/json").await?;
+    timeout(ANSWER_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
+        .await
+        .map_err(|_| Failure::Late)?
+}
+
+/// The task that carries a connection; it ends with this.
+#[derive(Debug)]
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The answer's head, where it is 200.
+async fn ask(
+    address: &Address,
+    path: &str,
+    accept: &'static str,
+) -> Result<(Response<Incoming>, Connection), Failure> {
+    let open = TcpStream::connect((address.host.as_str(), address.port));
+    let open = timeout(ANSWER_TIMEOUT, open)
+        .await
+        .map_err(|_| Failure::Late)?;
+    let stream = open.map_err(Failure::Connect)?;
+    let opened = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = opened.map_err(Failure::Broken)?;
+    let task = tokio::spawn(async move {
+        // What breaks it reaches whoever waits for the answer.
+        let _ = connection.await;
+    });
+    let connection = Connection(task.abort_handle());
+    let request = Request::get(path)
+        .header(HOST, address.authority())
+        .header(ACCEPT, accept)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| Failure::Strange(format!("{path} cannot be asked for: {error}")))?;
+    let answer = timeout(ANSWER_TIMEOUT, sender.send_request(request)).await;
+    let answer = answer
+        .map_err(|_| Failure::Late)?
+        .map_err(Failure::Broken)?;
+    if answer.status() == StatusCode::OK {
+        return Ok((answer, connection));
+    }
+    let status = answer.status();
+    let why = timeout(ANSWER_TIMEOUT, whole(answer, REFUSAL_BYTES_MAX)).await;
+    let why = why.ok().and_then(Result::ok).unwrap_or_default();
+    let why = String::from_utf8_lossy(&why).into_owned();
+    Err(Failure::Refused(status, why))
+}
+
+async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Failure> {
+    let body = Limited::new(answer.into_body(), bytes_max).collect().await;
+    let body =
+        body.map_err(|error| Failure::Strange(format!("its answer is unusable: {error}")))?;
+    Ok(body.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address;
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// A server that gives one connection these pieces, each on its own, and what it was asked.
+    async fn server(pieces: Vec<Vec<u8>>) -> (Address, tokio::task::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let asked = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let mut head = vec![0; 4_096];
+            let length = stream.read(&mut head).await.unwrap();
+            for piece in pieces {
+                // The other side may have heard enough.
+                if stream.write_all(&piece).await.is_err() {
+                    break;
+                }
+            }
+            head.truncate(length);
+            String::from_utf8(head).unwrap()
+        });
+        (address, asked)
+    }
+
+    async fn refusal(answer: &[u8]) -> String {
+        let (address, _) = server(vec![answer.to_vec()]).await;
+        Stream::open(&address).await.unwrap_err().to_string()
+    }
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+    #[tokio::test]
+    async fn events_come_one_by_one_and_the_end_is_told() {
+        let body =
+            "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n: still here\n\nevent: c\ndata: 3\n\n";
+        let mut pieces = vec![HEAD.to_vec()];
+        pieces.extend(body.as_bytes().chunks(23).map(<[u8]>::to_vec));
+        let (address, asked) = server(pieces).await;
+        let mut stream = Stream::open(&address).await.unwrap();
+        for (name, data) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            let event = stream.next().await.unwrap();
+            assert_eq!((event.name.as_str(), event.data.as_str()), (name, data));
+        }
+        assert!(matches!(stream.next().await, Err(Failure::Ended)));
+        let asked = asked.await.unwrap();
+        assert!(asked.starts_with("GET /events HTTP/1.1\r\n"), "{asked}");
+        let host = format!("host: {}\r\n", address.authority());
+        assert!(asked.contains(&host), "{asked}");
+        assert!(asked.contains("accept: text/event-stream\r\n"), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn whoever_is_no_admin_server_is_told_apart() {
+        let missing = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        let text = refusal(missing).await;
+        assert!(text.contains("there is no such path"), "{text}");
+        let full = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r\nfull\n";
+        let text = refusal(full).await;
+        assert_eq!(text, "it answered 503 Service Unavailable: full");
+        let page = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n";
+        let text = refusal(page).await;
+        assert!(text.contains("is no stream of events"), "{text}");
+        let text = refusal(b"SSH-2.0-OpenSSH\r\n\r\n").await;
+        assert!(text.contains("the connection broke"), "{text}");
+        // A refusal is told as far as it is short.
+        let mut endless = b"HTTP/1.1 500 X\r\n\r\n".to_vec();
+        endless.resize(REFUSAL_BYTES_MAX + 100, b'x');
+        let text = refusal(&endless).await;
+        assert_eq!(text, "it answered 500 Internal Server Error: ");
+    }
+
+    #[tokio::test]
+    async fn an_event_without_end_ends_the_stream() {
+        let mut pieces = vec![HEAD.to_vec(), b"data: ".to_vec()];
+        pieces.extend(core::iter::repeat_n(vec![b'x'; 1 << 20], 17));
+        let (address, _) = server(pieces).await;
+        let mut stream = Stream::open(&address).await.unwrap();
+        let failure = stream.next().await.unwrap_err().to_string();
+        assert_eq!(failure, "it sent an event of more than 16777216 bytes");
+    }
+
+    #[tokio::test]
+    async fn silence_is_an_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        tokio::time::pause();
+        assert!(matches!(Stream::open(&address).await, Err(Failure::Late)));
+        assert!(matches!(
+            json(&address, "/history").await,
+            Err(Failure::Late)
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_falls_silent_is_an_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4_096]).await.unwrap();
+            stream.write_all(HEAD).await.unwrap();
+            stream
+        });
+        let mut stream = Stream::open(&address).await.unwrap();
+        let _open = server.await.unwrap();
+        tokio::time::pause();
+        assert!(matches!(stream.next().await, Err(Failure::Late)));
+    }
+
+    #[tokio::test]
+    async fn nobody_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        drop(listener);
+        let failure = Stream::open(&address).await.unwrap_err();
+        assert!(matches!(failure, Failure::Connect(_)), "{failure}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Hears the server for as long as the screen is there: when the stream breaks, it is tried again, later each time.
+
+use super::address::Address;
+use super::client::{Failure, Stream};
+use super::message::{Fleet, Tick};
+use super::sse::Event;
+use core::time::Duration;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+/// Before the first further try; doubled before each that follows.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(8);
+
+/// What was heard.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Fleet(Box<Fleet>),
+    Tick(Box<Tick>),
+    /// Nothing any more; it is tried again after `wait`.
+    Lost {
+        why: String,
+        wait: Duration,
+    },
+}
+
+/// Hears `stream` and what follows it. Ends when nobody wants to know.
+pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<Heard>) {
+    let mut stream = Some(stream);
+    let mut wait = RETRY_FIRST;
+    loop {
+        let opened = match stream.take() {
+            Some(stream) => Ok(stream),
+            None => Stream::open(&address).await,
+        };
+        let why = match opened {
+            Ok(stream) => match hear(stream, &out, &mut wait).await {
+                Some(why) => why,
+                None => return,
+            },
+            Err(why) => why,
+        };
+        let lost = Heard::Lost {
+            why: why.to_string(),
+            wait,
+        };
+        if out.send(lost).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RETRY_MAX);
+    }
+}
+
+/// Hears one stream to its end, and why that was; `None`: nobody wants to know. A stream that says something makes the next
+/// wait a short one.
+async fn hear(
+    mut stream: Stream,
+    out: &mpsc::Sender<Heard>,
+    wait: &mut Duration,
+) -> Option<Failure> {
+    loop {
+        let heard = match stream.next().await {
+            Ok(event) => understand(&event),
+            Err(failure) => return Some(failure),
+        };
+        match heard {
+            Ok(None) => {}
+            Ok(Some(heard)) => {
+                *wait = RETRY_FIRST;
+                out.send(heard).await.ok()?;
+            }
+            Err(failure) => return Some(failure),
+        }
+    }
+}
+
+/// `None`: an event that is not known here.
+fn understand(event: &Event) -> Result<Option<Heard>, Failure> {
+    match event.name.as_str() {
+        "fleet" => read(event).map(|fleet| Some(Heard::Fleet(Box::new(fleet)))),
+        "tick" => read(event).map(|tick| Some(Heard::Tick(Box::new(tick)))),
+        _ => Ok(None),
+    }
+}
+
+/// The event's JSON.
+pub(super) fn read<T: DeserializeOwned>(event: &Event) -> Result<T, Failure> {
+    serde_json::from_str(&event.data).map_err(|error| {
+        Failure::Strange(format!(
+            "it sent a {} that cannot be read: {error}",
+            event.name
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address;
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    fn event(name: &str, data: &str) -> Event {
+        Event {
+            name: name.to_owned(),
+            data: data.to_owned(),
+        }
+    }
+
+    /// A server that gives each connection this answer and ends it.
+    async fn server(answer: &'static str) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = address::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 1_024];
+                let _ = stream.read(&mut head).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_is_told_and_opened_again() {
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
+            event: fleet\ndata: {\"revision\":7}\n\nevent: tick\ndata: {\"revision\":7}\n\n";
+        let address = server(answer).await;
+        let stream = Stream::open(&address).await.unwrap();
+        let (sender, mut heard) = mpsc::channel(1);
+        let listening = tokio::spawn(listen(address, stream, sender));
+        for _ in 0..2 {
+            let Some(Heard::Fleet(fleet)) = heard.recv().await else {
+                unreachable!("no fleet");
+            };
+            assert_eq!(fleet.revision, 7);
+            assert!(matches!(heard.recv().await, Some(Heard::Tick(_))));
+            let Some(Heard::Lost { why, wait }) = heard.recv().await else {
+                unreachable!("nothing lost");
+            };
+            // It was heard before: the wait is short again.
+            assert_eq!((why.as_str(), wait), ("it ended the stream", RETRY_FIRST));
+        }
+        drop(heard);
+        listening.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn waits_grow_while_nobody_answers() {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let address = server(head).await;
+        let stream = Stream::open(&address).await.unwrap();
+        // A port that nobody listens at any more.
+        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = address::parse(&gone.local_addr().unwrap().to_string()).unwrap();
+        let (sender, mut heard) = mpsc::channel(1);
+        tokio::time::pause();
+        tokio::spawn(listen(gone, stream, sender));
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let Some(Heard::Lost { wait, .. }) = heard.recv().await else {
+                unreachable!("nothing lost");
+            };
+            waits.push(wait.as_millis());
+        }
+        assert_eq!(waits, [500, 1_000, 2_000, 4_000, 8_000, 8_000]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_skipped_and_what_cannot_be_read_is_told() {
+        let tick = understand(&event("tick", r#"{"revision":3,"later":{"a":[1]}}"#));
+        let Ok(Some(Heard::Tick(tick))) = tick else {
+            unreachable!("{tick:?}");
+        };
+        assert_eq!((tick.revision, tick.services.len()), (3, 0));
+        assert!(matches!(understand(&event("message", "x")), Ok(None)));
+        let bad = understand(&event("fleet", r#"{"revision":"x"}"#)).unwrap_err();
+        let text = bad.to_string();
+        assert!(
+            text.contains("it sent a fleet that cannot be read"),
+            "{text}"
+        );
+    }
+}

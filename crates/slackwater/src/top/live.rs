@@ -1,0 +1,183 @@
+//! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after each.
+
+use super::address::Address;
+use super::app::{Answer, App, Ask, Link, Wanted};
+use super::client::{self, Failure, Stream};
+use super::keys::{self, Action};
+use super::listen::{Heard, listen};
+use super::screen::{self, Theme};
+use super::terminal::{Taken, fault, give_back_on_panic, read_events};
+use super::words::clean;
+use crate::fault::Fault;
+use crate::process::Signals;
+use core::time::Duration;
+use percent::encode;
+use ratatui::crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
+use ratatui::layout::Position;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::time::Instant;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+/// The clock in a picture that nothing else changes.
+const CLOCK: Duration = Duration::from_secs(1);
+
+/// So many of a replica's last decisions are asked for.
+const DECISIONS: usize = 50;
+
+/// Rows that a turn of the mouse's wheel goes.
+const WHEEL_ROWS: isize = 3;
+
+/// Shows what the server says until somebody quits.
+pub(super) async fn run(
+    address: Address,
+    stream: Stream,
+    theme: Theme,
+    has_mouse: bool,
+) -> Result<(), Fault> {
+    let mut signals = Signals::new()?;
+    let mut hang_up = signal(SignalKind::hangup())
+        .map_err(|error| Fault::runtime(format!("cannot catch signals: {error}")))?;
+    give_back_on_panic();
+    let mut taken = Taken::new(has_mouse)?;
+    let mut keys = read_events()?;
+    let (heard_out, mut heard) = mpsc::channel(16);
+    let (answers_out, mut answers) = mpsc::channel::<(Ask, Answer)>(16);
+    let mut app = App::new(address.authority());
+    let listening = tokio::spawn(listen(address.clone(), stream, heard_out));
+    let mut clock = tokio::time::interval(CLOCK);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while !app.is_over {
+        let mut asks = Vec::new();
+        tokio::select! {
+            event = keys.recv() => match event {
+                Some(Ok(event)) => {
+                    if take_event(&mut app, &event) == Some(Action::Suspend) {
+                        taken.suspend()?;
+                    }
+                }
+                Some(Err(error)) => return Err(fault(&error)),
+                None => return Err(fault(&io::Error::from(io::ErrorKind::UnexpectedEof))),
+            },
+            Some(heard) = heard.recv() => asks = take_heard(&mut app, heard),
+            Some((ask, answer)) = answers.recv() => app.take_answer(&ask, answer),
+            _ = clock.tick() => {}
+            () = signals.next() => break,
+            _ = hang_up.recv() => break,
+        }
+        asks.extend(app.ask(Instant::now()));
+        for ask in asks {
+            tokio::spawn(answer(address.clone(), ask, answers_out.clone()));
+        }
+        let drawn = taken.terminal.draw(|frame| {
+            screen::draw(&mut app, frame.buffer_mut(), theme, Instant::now());
+        });
+        drawn.map_err(|error| fault(&error))?;
+    }
+    listening.abort();
+    Ok(())
+}
+
+/// What the terminal said.
+fn take_event(app: &mut App, event: &Event) -> Option<Action> {
+    match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => {
+            let action = keys::action(*key, app.is_filter_written)?;
+            app.act(action);
+            Some(action)
+        }
+        Event::Mouse(mouse) => {
+            match mouse.kind {
+                MouseEventKind::ScrollDown => app.act(Action::Move(WHEEL_ROWS)),
+                MouseEventKind::ScrollUp => app.act(Action::Move(-WHEEL_ROWS)),
+                MouseEventKind::Down(MouseButton::Left) => {
+                    app.click(Position::new(mouse.column, mouse.row));
+                }
+                _ => {}
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// What the server said; what has to be asked for after that.
+fn take_heard(app: &mut App, heard: Heard) -> Vec<Ask> {
+    match heard {
+        Heard::Fleet(fleet) => return app.take_fleet(*fleet),
+        Heard::Tick(tick) => app.take_tick(*tick),
+        Heard::Lost { why, wait } => {
+            app.link = Link::Lost {
+                why: clean(&why),
+                retry_at: Instant::now() + wait,
+            };
+        }
+    }
+    Vec::new()
+}
+
+/// Asks, and hands on what came.
+async fn answer(address: Address, ask: Ask, out: mpsc::Sender<(Ask, Answer)>) {
+    let answer = match ask.what {
+        Wanted::History => Answer::History(get(&address, "/history", &ask, "").await),
+        Wanted::Decisions => {
+            let few = format!("&limit={DECISIONS}");
+            Answer::Decisions(get(&address, "/decisions", &ask, &few).await)
+        }
+    };
+    // Nobody wants to know at the end.
+    let _ = out.send((ask, answer)).await;
+}
+
+/// What the path says of it.
+async fn get<T: DeserializeOwned>(
+    address: &Address,
+    path: &str,
+    ask: &Ask,
+    rest: &str,
+) -> Result<T, String> {
+    let mut path = format!("{path}?service={}", encode(&ask.service));
+    if let Some(replica) = &ask.replica {
+        path.push_str("&replica=");
+        path.push_str(&encode(replica));
+    }
+    path.push_str(rest);
+    let answer = client::json(address, &path).await;
+    let read = answer.and_then(|bytes| {
+        let read = serde_json::from_slice(&bytes);
+        read.map_err(|error| Failure::Strange(format!("its answer cannot be read: {error}")))
+    });
+    read.map_err(|failure| clean(&failure.to_string()))
+}
+
+/// Names in a query.
+mod percent {
+    use core::fmt::Write as _;
+
+    /// The text with everything encoded but what never needs it.
+    pub(super) fn encode(text: &str) -> String {
+        let mut encoded = String::with_capacity(text.len());
+        for byte in text.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                encoded.push(byte.into());
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+        encoded
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn names_are_encoded_byte_by_byte() {
+            assert_eq!(encode("10.0.0.1:8080"), "10.0.0.1%3A8080");
+            assert_eq!(encode("replica 0 & ä"), "replica%200%20%26%20%C3%A4");
+        }
+    }
+}

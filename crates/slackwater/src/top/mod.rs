@@ -1,0 +1,126 @@
+//! The sub-command `slackwater top`: the fleet in a terminal, as the admin server of a running `serve`, `agent` or `demo`
+//! tells it.
+//!
+//! | | |
+//! |---|---|
+//! | what is asked for | this file, `address` |
+//! | what the server says | `client` carries it, `sse` cuts it, `message` reads it, `listen` keeps it coming |
+//! | what is known | `model`, with the last minutes in `trend`; `rows` filters and sorts |
+//! | what is on the screen | `app` by `keys`; `screen` draws it; `live` runs it on a `terminal` |
+//! | one picture as text | `plain`; `words` are shared |
+
+mod address;
+mod app;
+mod client;
+mod keys;
+mod listen;
+mod live;
+mod message;
+mod model;
+mod plain;
+mod rows;
+#[cfg(test)]
+mod samples;
+mod screen;
+mod sse;
+mod terminal;
+mod trend;
+mod words;
+
+use crate::fault::Fault;
+use crate::output::print;
+use address::Address;
+use client::{Failure, Stream};
+use model::Model;
+use screen::Theme;
+use sse::Event;
+use std::io::{self, IsTerminal};
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater top                       the serve or demo on this machine, at 127.0.0.1:9900
+  slackwater top :9901                 another port of this machine
+  slackwater top lb-3.example.com      another machine's, port 9900
+  slackwater top --once                one plain table, for scripts; also where standard output is no terminal
+  slackwater top --json | jq '.tick.services[0].latency_10s.p99_us'
+
+In it, ? tells the keys, q quits. NO_COLOR is honoured.
+Exit codes: 0 you quit, or the table is written; 1 nobody answers there; 2 bad arguments.";
+
+/// Arguments of `slackwater top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the status is served: admin.listen of a serve or agent, the page of a demo
+    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9900", value_parser = address::parse)]
+    address: Address,
+    /// Write one plain table and end
+    #[arg(long)]
+    once: bool,
+    /// Write one fleet and tick as a line of JSON, as the server tells them, and end
+    #[arg(long, conflicts_with = "once")]
+    json: bool,
+    /// Take the mouse: wheel, click on replicas, heads of columns and services
+    #[arg(long)]
+    mouse: bool,
+}
+
+/// Runs `slackwater top`.
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
+    runtime.block_on(top(args))
+}
+
+async fn top(args: Args) -> Result<(), Fault> {
+    let Args {
+        address,
+        once,
+        json,
+        mouse,
+    } = args;
+    let authority = address.authority();
+    let told = |failure: Failure| {
+        let why = words::clean(&failure.to_string());
+        Fault::runtime(format!("the admin server at {authority}: {why}"))
+    };
+    let mut stream = Stream::open(&address).await.map_err(told)?;
+    if json {
+        let (fleet, tick) = first(&mut stream).await.map_err(told)?;
+        return print(&json_line(&fleet, &tick).map_err(told)?);
+    }
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if once || is_dumb || !io::stdout().is_terminal() {
+        let (fleet, tick) = first(&mut stream).await.map_err(told)?;
+        let mut model = Model::default();
+        model.take_fleet(listen::read(&fleet).map_err(told)?);
+        model.take_tick(listen::read(&tick).map_err(told)?);
+        return print(&plain::table(&model, &authority));
+    }
+    let is_coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    live::run(address, stream, Theme { is_coloured }, mouse).await
+}
+
+/// The first tick, and the fleet that it goes by.
+async fn first(stream: &mut Stream) -> Result<(Event, Event), Failure> {
+    let mut fleet = None;
+    loop {
+        let event = stream.next().await?;
+        match (event.name.as_str(), fleet.take()) {
+            ("fleet", _) => fleet = Some(event),
+            ("tick", Some(fleet)) => return Ok((fleet, event)),
+            (_, before) => fleet = before,
+        }
+    }
+}
+
+/// Both as they came, on one line.
+fn json_line(fleet: &Event, tick: &Event) -> Result<String, Failure> {
+    let line = serde_json::json!({
+        "fleet": listen::read::<serde_json::Value>(fleet)?,
+        "tick": listen::read::<serde_json::Value>(tick)?,
+    });
+    Ok(format!("{line}\n"))
+}

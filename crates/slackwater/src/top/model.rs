@@ -1,0 +1,342 @@
+//! What is known of the process that is looked at: the fleet, its last tick, and the last minutes. Pure.
+
+use super::message::{DemoTick, Fleet, History, ServiceTick, Tick};
+use super::trend::Trend;
+use core::fmt;
+
+/// All that is known.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    fleet: Fleet,
+    /// The last one that goes by this fleet; `None` before the first.
+    tick: Option<Tick>,
+    /// One for each service.
+    trends: Vec<Trend>,
+}
+
+/// One replica now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row<'a> {
+    /// Its place in the fleet.
+    pub(super) index: usize,
+    pub(super) name: &'a str,
+    pub(super) address: &'a str,
+    pub(super) tier: u64,
+    pub(super) weight: u64,
+    /// The name of its state; empty while nothing is known.
+    pub(super) state: &'a str,
+    /// The higher, the worse; 0: nothing is wrong with it.
+    pub(super) state_rank: usize,
+    /// As it reported last.
+    pub(super) rif: Option<u64>,
+    pub(super) is_hot: Option<bool>,
+    pub(super) latency_us: Option<u64>,
+    pub(super) report_age_ms: Option<u64>,
+    pub(super) in_flight: u64,
+    /// Requests/s that it was sent in the last seconds.
+    pub(super) rate: f64,
+    /// Of these, those that failed.
+    pub(super) failing: f64,
+    /// Its part of what the service sent, from 0 to 1.
+    pub(super) load: f64,
+    /// As seen from the process, over the last 10 s.
+    pub(super) p50_us: Option<u64>,
+    pub(super) p99_us: Option<u64>,
+    /// Of its usual part of the load that it may have, in thousandths.
+    pub(super) share: Option<u64>,
+    pub(super) trouble: Option<Trouble<'a>>,
+}
+
+impl Row<'_> {
+    /// What its bar shows: what it reported, or what this process has there.
+    pub(super) fn rif_or_own(&self) -> u64 {
+        self.rif.unwrap_or(self.in_flight)
+    }
+
+    /// Nothing is wrong with it.
+    pub(super) fn is_well(&self) -> bool {
+        matches!(self.state, "" | "available" | "silent")
+    }
+}
+
+/// What a demo does to a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble<'a> {
+    /// A slow episode.
+    Slowed,
+    /// A knob: killed, stalled.
+    Fault(&'a str),
+    /// A knob: so many % of its requests fail.
+    Failing(u64),
+    /// A knob: so many % of its machine are taken.
+    Taken(u64),
+}
+
+impl fmt::Display for Trouble<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slowed => f.write_str("slowed"),
+            Self::Fault(name) => f.write_str(name),
+            Self::Failing(percent) => write!(f, "failing {percent}%"),
+            Self::Taken(percent) => write!(f, "{percent}% taken"),
+        }
+    }
+}
+
+impl Model {
+    /// Another fleet, or the first one.
+    pub(super) fn take_fleet(&mut self, fleet: Fleet) {
+        let is_same_process = fleet.process == self.fleet.process;
+        let names = |fleet: &Fleet| -> Vec<String> {
+            let names = fleet.services.iter().map(|service| service.name.clone());
+            names.collect()
+        };
+        if !is_same_process || names(&fleet) != names(&self.fleet) {
+            self.trends.clear();
+        }
+        self.trends.iter_mut().for_each(Trend::forget_replicas);
+        self.trends
+            .resize_with(fleet.services.len(), Trend::default);
+        self.fleet = fleet;
+        self.tick = None;
+    }
+
+    /// The next tick. One that goes by another fleet is left out: its columns mean nothing here.
+    pub(super) fn take_tick(&mut self, tick: Tick) {
+        if tick.revision != self.fleet.revision {
+            return;
+        }
+        for (trend, service) in self.trends.iter_mut().zip(&tick.services) {
+            trend.take(&tick, service);
+        }
+        self.tick = Some(tick);
+    }
+
+    /// What the server has kept of a service.
+    pub(super) fn take_history(&mut self, service: usize, history: &History) {
+        if let Some(trend) = self.trends.get_mut(service) {
+            trend.take_history(history);
+        }
+    }
+
+    pub(super) fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    pub(super) fn tick(&self) -> Option<&Tick> {
+        self.tick.as_ref()
+    }
+
+    pub(super) fn demo(&self) -> Option<&DemoTick> {
+        self.tick.as_ref()?.demo.as_ref()
+    }
+
+    /// A service's part of the last tick.
+    pub(super) fn service(&self, service: usize) -> Option<&ServiceTick> {
+        self.tick.as_ref()?.services.get(service)
+    }
+
+    pub(super) fn service_name(&self, service: usize) -> &str {
+        let service = self.fleet.services.get(service);
+        service.map_or("", |service| service.name.as_str())
+    }
+
+    /// Who chooses in it.
+    pub(super) fn policy(&self, service: usize) -> &str {
+        let service = self.fleet.services.get(service);
+        service.map_or("", |service| service.policy.as_str())
+    }
+
+    pub(super) fn trend(&self, service: usize) -> Option<&Trend> {
+        self.trends.get(service)
+    }
+
+    /// The RIF from which a report of the service is hot.
+    pub(super) fn rif_limit(&self, service: usize) -> Option<u64> {
+        Some(self.service(service)?.rif_limit?.median)
+    }
+
+    /// How many replicas a service has.
+    pub(super) fn replica_count(&self, service: usize) -> usize {
+        let service = self.fleet.services.get(service);
+        service.map_or(0, |service| service.replicas.len())
+    }
+
+    /// The replicas of a service, in the order of the fleet.
+    pub(super) fn rows(&self, service: usize) -> Vec<Row<'_>> {
+        let rate = self.rate_of_all(service);
+        (0..self.replica_count(service))
+            .filter_map(|index| self.row_beside(service, index, rate))
+            .collect()
+    }
+
+    /// One of them.
+    pub(super) fn row(&self, service: usize, index: usize) -> Option<Row<'_>> {
+        self.row_beside(service, index, self.rate_of_all(service))
+    }
+
+    /// Requests/s that the service sends.
+    fn rate_of_all(&self, service: usize) -> f64 {
+        self.trends.get(service).map_or(0.0, Trend::rate_of_all)
+    }
+
+    /// One of them, of a service that sends so many requests/s.
+    fn row_beside(&self, service: usize, index: usize, rate_of_all: f64) -> Option<Row<'_>> {
+        let replica = self.fleet.services.get(service)?.replicas.get(index)?;
+        let columns = self.service(service).map(|service| &service.replicas);
+        let value = |of: fn(&super::message::Columns) -> &Vec<Option<u64>>| {
+            columns.and_then(|columns| of(columns).get(index).copied().flatten())
+        };
+        let state = columns.and_then(|columns| columns.state.get(index).copied());
+        let state_name = state.map_or("", |state| self.state_name(state));
+        let trend = self.trends.get(service);
+        let (rate, failing) = trend.map_or((0.0, 0.0), |trend| trend.rates(index));
+        Some(Row {
+            index,
+            name: &replica.name,
+            address: &replica.address,
+            tier: replica.tier,
+            weight: replica.weight,
+            state: state_name,
+            state_rank: state.unwrap_or(0),
+            rif: value(|columns| &columns.rif),
+            is_hot: value(|columns| &columns.hot).map(|hot| hot != 0),
+            latency_us: value(|columns| &columns.latency_us),
+            report_age_ms: value(|columns| &columns.report_age_ms),
+            in_flight: columns
+                .and_then(|columns| columns.in_flight.get(index).copied())
+                .unwrap_or(0),
+            rate,
+            failing,
+            load: if rate_of_all > 0.0 {
+                rate / rate_of_all
+            } else {
+                0.0
+            },
+            p50_us: value(|columns| &columns.p50_us),
+            p99_us: value(|columns| &columns.p99_us),
+            share: value(|columns| &columns.share),
+            trouble: self.trouble(index),
+        })
+    }
+
+    /// A state's name; one that the fleet does not tell is unknown.
+    pub(super) fn state_name(&self, state: usize) -> &str {
+        let name = self.fleet.states.get(state);
+        name.map_or("unknown", String::as_str)
+    }
+
+    /// What a demo does to both twins of this number.
+    fn trouble(&self, index: usize) -> Option<Trouble<'_>> {
+        let demo = self.demo()?;
+        let percent = |column: &[u64]| column.get(index).copied().filter(|percent| *percent > 0);
+        let fault = demo.replicas.fault.get(index).copied().unwrap_or(0);
+        if fault > 0 {
+            let faults = self.fleet.demo.as_ref().map(|demo| &demo.faults);
+            let name = faults.and_then(|faults| faults.get(fault));
+            let name = name.map_or("fault", String::as_str);
+            return Some(match (name, percent(&demo.replicas.failing_percent)) {
+                ("failing", Some(percent)) => Trouble::Failing(percent),
+                _ => Trouble::Fault(name),
+            });
+        }
+        if let Some(percent) = percent(&demo.replicas.taken_percent) {
+            return Some(Trouble::Taken(percent));
+        }
+        (demo.slowed == Some(index)).then_some(Trouble::Slowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_replica_is_told_by_its_columns() {
+        let model = samples::serve();
+        let row = model.row(0, 4).unwrap();
+        assert_eq!((row.name, row.state), ("10.0.0.5:8080", "available"));
+        assert_eq!((row.rif, row.is_hot), (Some(9), Some(true)));
+        assert_eq!(
+            (row.latency_us, row.report_age_ms),
+            (Some(210_000), Some(37))
+        );
+        assert_eq!((row.in_flight, row.p99_us), (9, Some(882_000)));
+        assert_eq!((row.rate, row.failing), (1.0, 0.0));
+        assert!((row.load - 1.0 / 692.0).abs() < 1e-9, "{}", row.load);
+        assert!(row.is_well());
+        let ejected = model.row(0, 5).unwrap();
+        assert_eq!((ejected.state, ejected.state_rank), ("ejected", 7));
+        assert_eq!((ejected.share, ejected.failing), (Some(0), 2.0));
+        assert!(!ejected.is_well());
+        assert_eq!(model.rows(0).len(), 20);
+        assert_eq!(model.rif_limit(0), Some(5));
+        assert!(model.row(0, 20).is_none());
+        assert!(model.row(1, 0).is_none());
+    }
+
+    #[test]
+    fn a_tick_of_another_fleet_is_left_out() {
+        let mut model = samples::serve();
+        let mut fleet = model.fleet().clone();
+        fleet.revision += 1;
+        fleet.services[0].replicas.truncate(3);
+        model.take_fleet(fleet);
+        model.take_tick(samples::serve_tick());
+        assert!(model.tick().is_none());
+        // The replicas are there, and nothing is known of them.
+        let rows = model.rows(0);
+        assert_eq!(rows.len(), 3);
+        assert_eq!((rows[0].state, rows[0].rif, rows[0].rate), ("", None, 0.0));
+        // The service's last minutes stay.
+        assert_eq!(model.trend(0).unwrap().points().len(), 1);
+    }
+
+    #[test]
+    fn another_process_begins_anew() {
+        let mut model = samples::serve();
+        let mut fleet = model.fleet().clone();
+        fleet.process += 1;
+        model.take_fleet(fleet);
+        assert_eq!(model.trend(0).unwrap().points().len(), 0);
+    }
+
+    #[test]
+    fn columns_that_are_too_short_or_strange_are_unknown() {
+        let mut model = samples::serve();
+        let mut tick = samples::serve_tick();
+        tick.services[0].replicas.rif.truncate(2);
+        tick.services[0].replicas.state = vec![99];
+        model.take_tick(tick);
+        let rows = model.rows(0);
+        assert_eq!((rows[0].state, rows[1].state), ("unknown", ""));
+        assert_eq!((rows[1].rif, rows[2].rif), (Some(1), None));
+        // Without a report, the process's own count.
+        assert_eq!(rows[2].rif_or_own(), rows[2].in_flight);
+    }
+
+    #[test]
+    fn troubles_of_a_demo_are_named() {
+        let mut model = samples::demo();
+        let mut tick = samples::demo_tick();
+        let demo = tick.demo.as_mut().unwrap();
+        demo.slowed = Some(1);
+        demo.replicas.fault = vec![0, 0, 1, 3, 3, 2, 9];
+        demo.replicas.failing_percent = vec![0, 0, 0, 50, 0, 0, 0];
+        demo.replicas.taken_percent = vec![80, 0, 80];
+        model.take_tick(tick);
+        let troubles: Vec<_> = model.rows(1).iter().map(|row| row.trouble).collect();
+        let expected = [
+            Some(Trouble::Taken(80)),
+            Some(Trouble::Slowed),
+            Some(Trouble::Fault("killed")),
+            Some(Trouble::Failing(50)),
+            Some(Trouble::Fault("failing")),
+            Some(Trouble::Fault("stalled")),
+            Some(Trouble::Fault("fault")),
+            None,
+        ];
+        assert_eq!(troubles[..8], expected);
+    }
+}

@@ -1,0 +1,176 @@
+//! One picture as plain text, for scripts and for terminals that can only be written to.
+
+use super::message::Latency;
+use super::model::Model;
+use super::words::{UNKNOWN, age, clean, cut, latency_if_any, percent, percent_of, rate};
+use crate::demo::words;
+use core::fmt::Write as _;
+use core::time::Duration;
+
+/// A cell has so many letters at most.
+const CELL_MAX: usize = 64;
+
+const HEADS: [&str; 10] = [
+    "REPLICA", "STATE", "RIF", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
+];
+
+/// Columns from here on are figures: they end where their heads end.
+const FIGURES_FROM: usize = 2;
+
+/// All services, each with its replicas.
+pub(super) fn table(model: &Model, address: &str) -> String {
+    let fleet = model.fleet();
+    let mut text = format!(
+        "slackwater {} {} at {address}",
+        clean(&fleet.role),
+        clean(&fleet.version)
+    );
+    if let Some(tick) = model.tick() {
+        let up = words::clock(Duration::from_millis(tick.uptime_ms));
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", {}, up {up}", clean(&tick.phase));
+    }
+    text.push('\n');
+    if let Some(demo) = model.demo() {
+        let _ = writeln!(text, "{}", clean(&demo.verdict));
+    }
+    for service in 0..fleet.services.len() {
+        text.push('\n');
+        head(model, service, &mut text);
+        rows(model, service, &mut text);
+    }
+    text
+}
+
+fn head(model: &Model, service: usize, text: &mut String) {
+    let (name, policy) = (model.service_name(service), model.policy(service));
+    let _ = write!(text, "{}: {}", clean(name), clean(policy));
+    if let Some(tick) = model.service(service) {
+        let of = |of: fn(&Latency) -> u64| latency_if_any(tick.latency_10s.as_ref().map(of));
+        let _ = write!(
+            text,
+            ", {} requests/s, errors {}, p50 {}, p99 {}, p99.9 {}",
+            words::rate(tick.rate.round()),
+            percent_of(tick.failed, tick.requests),
+            of(|latency| latency.p50_us),
+            of(|latency| latency.p99_us),
+            of(|latency| latency.p999_us),
+        );
+        if let Some(limit) = tick.rif_limit {
+            let _ = write!(text, ", RIF limit {}", words::count(limit.median));
+        }
+    }
+    text.push('\n');
+}
+
+fn rows(model: &Model, service: usize, text: &mut String) {
+    let cells = model.rows(service).into_iter().map(|row| {
+        let count = |count: Option<u64>| count.map_or(UNKNOWN.to_owned(), words::count);
+        let state = match row.trouble {
+            Some(trouble) if row.is_well() => trouble.to_string(),
+            _ if row.state.is_empty() => UNKNOWN.to_owned(),
+            _ => row.state.to_owned(),
+        };
+        [
+            row.name.to_owned(),
+            state,
+            count(row.rif),
+            latency_if_any(row.latency_us),
+            row.report_age_ms.map_or(UNKNOWN.to_owned(), age),
+            words::count(row.in_flight),
+            percent(row.load),
+            rate(row.rate),
+            rate(row.failing),
+            latency_if_any(row.p99_us),
+        ]
+        .map(|cell| cut(&clean(&cell), CELL_MAX))
+    });
+    let table: Vec<[String; HEADS.len()]> = core::iter::once(HEADS.map(str::to_owned))
+        .chain(cells)
+        .collect();
+    let width = |column: usize| -> usize {
+        let cells = table.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; HEADS.len()] = core::array::from_fn(width);
+    for row in &table {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let _ = if column < FIGURES_FROM {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_line_for_each_replica_and_columns_that_stand_below_their_heads() {
+        let text = table(&samples::serve(), "127.0.0.1:9900");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + 1 + 1 + 20);
+        assert_eq!(
+            lines[0],
+            "slackwater serve 0.1.0 at 127.0.0.1:9900, serving, up 3:03"
+        );
+        assert_eq!(
+            lines[2],
+            "web: prequal, 692 requests/s, errors 0.4 %, p50 21 ms, p99 109 ms, p99.9 197 ms, RIF limit 5"
+        );
+        assert_eq!(
+            lines[3],
+            "REPLICA         STATE       RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S     P99"
+        );
+        assert_eq!(
+            lines[9],
+            "10.0.0.6:8080   ejected       4    21 ms   49 ms     3  0.0 %      0     2.0       –"
+        );
+    }
+
+    #[test]
+    fn a_demo_tells_who_is_ahead_and_both_sides() {
+        let text = table(&samples::demo(), "x:1");
+        assert!(
+            text.contains("\nprequal's p99 is 0.06 of round_robin's"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nprequal: prequal, 776 requests/s"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nround_robin: round_robin, 780 requests/s"),
+            "{text}"
+        );
+        let of_two = text.lines().filter(|line| line.starts_with("replica 2 "));
+        let of_two: Vec<&str> = of_two.collect();
+        assert_eq!(of_two.len(), 2);
+        assert!(
+            of_two.iter().all(|line| line.contains("60% taken")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_cannot_write_to_the_terminal() {
+        let mut fleet = samples::serve_fleet();
+        fleet.services[0].name = "a\u{1b}]0;b\u{7}".to_owned();
+        fleet.services[0].replicas[0].name = "\u{1b}[31m\nx".repeat(100);
+        fleet.version = "\r".to_owned();
+        let mut model = Model::default();
+        model.take_fleet(fleet);
+        model.take_tick(samples::serve_tick());
+        let text = table(&model, "x:1");
+        let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
+        assert_eq!(text.chars().find(is_unsafe), None);
+        assert_eq!(text.lines().count(), 24);
+    }
+}

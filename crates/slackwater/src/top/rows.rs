@@ -1,0 +1,223 @@
+//! Which replicas are shown, and in which order.
+
+use super::model::Row;
+use core::cmp::Ordering;
+
+/// What the fleet can be sorted by: the columns of its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// The order of the fleet.
+    Fleet,
+    Name,
+    State,
+    Rif,
+    Latency,
+    Age,
+    InFlight,
+    Load,
+    Rate,
+    Failing,
+    P99,
+}
+
+impl Column {
+    /// In the order of the table, from left to right.
+    pub(super) const ALL: [Self; 11] = [
+        Self::Fleet,
+        Self::Name,
+        Self::State,
+        Self::Rif,
+        Self::Latency,
+        Self::Age,
+        Self::InFlight,
+        Self::Load,
+        Self::Rate,
+        Self::Failing,
+        Self::P99,
+    ];
+
+    /// As its head says it.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Fleet => "#",
+            Self::Name => "REPLICA",
+            Self::State => "STATE",
+            Self::Rif => "RIF",
+            Self::Latency => "LATENCY",
+            Self::Age => "AGE",
+            Self::InFlight => "HERE",
+            Self::Load => "LOAD",
+            Self::Rate => "REQ/S",
+            Self::Failing => "FAIL/S",
+            Self::P99 => "P99",
+        }
+    }
+}
+
+/// How the fleet is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) by: Column,
+    /// The other way round than what one mostly wants: names rise, figures fall.
+    pub(super) is_reversed: bool,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self {
+            by: Column::Fleet,
+            is_reversed: false,
+        }
+    }
+}
+
+impl Order {
+    /// Sorts; equals stay in the order of the fleet, the unknown is last.
+    pub(super) fn sort(self, rows: &mut [Row<'_>]) {
+        rows.sort_by(|left, right| self.compare(left, right));
+    }
+
+    fn compare(self, left: &Row<'_>, right: &Row<'_>) -> Ordering {
+        let turned = |ordering: Ordering| {
+            if self.is_reversed {
+                ordering.reverse()
+            } else {
+                ordering
+            }
+        };
+        let falling = |of: fn(&Row<'_>) -> Option<f64>| match (of(left), of(right)) {
+            (Some(left), Some(right)) => turned(right.total_cmp(&left)),
+            (left, right) => right.is_some().cmp(&left.is_some()),
+        };
+        let ordering = match self.by {
+            Column::Fleet => turned(left.index.cmp(&right.index)),
+            Column::Name => turned(natural(left.name, right.name)),
+            Column::State => falling(|row| Some(row.state_rank as f64)),
+            Column::Rif => falling(|row| row.rif.map(|rif| rif as f64)),
+            Column::Latency => falling(|row| row.latency_us.map(|us| us as f64)),
+            Column::Age => falling(|row| row.report_age_ms.map(|ms| ms as f64)),
+            Column::InFlight => falling(|row| Some(row.in_flight as f64)),
+            Column::Load => falling(|row| Some(row.load)),
+            Column::Rate => falling(|row| Some(row.rate)),
+            Column::Failing => falling(|row| Some(row.failing)),
+            Column::P99 => falling(|row| row.p99_us.map(|us| us as f64)),
+        };
+        ordering.then(left.index.cmp(&right.index))
+    }
+}
+
+/// Whether a replica has every word of the filter in its name, address, state or trouble; `hot` and `cold` are words, too.
+/// Upper and lower case are the same.
+pub(super) fn is_match(row: &Row<'_>, filter: &str) -> bool {
+    let temperature = match row.is_hot {
+        Some(true) => "hot",
+        Some(false) => "cold",
+        None => "",
+    };
+    let trouble = row.trouble.map(|trouble| trouble.to_string());
+    filter.split_whitespace().all(|word| {
+        let word = word.to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&word);
+        has(row.name)
+            || has(row.address)
+            || has(row.state)
+            || temperature == word
+            || trouble.as_deref().is_some_and(has)
+    })
+}
+
+/// Names as people count them: `replica 9` before `replica 10`.
+fn natural(left: &str, right: &str) -> Ordering {
+    let (mut left_rest, mut right_rest) = (left, right);
+    loop {
+        let (left_part, right_part) = (first_part(left_rest), first_part(right_rest));
+        let ordering = match (left_part.parse::<u64>(), right_part.parse::<u64>()) {
+            (Ok(left), Ok(right)) => left.cmp(&right),
+            _ => left_part.cmp(right_part),
+        };
+        if ordering.is_ne() || left_part.is_empty() {
+            // `01` and `1` are the same number, and two names.
+            return ordering.then_with(|| left.cmp(right));
+        }
+        left_rest = &left_rest[left_part.len()..];
+        right_rest = &right_rest[right_part.len()..];
+    }
+}
+
+/// The digits, or what is none, that a text begins with.
+fn first_part(text: &str) -> &str {
+    let is_number = text.starts_with(|first: char| first.is_ascii_digit());
+    let end = text.find(|next: char| next.is_ascii_digit() != is_number);
+    &text[..end.unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    fn order(by: Column, is_reversed: bool) -> Vec<usize> {
+        let model = samples::serve();
+        let mut rows = model.rows(0);
+        Order { by, is_reversed }.sort(&mut rows);
+        rows.iter().map(|row| row.index).collect()
+    }
+
+    #[test]
+    fn figures_fall_names_rise_and_equals_keep_their_order() {
+        assert_eq!(order(Column::Fleet, false), (0..20).collect::<Vec<_>>());
+        assert_eq!(
+            order(Column::Fleet, true),
+            (0..20).rev().collect::<Vec<_>>()
+        );
+        // 10.0.0.10 comes after 10.0.0.9.
+        assert_eq!(order(Column::Name, false), (0..20).collect::<Vec<_>>());
+        assert_eq!(order(Column::Rif, false)[..5], [4, 5, 8, 10, 19]);
+        assert_eq!(order(Column::Rif, true)[..3], [3, 6, 9]);
+        assert_eq!(order(Column::State, false)[..4], [13, 9, 5, 11]);
+        assert_eq!(order(Column::Failing, false)[..3], [5, 9, 0]);
+        assert_eq!(order(Column::Load, false)[0], 3);
+        assert_eq!(order(Column::Age, false)[0], 12);
+        assert_eq!(order(Column::InFlight, false)[0], 4);
+        assert_eq!(order(Column::Latency, false)[..2], [4, 2]);
+    }
+
+    #[test]
+    fn the_unknown_is_last_whatever_the_direction() {
+        for is_reversed in [false, true] {
+            assert_eq!(order(Column::P99, is_reversed)[18..], [5, 13]);
+        }
+    }
+
+    #[test]
+    fn a_filter_is_words_that_all_have_to_be_there() {
+        let model = samples::serve();
+        let matching = |filter| -> Vec<usize> {
+            let rows = model.rows(0);
+            let found = rows.iter().filter(|row| is_match(row, filter));
+            found.map(|row| row.index).collect()
+        };
+        assert_eq!(matching("").len(), 20);
+        assert_eq!(matching("  EJECT "), [5]);
+        assert_eq!(matching("10.0.1. out"), [13]);
+        assert_eq!(matching("hot"), [4]);
+        assert_eq!(matching("hot ejected"), [0_usize; 0]);
+        assert_eq!(matching("10.0.0.10"), [9]);
+    }
+
+    #[test]
+    fn numbers_in_names_count() {
+        for (left, right, expected) in [
+            ("a9", "a10", Ordering::Less),
+            ("a10", "a9b", Ordering::Greater),
+            ("a1b2", "a1b10", Ordering::Less),
+            ("a", "a1", Ordering::Less),
+            ("01", "1", Ordering::Less),
+            ("1", "1", Ordering::Equal),
+            ("", "", Ordering::Equal),
+            ("99999999999999999999", "1", Ordering::Greater),
+        ] {
+            assert_eq!(natural(left, right), expected, "{left} {right}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The samples of `admin/live`, as tests need them: what a `serve` and a `demo` of twenty replicas say.
+
+use super::message::{Decisions, Fleet, History, Tick};
+use super::model::Model;
+
+macro_rules! sample {
+    ($name:literal) => {
+        serde_json::from_str(include_str!(concat!(
+            "../admin/live/samples/",
+            $name,
+            ".json"
+        )))
+        .unwrap()
+    };
+}
+
+pub(super) fn serve_fleet() -> Fleet {
+    sample!("serve_fleet")
+}
+
+pub(super) fn serve_tick() -> Tick {
+    sample!("serve_tick")
+}
+
+pub(super) fn demo_fleet() -> Fleet {
+    sample!("demo_fleet")
+}
+
+pub(super) fn demo_tick() -> Tick {
+    sample!("demo_tick")
+}
+
+pub(super) fn service_history() -> History {
+    sample!("service_history")
+}
+
+pub(super) fn replica_history() -> History {
+    sample!("replica_history")
+}
+
+/// Requests that went to the first replica of a `serve`, as `docs/decisions.md` has them.
+pub(super) fn decisions() -> Decisions {
+    let decisions = serde_json::json!({"kept": 3, "matching": 3, "decisions": [
+        {"id": "c", "time": "2026-01-02T03:04:05.678Z", "kept": "sampled", "status": 200, "failed": false,
+            "total_us": 34_000, "attempts": [{"kind": "first", "replica": "10.0.0.1:8080", "answered": true,
+                "reason": "cold", "rif_limit": 5, "reports": 12, "outcome": "success",
+                "chosen": {"rif": 2, "latency_us": 16_000, "age_us": 50_000, "uses_left": 3, "hot": false, "local": false},
+                "runner_up": {"replica": "10.0.0.2:8080", "rif": 1, "latency_us": 17_000, "in_flight": 0}}]},
+        {"id": "b", "time": "2026-01-02T03:04:04.001Z", "kept": "slow", "status": 200, "failed": false,
+            "total_us": 1_204_000, "attempts": [
+                {"kind": "first", "replica": "10.0.0.3:8080", "reason": "hot", "outcome": "dropped"},
+                {"kind": "hedge", "replica": "10.0.0.1:8080", "answered": true, "reason": "least_loaded", "outcome": "success"}]},
+        {"id": "a", "time": "?", "kept": "failed", "status": 503, "failed": true, "total_us": 900,
+            "attempts": [{"kind": "first", "replica": "10.0.0.1:8080", "reason": "fallback", "outcome": "pushed_back"}]},
+    ]});
+    serde_json::from_value(decisions).unwrap()
+}
+
+/// A `serve` after its first tick.
+pub(super) fn serve() -> Model {
+    after_a_tick(serve_fleet(), serve_tick())
+}
+
+/// A `demo` after its first tick.
+pub(super) fn demo() -> Model {
+    after_a_tick(demo_fleet(), demo_tick())
+}
+
+fn after_a_tick(fleet: Fleet, tick: Tick) -> Model {
+    let mut model = Model::default();
+    model.take_fleet(fleet);
+    model.take_tick(tick);
+    model
+}

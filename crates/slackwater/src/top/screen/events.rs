@@ -1,0 +1,205 @@
+//! What went on in the last interval: who the replicas are by state, why they were picked, what became of probes, and the
+//! rest (hedges, retries, queue). As lines above a narrow fleet, or as a column beside a wide one, with the pool below.
+
+use super::super::app::App;
+use super::super::message::{Counts, RifLimit, ServiceTick, sum};
+use super::super::words::{percent_of, plural};
+use super::canvas::Canvas;
+use super::{bar, pool};
+use crate::demo::terminal::line::{Ink, Line};
+use crate::demo::words;
+use std::collections::BTreeMap;
+
+/// As lines.
+pub(super) fn lines(app: &App, canvas: &mut Canvas<'_>) {
+    canvas.line(&states(app));
+    let Some(tick) = app.model().service(app.service) else {
+        return;
+    };
+    let mut line = Line::default();
+    if let Some(limit) = tick.rif_limit {
+        line = line
+            .with(Ink::Faint, " limit ")
+            .with(Ink::Strong, limit_words(limit))
+            .with(Ink::Plain, "  ");
+    }
+    let picks = by_count(&tick.picks);
+    let all = sum(tick.picks.values());
+    let mut parts: Vec<String> = picks
+        .iter()
+        .map(|(reason, count)| format!("{} {}", spaced(reason), percent_of(*count, all)))
+        .collect();
+    if tick.no_replica > 0 {
+        parts.push(format!("no replica {}", words::count(tick.no_replica)));
+    }
+    if !parts.is_empty() {
+        line = line
+            .with(Ink::Faint, " picks ")
+            .with(Ink::Plain, parts.join(", "));
+    }
+    if line.columns() > 0 {
+        canvas.line(&line);
+    }
+    // On one line where there is room for both.
+    let mut line = Line::default();
+    for (name, counts) in [(" probes ", probes(tick)), (" also ", admission(tick))] {
+        if counts.is_empty() {
+            continue;
+        }
+        let counts = counts.into_iter();
+        let parts = counts.map(|(name, count)| format!("{} {name}", words::count(count)));
+        let text = parts.collect::<Vec<_>>().join(", ");
+        let columns = name.chars().count() + text.chars().count();
+        if line.columns() > 0 && line.columns() + columns > canvas.width() {
+            canvas.line(&core::mem::take(&mut line));
+        }
+        line = line
+            .with(Ink::Faint, name)
+            .with(Ink::Plain, text)
+            .with(Ink::Plain, "  ");
+    }
+    if line.columns() > 0 {
+        canvas.line(&line);
+    }
+}
+
+/// As a column.
+pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
+    let width = canvas.width();
+    let head = |text: &str| Line::default().with(Ink::Faint, format!("  {text}"));
+    let Some(tick) = app.model().service(app.service) else {
+        return;
+    };
+    if let Some(limit) = tick.rif_limit {
+        canvas.line(&head("RIF limit: with so many a replica is hot"));
+        let text = format!("  {}", limit_words(limit));
+        canvas.line(&Line::default().with(Ink::Strong, text));
+        canvas.line(&Line::default());
+    }
+    let all = sum(tick.picks.values());
+    if all > 0 {
+        canvas.line(&head("why replicas were picked"));
+        for (reason, count) in by_count(&tick.picks) {
+            let bar_columns = width.saturating_sub(27);
+            let line = Line::default().with(Ink::Plain, format!("  {}", spaced(reason)));
+            let line = bar::marked(
+                line.padded_to(16),
+                count,
+                all,
+                None,
+                bar_columns,
+                Ink::First,
+            );
+            canvas.line(&line.ending_at(width - 1, Ink::Plain, percent_of(count, all)));
+        }
+        canvas.line(&Line::default());
+    }
+    for (title, counts) in [("probes", probes(tick)), ("also", admission(tick))] {
+        if counts.is_empty() {
+            continue;
+        }
+        canvas.line(&head(title));
+        for (name, count) in counts {
+            let line = Line::default().with(Ink::Plain, format!("  {name}"));
+            canvas.line(&line.ending_at(width - 1, Ink::Plain, words::count(count)));
+        }
+        canvas.line(&Line::default());
+    }
+    pool::beside(app, canvas);
+}
+
+/// How many replicas are in which state, and how many are hot.
+pub(super) fn states(app: &App) -> Line {
+    let rows = app.model().rows(app.service);
+    let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
+    let mut hot = 0_u64;
+    for row in &rows {
+        *counts.entry((row.state_rank, row.state)).or_default() += 1;
+        hot += u64::from(row.is_hot == Some(true));
+    }
+    let all = words::count(rows.len() as u64);
+    let noun = plural("replica", rows.len());
+    let mut line = Line::default().with(Ink::Plain, format!(" {all} {noun}"));
+    let mut is_first = true;
+    let known = counts.iter().filter(|((_, state), _)| !state.is_empty());
+    for ((_, state), count) in known {
+        let text = format!("{} {}", words::count(*count), state);
+        let ink = match *state {
+            "available" | "silent" => Ink::Plain,
+            _ => Ink::Alarm,
+        };
+        line = line
+            .with(Ink::Plain, if is_first { ": " } else { ", " })
+            .with(ink, text);
+        is_first = false;
+    }
+    if hot > 0 {
+        let text = format!("; {} hot", words::count(hot));
+        line = line.with(Ink::Second, text);
+    }
+    line
+}
+
+/// The limit, and between which it lies where workers differ.
+pub(super) fn limit_words(limit: RifLimit) -> String {
+    if limit.min == limit.max {
+        words::count(limit.median)
+    } else {
+        let [min, median, max] = [limit.min, limit.median, limit.max].map(words::count);
+        format!("{median} ({min} to {max})")
+    }
+}
+
+/// Most frequent first.
+fn by_count(counts: &Counts) -> Vec<(&str, u64)> {
+    let mut sorted: Vec<(&str, u64)> = counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(name, count)| (name.as_str(), *count))
+        .collect();
+    sorted.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
+    sorted
+}
+
+/// What became of probes, the most telling first; all that were skipped are one.
+fn probes(tick: &ServiceTick) -> Vec<(String, u64)> {
+    let skipped = tick.probes.iter();
+    let skipped = skipped.filter(|(name, _)| name.starts_with("skipped"));
+    let skipped = sum(skipped.map(|(_, count)| count));
+    let known = [
+        "sent",
+        "answered",
+        "lost",
+        "answered_late",
+        "unsent",
+        "local",
+        "idle",
+    ];
+    let counts = known.map(|name| {
+        let count = tick.probes.get(name).copied().unwrap_or(0);
+        let name = if name == "answered_late" {
+            "late"
+        } else {
+            name
+        };
+        (name.to_owned(), count)
+    });
+    let all = counts.into_iter().chain([("skipped".to_owned(), skipped)]);
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Hedges, ties, retries, the queue: what there was of them.
+fn admission(tick: &ServiceTick) -> Vec<(String, u64)> {
+    let counts = by_count(&tick.admission);
+    let mut counts: Vec<(String, u64)> = counts
+        .into_iter()
+        .map(|(name, count)| (spaced(name), count))
+        .collect();
+    counts.sort();
+    counts
+}
+
+/// A name as words.
+fn spaced(name: &str) -> String {
+    name.replace('_', " ")
+}

@@ -1,0 +1,344 @@
+//! The fleet as a table: a row for each replica, as many columns as there is room for.
+
+use super::super::app::App;
+use super::super::model::Row;
+use super::super::rows::{Column, Order};
+use super::super::words::{UNKNOWN, age, cut, latency_if_any, percent, rate};
+use super::bar;
+use super::canvas::Canvas;
+use crate::demo::terminal::line::{Ink, Line};
+use crate::demo::words;
+use ratatui::layout::Rect;
+
+/// A replica's name has so many columns at least and at most.
+const NAME_COLUMNS: core::ops::RangeInclusive<usize> = 14..=40;
+/// A bar of requests in flight.
+const BAR_COLUMNS: core::ops::RangeInclusive<usize> = 6..=32;
+/// A bar of the load.
+const LOAD_BAR_COLUMNS: usize = 8;
+
+/// What is left out first where there is little room.
+const LEFT_OUT: [Column; 9] = [
+    Column::Fleet,
+    Column::Age,
+    Column::InFlight,
+    Column::Failing,
+    Column::Load,
+    Column::Rate,
+    Column::State,
+    Column::P99,
+    Column::Latency,
+];
+
+/// Which columns there are, and how wide.
+#[derive(Debug, PartialEq, Eq)]
+struct Layout {
+    columns: Vec<Column>,
+    name: usize,
+    bar: usize,
+    /// 0: none.
+    load_bar: usize,
+}
+
+impl Layout {
+    /// For so many columns of the terminal and names of this length.
+    fn new(width: usize, longest_name: usize) -> Self {
+        let mut layout = Self {
+            columns: Column::ALL.to_vec(),
+            name: *NAME_COLUMNS.start(),
+            bar: *BAR_COLUMNS.start(),
+            load_bar: 0,
+        };
+        let mut left_out = LEFT_OUT.iter();
+        while layout.width() > width
+            && let Some(column) = left_out.next()
+        {
+            layout.columns.retain(|kept| kept != column);
+        }
+        let mut spare = width.saturating_sub(layout.width());
+        let mut grow = |columns: &mut usize, most: usize| {
+            let more = most.saturating_sub(*columns).min(spare);
+            *columns += more;
+            spare -= more;
+        };
+        grow(&mut layout.name, longest_name.min(*NAME_COLUMNS.end()));
+        grow(&mut layout.bar, 16);
+        let has_load = layout.columns.contains(&Column::Load);
+        if has_load && spare > LOAD_BAR_COLUMNS {
+            layout.load_bar = LOAD_BAR_COLUMNS;
+            spare -= LOAD_BAR_COLUMNS + 1;
+        }
+        layout.bar += spare.min(BAR_COLUMNS.end() - layout.bar);
+        layout
+    }
+
+    /// Of one column, without the blank before it.
+    fn width_of(&self, column: Column) -> usize {
+        match column {
+            Column::Fleet => 4,
+            Column::InFlight => 5,
+            Column::Name => self.name,
+            Column::State => 12,
+            Column::Rif => 4 + 1 + self.bar,
+            Column::Latency | Column::P99 => 8,
+            Column::Age | Column::Rate => 6,
+            Column::Failing => 7,
+            Column::Load if self.load_bar > 0 => 6 + 1 + self.load_bar,
+            Column::Load => 6,
+        }
+    }
+
+    fn width(&self) -> usize {
+        let columns = self.columns.iter();
+        columns.map(|column| self.width_of(*column) + 1).sum()
+    }
+}
+
+/// The table, as many rows of it as there is room for.
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
+    let longest = app.rows().iter().map(|row| row.name.chars().count()).max();
+    let layout = Layout::new(canvas.width(), longest.unwrap_or(0));
+    let is_sort_seen = layout.columns.contains(&app.order.by) || app.order == Order::default();
+    filter_line(app, canvas, is_sort_seen);
+    let head = canvas.line(&heads(app, &layout));
+    app.hits.heads = places(&layout, head);
+    app.hits.list = canvas.area();
+    let indices: Vec<usize> = app.rows().iter().map(|row| row.index).collect();
+    app.scroll(&indices, canvas.height());
+    let scale = Scale::new(app);
+    let rows = app.rows();
+    if rows.is_empty() && !app.filter.is_empty() {
+        canvas.line(&Line::default().with(Ink::Faint, " no replica is like that"));
+    }
+    for row in rows.iter().skip(app.top).take(canvas.height()) {
+        let line = line(row, &layout, &scale);
+        if app.selected == Some(row.index) {
+            canvas.chosen_line(&line);
+        } else {
+            canvas.line(&line);
+        }
+    }
+}
+
+/// The filter, and what the rows are sorted by where that has no column.
+pub(super) fn filter_line(app: &App, canvas: &mut Canvas<'_>, is_sort_seen: bool) {
+    let is_filtered = app.is_filter_written || !app.filter.is_empty();
+    if !is_filtered && is_sort_seen {
+        return;
+    }
+    let mut line = Line::default().with(Ink::Plain, " ");
+    if is_filtered {
+        let cursor = if app.is_filter_written { "▏" } else { "" };
+        let all = app.model().replica_count(app.service) as u64;
+        let shown = words::count(app.rows().len() as u64);
+        line = line
+            .with(Ink::Faint, "filter: ")
+            .with(Ink::Strong, format!("{}{cursor}", app.filter))
+            .with(Ink::Faint, format!("  {shown} of {}", words::count(all)));
+    }
+    if !is_sort_seen {
+        let mark = if app.order.is_reversed { "▲" } else { "▼" };
+        let text = format!("sorted by {} {mark}", app.order.by.title());
+        line = line.ending_at(canvas.width().saturating_sub(1), Ink::Faint, text);
+    }
+    canvas.line(&line);
+}
+
+fn heads(app: &App, layout: &Layout) -> Line {
+    let mut line = Line::default();
+    for column in &layout.columns {
+        let is_sorted = *column == app.order.by;
+        let mark = match (is_sorted, app.order.is_reversed) {
+            (false, _) => "",
+            (true, false) => "▼",
+            (true, true) => "▲",
+        };
+        let text = format!("{}{mark}", column.title());
+        let ink = if is_sorted { Ink::Strong } else { Ink::Faint };
+        let width = layout.width_of(*column);
+        let end = line.columns() + 1 + width;
+        line = match column {
+            Column::Name | Column::State => line.with(Ink::Plain, " ").with(ink, text),
+            // Above its figures, not above the bar behind them.
+            Column::Rif => {
+                let figures = line.columns() + 1 + 4;
+                line.ending_at(figures, ink, text)
+            }
+            Column::Load => {
+                let figures = line.columns() + 1 + 6;
+                line.ending_at(figures, ink, text)
+            }
+            _ => line.ending_at(end, ink, text),
+        };
+        line = line.padded_to(end);
+    }
+    line
+}
+
+/// Where the heads are, for the mouse.
+fn places(layout: &Layout, head: Rect) -> Vec<(Rect, Column)> {
+    let mut x = head.x;
+    let mut places = Vec::new();
+    for column in &layout.columns {
+        let width = u16::try_from(layout.width_of(*column) + 1).unwrap_or(u16::MAX);
+        let place = Rect { x, width, ..head };
+        places.push((place.intersection(head), *column));
+        x = x.saturating_add(width);
+    }
+    places
+}
+
+/// What bars are drawn on.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    rif_end: u64,
+    rif_limit: Option<u64>,
+    /// Everybody's part if all had the same.
+    fair: f64,
+}
+
+impl Scale {
+    fn new(app: &App) -> Self {
+        let rows = app.model().rows(app.service);
+        let highest = rows.iter().map(Row::rif_or_own).max().unwrap_or(0);
+        let rif_limit = app.model().rif_limit(app.service);
+        Self {
+            rif_end: bar::rif_scale(highest, rif_limit),
+            rif_limit,
+            fair: 1.0 / rows.len().max(1) as f64,
+        }
+    }
+}
+
+fn line(row: &Row<'_>, layout: &Layout, scale: &Scale) -> Line {
+    let mut line = Line::default();
+    for column in &layout.columns {
+        let end = line.columns() + 1 + layout.width_of(*column);
+        line = cell(line, *column, row, layout, scale).padded_to(end);
+    }
+    line
+}
+
+fn cell(line: Line, column: Column, row: &Row<'_>, layout: &Layout, scale: &Scale) -> Line {
+    let end = line.columns() + 1 + layout.width_of(column);
+    let count_if_any = |count: Option<u64>| count.map_or(UNKNOWN.to_owned(), words::count);
+    let blank = |line: Line| line.with(Ink::Plain, " ");
+    match column {
+        Column::Fleet => line.ending_at(end, Ink::Faint, row.index.to_string()),
+        Column::Name => blank(line).with(Ink::Plain, cut(row.name, layout.name)),
+        Column::State => {
+            let (ink, text) = state(row);
+            blank(line).with(ink, cut(&text, 12))
+        }
+        Column::Rif => {
+            let ink = match row.is_hot {
+                Some(true) => Ink::Strong,
+                _ => Ink::Plain,
+            };
+            let figures = line.columns() + 1 + 4;
+            let line = line.ending_at(figures, ink, count_if_any(row.rif));
+            let (end, limit) = (scale.rif_end, scale.rif_limit);
+            bar::marked(
+                blank(line),
+                row.rif_or_own(),
+                end,
+                limit,
+                layout.bar,
+                Ink::First,
+            )
+        }
+        Column::Latency => line.ending_at(end, Ink::Plain, latency_if_any(row.latency_us)),
+        Column::Age => {
+            let text = row.report_age_ms.map_or(UNKNOWN.to_owned(), age);
+            line.ending_at(end, Ink::Faint, text)
+        }
+        Column::InFlight => line.ending_at(end, Ink::Plain, words::count(row.in_flight)),
+        Column::Load => {
+            let figures = line.columns() + 1 + 6;
+            let line = line.ending_at(figures, Ink::Plain, load(row.load));
+            if layout.load_bar == 0 {
+                return line;
+            }
+            let millionths = |part: f64| {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a part from 0 to 1, and twice that"
+                )]
+                let whole = (part * 1e6) as u64;
+                whole
+            };
+            let (fair, end) = (millionths(scale.fair), millionths(scale.fair * 2.0));
+            let value = millionths(row.load);
+            bar::marked(
+                blank(line),
+                value,
+                end,
+                Some(fair),
+                layout.load_bar,
+                Ink::First,
+            )
+        }
+        Column::Rate => line.ending_at(end, Ink::Plain, rate(row.rate)),
+        Column::Failing => {
+            let ink = if row.failing > 0.0 {
+                Ink::Alarm
+            } else {
+                Ink::Faint
+            };
+            line.ending_at(end, ink, rate(row.failing))
+        }
+        Column::P99 => line.ending_at(end, Ink::Plain, latency_if_any(row.p99_us)),
+    }
+}
+
+/// How it is, in a word: its state, or what a demo does to it.
+pub(super) fn state(row: &Row<'_>) -> (Ink, String) {
+    match row.trouble {
+        Some(trouble) if row.is_well() => (Ink::Alarm, trouble.to_string()),
+        _ if row.is_well() => (Ink::Faint, row.state.to_owned()),
+        _ => (Ink::Alarm, row.state.to_owned()),
+    }
+}
+
+/// A part of the load in at most 6 columns.
+fn load(part: f64) -> String {
+    if part < 0.9995 {
+        percent(part)
+    } else {
+        "100 %".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_left_out_until_the_rest_has_room_and_bars_grow_into_what_is_left() {
+        for width in 36..300 {
+            let layout = Layout::new(width, 20);
+            assert!(layout.width() <= width, "{width}: {layout:?}");
+            assert!(layout.columns.contains(&Column::Name));
+            assert!(layout.columns.contains(&Column::Rif));
+        }
+        let narrow = Layout::new(80, 14);
+        let expected = [
+            Column::Name,
+            Column::State,
+            Column::Rif,
+            Column::Latency,
+            Column::Load,
+            Column::Rate,
+            Column::Failing,
+            Column::P99,
+        ];
+        assert_eq!(narrow.columns, expected);
+        assert_eq!(Layout::new(130, 14).columns, Column::ALL);
+        assert_eq!(Layout::new(130, 14).load_bar, LOAD_BAR_COLUMNS);
+        // Long names get room before bars do.
+        let named = Layout::new(120, 60);
+        assert_eq!(named.bar, *BAR_COLUMNS.start());
+        assert!(named.name > 20, "{named:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! The head of every page: who it is, which service, how it does.
+
+use super::super::app::{App, Link};
+use super::super::message::{Latency, sum};
+use super::super::words::{cut, latency, latency_if_any, percent, percent_of};
+use super::bar;
+use super::canvas::Canvas;
+use crate::demo::terminal::line::{Ink, Line};
+use crate::demo::words;
+use core::time::Duration;
+use ratatui::layout::Rect;
+use std::time::Instant;
+
+/// From this width on the figures have blanks between them.
+const FIGURES_AT_EASE: usize = 100;
+
+/// Who it is, since when, and whether it can be heard.
+pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
+    let fleet = app.model().fleet();
+    let tick = app.model().tick();
+    let who = format!("  {} {} at {}", fleet.role, fleet.version, app.address);
+    let mut line = Line::default()
+        .with(Ink::Strong, " slackwater top")
+        .with(Ink::Plain, who);
+    if let Some(tick) = tick {
+        let up = words::clock(Duration::from_millis(tick.uptime_ms));
+        let ink = match tick.phase.as_str() {
+            "serving" => Ink::Plain,
+            _ => Ink::Alarm,
+        };
+        line = line
+            .with(ink, format!("  {}", tick.phase))
+            .with(Ink::Plain, format!(", up {up}"));
+    }
+    if app.is_paused() {
+        line = line.ending_at(canvas.width().saturating_sub(1), Ink::Strong, "paused");
+    }
+    canvas.line(&line);
+    if let Link::Lost { why, retry_at } = &app.link {
+        let left = retry_at.saturating_duration_since(now).as_secs_f64().ceil();
+        let text = format!(" connection lost: {why}; next try in {left:.0} s");
+        canvas.line(&Line::default().with(Ink::Alarm, text));
+    }
+}
+
+/// The names of the services, where there are several; the one that is shown is reversed.
+pub(super) fn services(app: &mut App, canvas: &mut Canvas<'_>) {
+    let services = &app.model().fleet().services;
+    if services.len() < 2 {
+        return;
+    }
+    let text = |index: usize| {
+        let service = services.get(index);
+        let name = service.map_or("", |service| service.name.as_str());
+        format!(" {} {} ", index + 1, cut(name, 24))
+    };
+    let width = |from: usize| -> usize {
+        let texts = (from..=app.service).map(|index| text(index).chars().count() + 1);
+        texts.sum()
+    };
+    // The first from which on the one that is shown has room.
+    let mut from = 0;
+    while from < app.service && width(from) >= canvas.width() {
+        from += 1;
+    }
+    let mut line = Line::default().with(Ink::Plain, " ");
+    let mut places = Vec::new();
+    for index in from..services.len() {
+        let start = line.columns();
+        let ink = if index == app.service {
+            Ink::Strong
+        } else {
+            Ink::Faint
+        };
+        let name = if index == app.service {
+            format!("[{}]", text(index).trim())
+        } else {
+            text(index)
+        };
+        line = line.with(ink, name);
+        places.push((start, line.columns(), index));
+        if line.columns() >= canvas.width() {
+            break;
+        }
+    }
+    let row = canvas.line(&line);
+    let column = |column: usize| u16::try_from(column).unwrap_or(u16::MAX);
+    for (start, end, index) in places {
+        let place = Rect {
+            x: row.x.saturating_add(column(start)),
+            width: column(end - start),
+            ..row
+        };
+        app.hits.services.push((place.intersection(row), index));
+    }
+}
+
+/// The service's policy, rate, errors and latency.
+pub(super) fn figures(app: &App, canvas: &mut Canvas<'_>) {
+    let model = app.model();
+    let services = &model.fleet().services;
+    let Some(service) = services.get(app.service) else {
+        return;
+    };
+    let mut line = Line::default()
+        .with(Ink::Plain, " ")
+        .with(Ink::Strong, cut(&service.name, 24));
+    if service.policy != service.name && service.policy != "none" {
+        line = line.with(Ink::Plain, format!(", {}", service.policy));
+    }
+    let Some(tick) = model.service(app.service) else {
+        canvas.line(&line.with(Ink::Faint, "   waiting for the first figures"));
+        return;
+    };
+    let is_narrow = canvas.width() < FIGURES_AT_EASE;
+    let (gap, unit) = if is_narrow {
+        ("  ", "req/s")
+    } else {
+        ("   ", "requests/s")
+    };
+    let errors = percent_of(tick.failed, tick.requests);
+    let ink = if tick.failed > 0 {
+        Ink::Alarm
+    } else {
+        Ink::Plain
+    };
+    let of =
+        |quantile: fn(&Latency) -> u64| latency_if_any(tick.latency_10s.as_ref().map(quantile));
+    line = line
+        .with(Ink::Plain, gap)
+        .with(Ink::Strong, words::rate(tick.rate.round()))
+        .with(Ink::Plain, format!(" {unit}{gap}"))
+        .with(ink, format!("errors {errors}"))
+        .with(
+            Ink::Plain,
+            format!("{gap}p50 {}{gap}p99 ", of(|latency| latency.p50_us)),
+        )
+        .with(Ink::Strong, of(|latency| latency.p99_us))
+        .with(
+            Ink::Plain,
+            format!("{gap}p99.9 {}", of(|latency| latency.p999_us)),
+        );
+    canvas.line(&line);
+}
+
+/// Rate, p99 and errors over the last minutes.
+pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
+    let Some(trend) = app.model().trend(app.service) else {
+        return;
+    };
+    let highest = |value: fn(&super::super::trend::Point) -> u64| {
+        trend.points().map(value).max().unwrap_or(0)
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is not negative, and a bar has a few blocks"
+    )]
+    let rate = |point: &super::super::trend::Point| point.rate as u64;
+    let p99 = |point: &super::super::trend::Point| point.p99_us.unwrap_or(0);
+    let failed = |point: &super::super::trend::Point| point.failed_thousandths;
+    let labels = [
+        ("requests/s", words::count(highest(rate))),
+        ("p99", latency(highest(p99))),
+        ("errors", percent(highest(failed) as f64 / 1_000.0)),
+    ];
+    let fixed: usize = labels
+        .iter()
+        .map(|(name, high)| name.chars().count() + high.chars().count() + 6)
+        .sum();
+    let width = (canvas.width().saturating_sub(fixed) / labels.len()).min(60);
+    let values = [
+        bar::last(trend.points(), width, rate),
+        bar::last(trend.points(), width, p99),
+        bar::last(trend.points(), width, failed),
+    ];
+    let inks = [Ink::First, Ink::First, Ink::Alarm];
+    let mut line = Line::default();
+    for (((name, high), values), ink) in labels.into_iter().zip(values).zip(inks) {
+        let end = line.columns() + name.chars().count() + width + high.chars().count() + 6;
+        let blocks = format!("{:>width$}", bar::sparkline(&values));
+        line = line
+            .with(Ink::Faint, format!(" {name} "))
+            .with(ink, blocks)
+            .with(Ink::Faint, format!(" ≤ {high}"))
+            .padded_to(end);
+    }
+    canvas.line(&line);
+}
+
+/// What an agent answers to probes, and its queue.
+pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
+    let Some(tick) = app.model().tick() else {
+        return;
+    };
+    if let Some(load) = &tick.own_load {
+        let text = format!(
+            " answers probes: RIF {}, latency {}{}",
+            words::count(load.rif),
+            latency_if_any(load.latency_us),
+            if load.draining { ", draining" } else { "" }
+        );
+        canvas.line(&Line::default().with(Ink::Plain, text));
+    }
+    if let Some(queue) = &tick.own_queue {
+        let shed = sum(queue.shed.values());
+        let text = format!(
+            " queue: {} of {} at the server, {} waiting, the oldest for {}; since the start {} queued, {} turned away",
+            words::count(queue.rif),
+            words::count(queue.limit),
+            words::count(sum(queue.waiting.values())),
+            latency(queue.age_us),
+            words::count(queue.queued),
+            words::count(shed),
+        );
+        let ink = if queue.standing {
+            Ink::Alarm
+        } else {
+            Ink::Plain
+        };
+        canvas.line(&Line::default().with(ink, text));
+    }
+}

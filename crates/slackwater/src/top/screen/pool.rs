@@ -1,0 +1,225 @@
+//! The pool: the reports that the next pick chooses from, worker by worker, with the one that it would take.
+
+use super::super::app::App;
+use super::super::message::Report;
+use super::super::words::{UNKNOWN, age, cut, latency_if_any, plural};
+use super::bar;
+use super::canvas::Canvas;
+use super::events::limit_words;
+use crate::demo::terminal::line::{Ink, Line};
+use crate::demo::words;
+
+/// The page.
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
+    app.hits.list = canvas.area();
+    let model = app.model();
+    let Some(tick) = model.service(app.service) else {
+        return;
+    };
+    let policy = model.policy(app.service);
+    canvas.line(&Line::default());
+    if tick.pool.is_empty() {
+        let text = " no reports: this policy keeps none, or nobody has answered a probe";
+        canvas.line(&Line::default().with(Ink::Faint, text));
+        return;
+    }
+    let limit = tick.rif_limit;
+    let limit_text = limit.map_or_else(
+        || "nothing is hot".to_owned(),
+        |limit| format!("hot from RIF {} on", limit_words(limit)),
+    );
+    let mut workers: Vec<u64> = tick.pool.iter().map(|report| report.worker).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    let text = format!(
+        " {} {} of {} {}; {limit_text}{}",
+        words::count(tick.pool.len() as u64),
+        plural("report", tick.pool.len()),
+        words::count(workers.len() as u64),
+        plural("worker", workers.len()),
+        if policy == "prequal" {
+            "; ▶ goes first"
+        } else {
+            ""
+        },
+    );
+    canvas.line(&Line::default().with(Ink::Plain, text));
+    canvas.line(&Line::default());
+    let name_columns = (canvas.width().saturating_sub(70)).clamp(16, 40);
+    let bar_columns = canvas
+        .width()
+        .saturating_sub(name_columns + 64)
+        .clamp(4, 40);
+    let head = Line::default()
+        .with(Ink::Faint, "   WORKER REPLICA")
+        .padded_to(10 + name_columns)
+        .ending_at(16 + name_columns, Ink::Faint, "RIF")
+        .ending_at(27 + name_columns + bar_columns, Ink::Faint, "LATENCY")
+        .ending_at(36 + name_columns + bar_columns, Ink::Faint, "AGE")
+        .ending_at(47 + name_columns + bar_columns, Ink::Faint, "USES LEFT");
+    canvas.line(&head);
+    let highest = tick.pool.iter().map(|report| report.rif).max().unwrap_or(0);
+    let mark = limit.map(|limit| limit.median);
+    let end = bar::rif_scale(highest, mark);
+    let room = canvas.height();
+    let reports = sorted(&tick.pool);
+    let next = next_ones(policy, &reports);
+    for report in reports.iter().take(room) {
+        let place = mark_of(report, &next);
+        let row = model.row(app.service, report.replica);
+        let name = row.map_or(UNKNOWN, |row| row.name);
+        let line = Line::default()
+            .with(Ink::Strong, format!(" {place}"))
+            .ending_at(9, Ink::Faint, report.worker.to_string())
+            .with(Ink::Plain, format!(" {}", cut(name, name_columns)))
+            .ending_at(16 + name_columns, Ink::Plain, words::count(report.rif))
+            .with(Ink::Plain, " ");
+        let line = bar::marked(line, report.rif, end, mark, bar_columns, Ink::First)
+            .ending_at(
+                27 + name_columns + bar_columns,
+                Ink::Plain,
+                latency_if_any(report.latency_us),
+            )
+            .ending_at(
+                36 + name_columns + bar_columns,
+                Ink::Faint,
+                age(report.age_ms),
+            )
+            .ending_at(47 + name_columns + bar_columns, Ink::Plain, uses(report));
+        canvas.line(&with_kind(line.with(Ink::Plain, "  "), report));
+    }
+}
+
+/// The same, in a column beside the fleet.
+pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
+    let model = app.model();
+    let pool = model.service(app.service).map(|tick| &tick.pool);
+    let Some(pool) = pool.filter(|pool| !pool.is_empty()) else {
+        return;
+    };
+    let head = Line::default().with(Ink::Faint, "  the pool: what the next pick chooses from");
+    canvas.line(&head);
+    let reports = sorted(pool);
+    let next = next_ones(model.policy(app.service), &reports);
+    for report in reports.iter().take(canvas.height()) {
+        let place = mark_of(report, &next);
+        let row = model.row(app.service, report.replica);
+        let name = row.map_or(UNKNOWN, |row| row.name);
+        let line = Line::default()
+            .with(Ink::Strong, format!(" {place}"))
+            .with(Ink::Plain, format!(" {}", cut(name, 16)))
+            .ending_at(23, Ink::Plain, words::count(report.rif))
+            .ending_at(32, Ink::Plain, latency_if_any(report.latency_us))
+            .ending_at(39, Ink::Faint, age(report.age_ms));
+        canvas.line(&with_kind(line.with(Ink::Plain, " "), report));
+    }
+}
+
+fn mark_of(report: &Report, next: &[&Report]) -> &'static str {
+    let is_next = next.iter().any(|next| core::ptr::eq(*next, report));
+    if is_next { "▶" } else { " " }
+}
+
+fn with_kind(line: Line, report: &Report) -> Line {
+    let line = if report.hot {
+        line.with(Ink::Second, "hot")
+    } else {
+        line.with(Ink::First, "cold")
+    };
+    if report.local {
+        line.with(Ink::Faint, " own count")
+    } else {
+        line
+    }
+}
+
+fn uses(report: &Report) -> String {
+    let uses = report.uses_left.map(words::count);
+    uses.unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+/// Worker by worker, in the order in which the hot-cold rule takes them.
+fn sorted(pool: &[Report]) -> Vec<&Report> {
+    let mut reports: Vec<&Report> = pool.iter().collect();
+    reports.sort_by_cached_key(|report| (report.worker, rank(report, pool)));
+    reports
+}
+
+/// The cold ones by latency, then the hot ones by RIF [A7]. An unknown latency counts as the median of those that the worker
+/// knows.
+fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
+    let latency = report.latency_us.unwrap_or_else(|| {
+        let of_worker = pool.iter().filter(|other| other.worker == report.worker);
+        let mut known: Vec<u64> = of_worker.filter_map(|other| other.latency_us).collect();
+        known.sort_unstable();
+        known.get(known.len() / 2).copied().unwrap_or(0)
+    });
+    if report.hot {
+        (true, report.rif, latency)
+    } else {
+        (false, latency, report.rif)
+    }
+}
+
+/// The first of each worker, where the policy goes by that order and has the two reports that it needs [A8].
+fn next_ones<'a>(policy: &str, sorted: &[&'a Report]) -> Vec<&'a Report> {
+    if policy != "prequal" {
+        return Vec::new();
+    }
+    let of_one_worker = sorted.chunk_by(|left, right| left.worker == right.worker);
+    let enough = of_one_worker.filter(|reports| reports.len() >= 2);
+    enough
+        .filter_map(|reports| reports.first().copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(worker: u64, rif: u64, latency_us: Option<u64>, hot: bool) -> Report {
+        Report {
+            worker,
+            rif,
+            latency_us,
+            hot,
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn the_cold_one_with_the_lowest_latency_goes_first_at_each_worker() {
+        let pool = [
+            report(1, 9, Some(1), true),
+            report(1, 8, Some(2), true),
+            report(0, 9, Some(1), true),
+            report(0, 3, Some(30), false),
+            report(0, 2, Some(20), false),
+            report(0, 1, Some(20), false),
+            report(0, 0, None, false),
+            report(2, 0, Some(1), false),
+        ];
+        let sorted = sorted(&pool);
+        let figures: Vec<(u64, u64)> = sorted
+            .iter()
+            .map(|report| (report.worker, report.rif))
+            .collect();
+        // The unknown one counts as 20, the median of 1, 20, 20 and 30.
+        let expected = [
+            (0, 0),
+            (0, 1),
+            (0, 2),
+            (0, 3),
+            (0, 9),
+            (1, 8),
+            (1, 9),
+            (2, 0),
+        ];
+        assert_eq!(figures, expected);
+        let next = next_ones("prequal", &sorted);
+        let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
+        // The third worker has too few.
+        assert_eq!(next, [(0, 0), (1, 8)]);
+        assert!(next_ones("linear", &sorted).is_empty());
+    }
+}

@@ -1,0 +1,357 @@
+//! The screen as text, compared with files in `snapshots/`; the colours on their own. After a change that is meant,
+//! `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files anew: look at the difference.
+
+use super::super::app::{Answer, App, Link};
+use super::super::keys::{Action, Page};
+use super::super::message::{Fleet, History, Tick};
+use super::super::rows::{Column, Order};
+use super::super::samples;
+use super::{Theme, draw};
+use core::time::Duration;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+use ratatui::style::{Color, Modifier};
+use std::path::PathBuf;
+use std::time::Instant;
+
+const SMALL: (u16, u16) = (80, 24);
+const LARGE: (u16, u16) = (200, 60);
+
+fn app_of(fleet: Fleet, tick: Tick) -> App {
+    let mut app = App::new("127.0.0.1:9900".to_owned());
+    app.take_fleet(fleet);
+    app.take_tick(tick);
+    app
+}
+
+fn serve() -> App {
+    let mut app = app_of(samples::serve_fleet(), samples::serve_tick());
+    for ask in app.take_fleet(samples::serve_fleet()) {
+        app.take_answer(&ask, Answer::History(Ok(samples::service_history())));
+    }
+    app.take_tick(samples::serve_tick());
+    app
+}
+
+fn demo() -> App {
+    app_of(samples::demo_fleet(), samples::demo_tick())
+}
+
+fn drawn_in(app: &mut App, (width, height): (u16, u16), theme: Theme, now: Instant) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let draw = |frame: &mut ratatui::Frame<'_>| draw(app, frame.buffer_mut(), theme, now);
+    terminal.draw(draw).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn drawn(app: &mut App, size: (u16, u16)) -> Buffer {
+    drawn_in(app, size, Theme { is_coloured: true }, Instant::now())
+}
+
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let mut text = String::new();
+    for row in buffer.content().chunks(width) {
+        let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The screen is as the file says.
+fn assert_is(name: &str, app: &mut App, size: (u16, u16)) {
+    let text = text(&drawn(app, size));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/top/screen/snapshots");
+    let path = PathBuf::from(folder).join(format!("{name}.txt"));
+    if std::env::var_os("WRITE_SNAPSHOTS").is_some() {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, expected, "{name} is another one:\n{text}");
+}
+
+#[test]
+fn the_fleet_of_a_serve() {
+    assert_is("fleet_80x24", &mut serve(), SMALL);
+    assert_is("fleet_200x60", &mut serve(), LARGE);
+}
+
+#[test]
+fn both_sides_of_a_demo() {
+    assert_is("sides_80x24", &mut demo(), SMALL);
+    assert_is("sides_200x60", &mut demo(), LARGE);
+}
+
+#[test]
+fn one_side_of_a_demo() {
+    let mut app = demo();
+    app.act(Action::View(Page::Fleet));
+    app.act(Action::Service(1));
+    assert_is("side_120x40", &mut app, (120, 40));
+}
+
+#[test]
+fn the_pool_and_the_charts() {
+    let mut app = serve();
+    app.act(Action::View(Page::Pool));
+    assert_is("pool_80x24", &mut app, SMALL);
+    app.act(Action::View(Page::Charts));
+    assert_is("charts_80x24", &mut app, SMALL);
+    let mut demo = demo();
+    demo.act(Action::View(Page::Charts));
+    assert_is("charts_of_both_sides_120x40", &mut demo, (120, 40));
+}
+
+#[test]
+fn a_replica() {
+    let mut app = serve();
+    app.act(Action::Move(1));
+    app.act(Action::Open);
+    let waiting = text(&drawn(&mut app, SMALL));
+    assert!(waiting.contains("asking for its last minutes"), "{waiting}");
+    let asks = app.ask(Instant::now());
+    let [history, decisions] = asks.as_slice() else {
+        unreachable!("{asks:?}");
+    };
+    app.take_answer(history, Answer::History(Ok(samples::replica_history())));
+    app.take_answer(decisions, Answer::Decisions(Ok(samples::decisions())));
+    assert_is("replica_80x24", &mut app, SMALL);
+    assert_is("replica_200x60", &mut app, LARGE);
+    app.take_answer(
+        history,
+        Answer::History(Err("no answer in time".to_owned())),
+    );
+    let failed = text(&drawn(&mut app, SMALL));
+    let why = "its last minutes could not be had: no answer in time";
+    assert!(failed.contains(why), "{failed}");
+}
+
+#[test]
+fn the_help() {
+    let mut app = serve();
+    app.act(Action::Help);
+    assert_is("help_80x24", &mut app, SMALL);
+}
+
+#[test]
+fn an_agent_shows_its_own_load_and_queue() {
+    let mut fleet = samples::serve_fleet();
+    fleet.role = "agent".to_owned();
+    fleet.services[0].policy = "none".to_owned();
+    fleet.services[0].replicas.truncate(1);
+    let mut tick = samples::serve_tick();
+    let own = serde_json::json!({
+        "own_load": {"rif": 3, "latency_us": 12_000, "draining": true},
+        "own_queue": {"limit": 8, "rif": 8, "waiting": {"interactive": 2, "batch": 3},
+            "age_us": 40_000, "standing": true, "queued": 77, "shed": {"full": 4, "deadline": 1}},
+    });
+    let own: Tick = serde_json::from_value(own).unwrap();
+    (tick.own_load, tick.own_queue) = (own.own_load, own.own_queue);
+    let text = text(&drawn(&mut app_of(fleet, tick), (120, 24)));
+    assert!(
+        text.contains("answers probes: RIF 3, latency 12 ms, draining"),
+        "{text}"
+    );
+    let queue = "queue: 8 of 8 at the server, 5 waiting, the oldest for 40 ms; since the start 77 queued, 5 turned away";
+    assert!(text.contains(queue), "{text}");
+}
+
+#[test]
+fn before_the_first_figures_and_without_services_it_says_so() {
+    let mut app = App::new("x:1".to_owned());
+    assert!(text(&drawn(&mut app, SMALL)).contains("waiting for the first figures"));
+    app.take_fleet(samples::serve_fleet());
+    let early = text(&drawn(&mut app, SMALL));
+    assert!(early.contains("waiting for the first figures"), "{early}");
+    assert!(early.contains("10.0.0.1:8080"), "{early}");
+    let mut fleet = samples::serve_fleet();
+    fleet.services.clear();
+    app.take_fleet(fleet);
+    assert!(text(&drawn(&mut app, SMALL)).contains("there is no service"));
+}
+
+#[test]
+fn a_lost_connection_and_a_pause_are_told_until_they_are_over() {
+    let mut app = serve();
+    let now = Instant::now();
+    app.link = Link::Lost {
+        why: "it ended the stream".to_owned(),
+        retry_at: now + Duration::from_millis(1_200),
+    };
+    let theme = Theme { is_coloured: true };
+    let lost = text(&drawn_in(&mut app, SMALL, theme, now));
+    let banner = "connection lost: it ended the stream; next try in 2 s";
+    assert!(lost.contains(banner), "{lost}");
+    // What was known stays.
+    assert!(lost.contains("10.0.0.1:8080"), "{lost}");
+    app.take_tick(samples::serve_tick());
+    assert!(!text(&drawn(&mut app, SMALL)).contains("connection lost"));
+    app.act(Action::Pause);
+    assert!(text(&drawn(&mut app, SMALL)).contains("paused\n"));
+    app.act(Action::Pause);
+    assert!(!text(&drawn(&mut app, SMALL)).contains("paused\n"));
+}
+
+#[test]
+fn without_colours_nothing_is_lost_but_the_colours() {
+    let mut app = serve();
+    app.act(Action::Move(1));
+    let now = Instant::now();
+    let coloured = drawn_in(&mut app, SMALL, Theme { is_coloured: true }, now);
+    let plain = drawn_in(&mut app, SMALL, Theme { is_coloured: false }, now);
+    assert_eq!(text(&coloured), text(&plain));
+    let colours = |buffer: &Buffer| {
+        let cells = buffer.content().iter();
+        cells
+            .filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
+            .count()
+    };
+    assert!(colours(&coloured) > 0);
+    assert_eq!(colours(&plain), 0);
+    let chosen = plain.content().iter();
+    let chosen = chosen.filter(|cell| cell.modifier.contains(Modifier::REVERSED));
+    assert_eq!(chosen.count(), 80);
+}
+
+#[test]
+fn only_colours_that_every_terminal_has_in_its_own_shades_are_used() {
+    for mut app in [serve(), demo()] {
+        let buffer = drawn(&mut app, LARGE);
+        for cell in buffer.content() {
+            let known = [Color::Reset, Color::Cyan, Color::Magenta, Color::Red];
+            assert!(known.contains(&cell.fg), "{cell:?}");
+            assert_eq!(cell.bg, Color::Reset);
+        }
+    }
+}
+
+#[test]
+fn a_thousand_replicas_scroll_and_the_chosen_one_is_always_seen() {
+    let mut fleet = samples::serve_fleet();
+    let replica = fleet.services[0].replicas[0].clone();
+    fleet.services[0].replicas = (0..1_000)
+        .map(|index| {
+            let mut replica = replica.clone();
+            replica.name = format!("replica {index}");
+            replica
+        })
+        .collect();
+    let mut app = app_of(fleet, samples::serve_tick());
+    let seen = |app: &mut App, name: &str| {
+        let text = text(&drawn(app, SMALL));
+        text.lines()
+            .any(|line| line.trim_start().starts_with(&format!("{name} ")))
+    };
+    assert!(seen(&mut app, "replica 0"));
+    app.act(Action::Last);
+    assert!(seen(&mut app, "replica 999"));
+    app.act(Action::Page(-1));
+    app.act(Action::Page(-1));
+    assert!(!seen(&mut app, "replica 999"));
+    let chosen = format!("replica {}", app.selected.unwrap());
+    assert!(seen(&mut app, &chosen));
+    // Wherever another order puts it.
+    app.order = Order {
+        by: Column::Rif,
+        is_reversed: false,
+    };
+    assert!(seen(&mut app, &chosen));
+    app.act(Action::First);
+    assert!(
+        seen(&mut app, "replica 4"),
+        "{}",
+        text(&drawn(&mut app, SMALL))
+    );
+    for letter in "replica 77".chars() {
+        app.act(Action::Write(letter));
+    }
+    let filtered = text(&drawn(&mut app, SMALL));
+    assert!(
+        filtered.contains("filter: replica 77  19 of 1,000"),
+        "{filtered}"
+    );
+    assert!(seen(&mut app, "replica 770"));
+}
+
+#[test]
+fn clicks_choose_open_sort_and_change_the_service() {
+    let mut app = serve();
+    drawn(&mut app, SMALL);
+    let list = app.hits.list;
+    let third = Position::new(5, list.y + 2);
+    app.click(third);
+    assert_eq!((app.selected, app.page), (Some(2), Page::Fleet));
+    app.click(third);
+    assert_eq!(app.page, Page::Replica);
+    app.act(Action::Back);
+    drawn(&mut app, SMALL);
+    let head = |app: &App, column: Column| {
+        let heads = app.hits.heads.iter();
+        let (area, _) = heads.into_iter().find(|(_, head)| *head == column).unwrap();
+        area.as_position()
+    };
+    let rif = head(&app, Column::Rif);
+    app.click(rif);
+    let order = |is_reversed| Order {
+        by: Column::Rif,
+        is_reversed,
+    };
+    assert_eq!(app.order, order(false));
+    app.click(rif);
+    assert_eq!(app.order, order(true));
+    // Below the last row there is nothing.
+    let mut demo = demo();
+    demo.act(Action::View(Page::Fleet));
+    drawn(&mut demo, LARGE);
+    demo.click(Position::new(5, demo.hits.list.bottom() - 1));
+    assert_eq!(demo.selected, None);
+    let (second, _) = demo.hits.services[1];
+    demo.click(second.as_position());
+    assert_eq!(demo.service, 1);
+}
+
+#[test]
+fn any_size_and_any_strange_message_can_be_drawn() {
+    let strange = r#"{"revision":1,"services":[{"rate":1e300,"rif_limit":{"min":18446744073709551615,
+        "median":18446744073709551615,"max":1},"pool":[{"replica":999999,"rif":18446744073709551615,
+        "latency_us":18446744073709551615,"age_ms":18446744073709551615},{"replica":0}],
+        "picks":{"":0,"x":18446744073709551615},"replicas":{"in_flight":[18446744073709551615],
+        "state":[77],"sent":[18446744073709551615],"p99_us":[18446744073709551615]}}],
+        "demo":{"slowed":99,"sides":[]}}"#;
+    let strange: Tick = serde_json::from_str(strange).unwrap();
+    for size in [
+        (1, 1),
+        (3, 2),
+        (20, 5),
+        (40, 12),
+        (79, 24),
+        (132, 30),
+        (500, 200),
+    ] {
+        for mut app in [serve(), demo(), App::new(String::new())] {
+            for page in [
+                Page::Fleet,
+                Page::Sides,
+                Page::Pool,
+                Page::Charts,
+                Page::Replica,
+            ] {
+                app.page = page;
+                app.selected = Some(0);
+                for ask in app.ask(Instant::now()) {
+                    app.take_answer(&ask, Answer::History(Ok(History::default())));
+                }
+                drawn(&mut app, size);
+                app.take_tick(strange.clone());
+                drawn(&mut app, size);
+                app.is_helping = true;
+                drawn(&mut app, size);
+                app.is_helping = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The terminal as it is taken and given back: raw, with a screen of its own, and the mouse if it is wanted. It is given back
+//! however the command ends: by itself, by a signal, by a panic.
+
+use crate::fault::Fault;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use std::io::{self, Stdout};
+use tokio::sync::mpsc;
+
+/// A terminal that is taken; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
+    has_mouse: bool,
+}
+
+impl Taken {
+    /// Takes it.
+    pub(super) fn new(has_mouse: bool) -> Result<Self, Fault> {
+        let taken = take(has_mouse).and_then(|()| {
+            let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+            Ok(Self {
+                terminal,
+                has_mouse,
+            })
+        });
+        taken.map_err(|error| {
+            give_back();
+            fault(&error)
+        })
+    }
+
+    /// Gives it back, stops this process as Ctrl-Z does, and takes it again when it goes on.
+    pub(super) fn suspend(&mut self) -> Result<(), Fault> {
+        give_back();
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::TSTP)
+            .map_err(|error| Fault::runtime(format!("this process cannot be stopped: {error}")))?;
+        let taken = take(self.has_mouse).and_then(|()| self.terminal.clear());
+        taken.map_err(|error| fault(&error))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Has a panic give the terminal back before it is told, or nobody could read what it says.
+pub(super) fn give_back_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        give_back();
+        before(info);
+    }));
+}
+
+/// Reads keys, mouse and size on a thread of its own, since that waits; the thread ends with the process.
+pub(super) fn read_events() -> Result<mpsc::Receiver<io::Result<Event>>, Fault> {
+    let (sender, receiver) = mpsc::channel(64);
+    let thread = std::thread::Builder::new().name("keys".to_owned());
+    let reading = thread.spawn(move || {
+        loop {
+            let event = event::read();
+            let is_end = event.is_err();
+            if sender.blocking_send(event).is_err() || is_end {
+                return;
+            }
+        }
+    });
+    reading.map_err(|error| Fault::runtime(format!("no thread for the keyboard: {error}")))?;
+    Ok(receiver)
+}
+
+fn take(has_mouse: bool) -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen)?;
+    if has_mouse {
+        execute!(io::stdout(), EnableMouseCapture)?;
+    }
+    Ok(())
+}
+
+/// Whatever of it was taken. A terminal that is gone needs nothing back.
+fn give_back() {
+    let _ = execute!(
+        io::stdout(),
+        DisableMouseCapture,
+        LeaveAlternateScreen,
+        Show
+    );
+    let _ = disable_raw_mode();
+}
+
+pub(super) fn fault(error: &io::Error) -> Fault {
+    Fault::runtime(format!(
+        "the terminal cannot be used: {error}; --once writes a plain table"
+    ))
+}

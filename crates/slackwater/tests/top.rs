@@ -1,0 +1,302 @@
+//! `slackwater top` as a user runs it, beside a demo that runs: a plain table, JSON, and the screen of a terminal, which has to
+//! be as it was when the command ends.
+
+#![expect(clippy::unwrap_used, reason = "tests and their helpers")]
+
+use core::time::Duration;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
+
+/// Nothing is said for so long only when something is broken.
+const LIMIT: Duration = Duration::from_mins(1);
+
+const COLUMNS: u16 = 120;
+const ROWS: u16 = 40;
+
+/// A demo that runs; killed when dropped.
+struct Demo {
+    child: Child,
+    /// Where its page is.
+    address: String,
+}
+
+impl Demo {
+    fn start() -> Self {
+        let arguments = "demo --replicas 4 --rate 40 --admin 127.0.0.1:0 --no-table";
+        let mut child = Command::new(SLACKWATER)
+            .args(arguments.split(' '))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap);
+        let page = lines.find_map(|line| {
+            let rest = line.strip_prefix("page http://")?;
+            Some(rest.split('/').next()?.to_owned())
+        });
+        // Whatever else it says has to go somewhere.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            address: page.unwrap(),
+        }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // Fails when it has ended, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn top(arguments: &[&str]) -> Output {
+    let mut command = Command::new(SLACKWATER);
+    command.arg("top").args(arguments).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn succeeds(output: Output) -> String {
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stderr, "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_table_and_json_for_scripts() {
+    let demo = Demo::start();
+    // A pipe is no terminal: no need for --once.
+    for arguments in [vec![demo.address.as_str()], vec!["--once", &demo.address]] {
+        let text = succeeds(top(&arguments));
+        let first = format!(" at {}, serving, up 0:", demo.address);
+        assert!(text.starts_with("slackwater demo "), "{text}");
+        assert!(text.contains(&first), "{text}");
+        for side in ["prequal: prequal, ", "round_robin: round_robin, "] {
+            assert!(text.lines().any(|line| line.starts_with(side)), "{text}");
+        }
+        let heads = text.lines().filter(|line| line.starts_with("REPLICA"));
+        assert_eq!(heads.count(), 2, "{text}");
+        // Each side has four.
+        assert_eq!(text.lines().count(), 2 + 2 * (3 + 4), "{text}");
+    }
+    let line = succeeds(top(&["--json", &demo.address]));
+    assert_eq!(line.lines().count(), 1, "{line}");
+    let both: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(both["fleet"]["role"], "demo");
+    assert_eq!(both["fleet"]["revision"], both["tick"]["revision"]);
+    let rif = &both["tick"]["services"][1]["replicas"]["in_flight"];
+    assert_eq!(rif.as_array().unwrap().len(), 4, "{line}");
+}
+
+#[test]
+fn whoever_is_not_there_is_told_with_an_exit_code() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    for (arguments, code, complaint) in [
+        (
+            vec![address.as_str()],
+            1,
+            format!("slackwater: the admin server at {address}: no connection: "),
+        ),
+        (vec!["a:0"], 2, "the port must be a number".to_owned()),
+        (
+            vec!["--once", "--json"],
+            2,
+            "cannot be used with".to_owned(),
+        ),
+    ] {
+        let output = top(&arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(&complaint), "{stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// What a terminal shows that was told this: characters where the cursor was moved to. Colours are left out.
+fn screen(said: &str) -> String {
+    let mut cells = vec![vec![' '; usize::from(COLUMNS)]; usize::from(ROWS)];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = said.chars();
+    while let Some(character) = rest.next() {
+        if character != '\u{1b}' {
+            if let Some(cell) = cells.get_mut(row).and_then(|row| row.get_mut(column)) {
+                *cell = character;
+            }
+            column += 1;
+            continue;
+        }
+        // `ESC [`, numbers, and a letter that says what is meant.
+        let mut numbers = String::new();
+        let command = rest.by_ref().skip(1).find(|next| {
+            let is_end = next.is_ascii_alphabetic();
+            if !is_end {
+                numbers.push(*next);
+            }
+            is_end
+        });
+        if command == Some('H') {
+            let (down, right) = numbers.split_once(';').unwrap_or(("1", "1"));
+            let place = |number: &str| number.parse::<usize>().unwrap() - 1;
+            (row, column) = (place(down), place(right));
+        }
+    }
+    let lines = cells
+        .into_iter()
+        .map(|row| row.into_iter().collect::<String>());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `top` in a terminal of its own.
+struct InTerminal {
+    child: Child,
+    terminal: File,
+    /// The other end, as the command has it; open, so that its settings can be read at the end.
+    inside: File,
+    /// What it says, piece by piece.
+    heard: Receiver<Vec<u8>>,
+    said: Vec<u8>,
+}
+
+impl InTerminal {
+    fn start(address: &str) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let size = Winsize {
+            ws_row: ROWS,
+            ws_col: COLUMNS,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&terminal, size).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap();
+        let path = path.to_str().unwrap();
+        let inside = File::options().read(true).write(true).open(path).unwrap();
+        let end = || Stdio::from(OwnedFd::from(inside.try_clone().unwrap()));
+        let child = Command::new(SLACKWATER)
+            .args(["top", address])
+            .env("TERM", "xterm")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let terminal = File::from(terminal);
+        let mut out = terminal.try_clone().unwrap();
+        let (sender, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            while let Ok(length) = out.read(&mut buffer)
+                && sender.send(buffer[..length].to_vec()).is_ok()
+            {}
+        });
+        Self {
+            child,
+            terminal,
+            inside,
+            heard,
+            said: Vec::new(),
+        }
+    }
+
+    /// Reads on until the screen shows all of `texts`.
+    fn shows(&mut self, texts: &[&str]) {
+        self.read_until(|said| {
+            let screen = screen(said);
+            texts.iter().all(|text| screen.contains(text))
+        });
+    }
+
+    /// Reads on until what was said is as it should be.
+    fn read_until(&mut self, is_enough: impl Fn(&str) -> bool) {
+        loop {
+            let said = String::from_utf8_lossy(&self.said).into_owned();
+            if is_enough(&said) {
+                return;
+            }
+            let heard = self.heard.recv_timeout(LIMIT);
+            assert!(heard.is_ok(), "{}", screen(&said));
+            self.said.extend(heard.unwrap());
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn is_raw(&self) -> bool {
+        let modes = tcgetattr(&self.inside).unwrap().local_modes;
+        !modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO)
+    }
+
+    /// It has ended well, and the terminal is as it was.
+    fn ends(mut self) {
+        // Leaves its screen, shows the cursor.
+        self.read_until(|said| said.contains("\u{1b}[?1049l") && said.ends_with("\u{1b}[?25h"));
+        assert!(self.child.wait().unwrap().success());
+        assert!(!self.is_raw());
+    }
+}
+
+impl Drop for InTerminal {
+    fn drop(&mut self) {
+        // Fails when it has ended, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_screen_comes_obeys_keys_and_goes() {
+    let demo = Demo::start();
+    let mut top = InTerminal::start(&demo.address);
+    // Both sides, with a row for each twin.
+    top.shows(&["slackwater top", "■ prequal", "■ round_robin", "in flight"]);
+    assert!(top.is_raw());
+    top.press("?");
+    top.shows(&["PgUp PgDn g G   a screen up or down, the first, the last"]);
+    top.press("x");
+    // The chosen replica's own page, with what the server has kept of it.
+    top.press("j\r");
+    top.shows(&["seen from here: ", "latency, as it reports"]);
+    top.press("q");
+    top.ends();
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let demo = Demo::start();
+    for name in ["TERM", "INT", "HUP"] {
+        let mut top = InTerminal::start(&demo.address);
+        top.shows(&["slackwater top"]);
+        let id = top.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+        top.ends();
+    }
+}
+
+#[test]
+fn a_process_that_ends_is_told_on_the_screen() {
+    let demo = Demo::start();
+    let mut top = InTerminal::start(&demo.address);
+    top.shows(&["slackwater top", "round_robin"]);
+    drop(demo);
+    top.shows(&["connection lost: "]);
+    top.press("q");
+    top.ends();
+}

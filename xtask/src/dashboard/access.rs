@@ -1,0 +1,166 @@
+//! For everybody: keys, names for screen readers, contrast; and that the page keeps to itself.
+
+use super::tab::{Tab, View};
+use super::{Stage, WINDOW};
+
+const UNITS: &str = include_str!("units.js");
+const CONTRAST: &str = include_str!("contrast.js");
+const FOCUS: &str = include_str!("focus.js");
+const UNVISITED: &str = include_str!("unvisited.js");
+
+/// Pressing the tabulator so often, one has been everywhere.
+const TABS_MAX: usize = 120;
+
+/// Checks a page that shows figures.
+pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
+    let units = units(tab);
+    stage.note(step, "the modules by themselves", units);
+    let keys = keys(tab);
+    stage.note(step, "everything is reached by keys, and seen to be", keys);
+    let fleet = fleet_by_keys(tab);
+    stage.note(step, "the fleet by keys", fleet);
+    let names = names(tab);
+    stage.note(step, "controls have names", names);
+    let contrast = contrast(tab);
+    stage.note(step, "contrast, light and dark", contrast);
+    let small = small(tab);
+    stage.note(step, "a window of 390 pixels", small);
+}
+
+/// That nothing went wrong in the page up to now.
+pub(super) fn quiet(tab: &mut Tab) -> Result<String, String> {
+    match tab.problems() {
+        [] => Ok("no errors, and nobody else was asked".to_owned()),
+        problems => Err(problems.join("; ")),
+    }
+}
+
+fn units(tab: &mut Tab) -> Result<String, String> {
+    none_of(&tab.evaluate(UNITS)?, "all hold")
+}
+
+/// The list is empty; else it is the error.
+fn none_of(list: &serde_json::Value, otherwise: &str) -> Result<String, String> {
+    match list.as_array() {
+        Some(list) if list.is_empty() => Ok(otherwise.to_owned()),
+        _ => Err(list.to_string()),
+    }
+}
+
+fn keys(tab: &mut Tab) -> Result<String, String> {
+    tab.evaluate("document.activeElement?.blur(); window.scrollTo(0, 0)")?;
+    let mut visited = 0;
+    for _ in 0..TABS_MAX {
+        tab.press("Tab")?;
+        let at = tab.evaluate(FOCUS)?;
+        if at.is_null() {
+            if visited > 0 {
+                break;
+            }
+            continue;
+        }
+        visited += 1;
+        if at["seen"] != true || at["shown"] != true {
+            return Err(format!("one does not see that it has the focus: {at}"));
+        }
+    }
+    let unvisited = tab.evaluate(UNVISITED)?;
+    none_of(&unvisited, &format!("{visited} places"))
+        .map_err(|list| format!("not reached with the tabulator: {list}"))
+}
+
+fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
+    tab.evaluate("document.activeElement?.blur()")?;
+    tab.press("f")?;
+    let option = "document.querySelector('[role=option]')";
+    let named = |tab: &mut Tab| tab.evaluate(&format!("{option}.textContent.split(' · ')[0]"));
+    tab.wait(
+        "the first replica",
+        &format!("{option}.getAttribute('aria-selected') === 'true'"),
+    )?;
+    let first = named(tab)?;
+    tab.press("ArrowRight")?;
+    let second = named(tab)?;
+    tab.press("End")?;
+    let last = named(tab)?;
+    if first == second || second == last {
+        return Err(format!("arrow keys go from {first} to {second} to {last}"));
+    }
+    tab.press("Enter")?;
+    tab.wait(
+        "the replica's own figures",
+        &format!("!document.querySelector('.sheet').hidden && document.querySelector('#replica-title').textContent === {last}"),
+    )?;
+    tab.wait(
+        "its past",
+        "[...document.querySelectorAll('.sheet .legend td')].some((cell) => cell.textContent !== '–')",
+    )?;
+    tab.press("Escape")?;
+    tab.wait(
+        "the fleet to have the focus again",
+        "document.querySelector('.sheet').hidden && document.activeElement?.getAttribute('role') === 'listbox'",
+    )?;
+    tab.press("/")?;
+    tab.wait("the filter", "document.activeElement?.id === 'filter'")?;
+    for key in ["n", "o", "n", "e"] {
+        tab.press(key)?;
+    }
+    tab.wait(
+        "no replica to match",
+        "document.querySelector('.fleet .none').textContent === 'No replica matches the filter.'",
+    )?;
+    tab.evaluate("(() => { const filter = document.querySelector('#filter'); filter.value = ''; filter.dispatchEvent(new Event('input')); filter.blur(); })()")?;
+    tab.press("t")?;
+    tab.wait(
+        "the table",
+        "document.querySelector('.figures-table tbody tr')?.checkVisibility()",
+    )?;
+    let rows = tab.evaluate("document.querySelectorAll('.figures-table tbody tr').length")?;
+    tab.press("t")?;
+    tab.press("?")?;
+    tab.wait("the help", "document.querySelector('#help').open")?;
+    tab.press("Escape")?;
+    tab.wait("no help", "!document.querySelector('#help').open")?;
+    Ok(format!("from {first} to {last}; {rows} rows as tables"))
+}
+
+fn names(tab: &mut Tab) -> Result<String, String> {
+    let names = tab.names()?;
+    let nameless: Vec<_> = names
+        .iter()
+        .filter(|(_, name)| name.trim().is_empty())
+        .map(|(role, _)| role.as_str())
+        .collect();
+    if nameless.is_empty() && names.len() > 10 {
+        Ok(format!("{} of them", names.len()))
+    } else {
+        Err(format!("of {}, without a name: {nameless:?}", names.len()))
+    }
+}
+
+fn contrast(tab: &mut Tab) -> Result<String, String> {
+    for dark in [false, true] {
+        tab.look(View { dark, ..WINDOW })?;
+        let low = tab.evaluate(CONTRAST)?;
+        none_of(&low, "")
+            .map_err(|low| format!("{}: {low}", if dark { "dark" } else { "light" }))?;
+    }
+    tab.look(WINDOW)?;
+    Ok("AA".to_owned())
+}
+
+/// Nothing sticks out of a small window.
+fn small(tab: &mut Tab) -> Result<String, String> {
+    tab.look(View {
+        width: 390,
+        height: 844,
+        dark: false,
+    })?;
+    let wide = tab.wait("a layout", "document.documentElement.scrollWidth")?;
+    tab.look(WINDOW)?;
+    if wide.as_u64().is_some_and(|wide| wide <= 390) {
+        Ok("nothing sticks out".to_owned())
+    } else {
+        Err(format!("the page is {wide} pixels wide"))
+    }
+}

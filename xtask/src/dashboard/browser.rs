@@ -1,0 +1,121 @@
+//! Chromium: found, or installed where that can be done, and started without a window.
+
+use super::devtools::DevTools;
+use crate::loopback::processes::{Process, Processes, wait_for};
+use crate::run::say;
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const START_MAX: Duration = Duration::from_mins(1);
+const INSTALL_MAX: Duration = Duration::from_mins(10);
+
+const MISSING: &str =
+    "there is no chromium in PATH (Debian: apt-get install --no-install-recommends chromium)";
+
+/// What it may be called.
+const NAMES: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
+
+/// A running browser.
+pub(super) struct Browser {
+    /// It ends with this.
+    _process: Process,
+    port: u16,
+    path: String,
+}
+
+/// Where it is. Where it is missing, and we are root on a system that has `apt-get`, it is installed.
+///
+/// # Errors
+///
+/// It is not there and cannot be had; says how to get it.
+pub(super) fn find(processes: &Processes) -> Result<PathBuf, String> {
+    if let Some(found) = in_path() {
+        return Ok(found);
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(MISSING.to_owned());
+    }
+    say("installing chromium");
+    let commands: [&[&str]; 2] = [
+        &["update"],
+        &["install", "--yes", "--no-install-recommends", "chromium"],
+    ];
+    for arguments in commands {
+        let mut command = Command::new("apt-get");
+        command
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        let ended = processes
+            .run("apt-get", &mut command, INSTALL_MAX)
+            .map_err(|error| format!("{MISSING}: {error}"))?;
+        if !ended.status.success() {
+            let why = ended.err.lines().last().unwrap_or_default().to_owned();
+            return Err(format!(
+                "{MISSING}: apt-get {}: {}: {why}",
+                arguments[0], ended.status
+            ));
+        }
+    }
+    in_path().ok_or_else(|| MISSING.to_owned())
+}
+
+fn in_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    let mut files = NAMES
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    files.find(|file| file.is_file())
+}
+
+impl Browser {
+    /// Starts it; what it keeps goes into `folder`.
+    pub(super) fn start(
+        processes: &Processes,
+        chromium: &Path,
+        folder: &Path,
+    ) -> Result<Self, String> {
+        let profile = folder.join("chromium");
+        let mut command = Command::new(chromium);
+        command.args(["--headless", "--no-sandbox", "--disable-gpu"]);
+        // So that whatever it asks for is the page's wish.
+        command.args([
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-default-apps",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+            "--remote-debugging-port=0",
+        ]);
+        command.arg(format!("--user-data-dir={}", profile.display()));
+        command.arg("about:blank");
+        let mut process = processes.start("chromium", &mut command)?;
+        let file = profile.join("DevToolsActivePort");
+        let (port, path) = wait_for("chromium to listen", START_MAX, || {
+            process.check_running()?;
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            let mut lines = text.lines();
+            let port = lines.next().and_then(|line| line.parse().ok());
+            Ok(port.zip(lines.next().map(str::to_owned)))
+        })?;
+        Ok(Self {
+            _process: process,
+            port,
+            path,
+        })
+    }
+
+    /// A new connection.
+    pub(super) fn connect(&self) -> Result<DevTools, String> {
+        DevTools::connect(self.port, &self.path)
+    }
+}

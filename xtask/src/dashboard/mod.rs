@@ -1,0 +1,140 @@
+//! `cargo xtask dashboard`: the dashboard in a real browser, of `demo` and of `serve`, small and with a thousand replicas:
+//! every knob is turned and what changes is asserted, in the page and in what `/status` says; keys, names for screen
+//! readers, contrast; no error in the console, no request to anybody else. And the pictures for the documentation.
+
+mod access;
+mod browser;
+mod demo;
+mod devtools;
+mod fleet;
+mod options;
+mod serve;
+mod tab;
+
+use crate::command::{build_slackwater, first_line};
+use crate::folder::Folder;
+use crate::loopback::pair::Programs;
+use crate::loopback::processes::Processes;
+use crate::report::{Outcome, Page, Report};
+use crate::run::say;
+use browser::Browser;
+use core::time::Duration;
+use options::Options;
+use std::fs;
+use std::path::PathBuf;
+use tab::{Tab, View};
+
+/// From the start of a process until it answers.
+const START_MAX: Duration = Duration::from_mins(1);
+
+/// Of a picture, in bytes: a page that shows many of them is to be read everywhere.
+const PICTURE_MAX: usize = 300_000;
+
+/// The window, as most pictures show it.
+const WINDOW: View = View {
+    width: 1440,
+    height: 1000,
+    dark: false,
+};
+
+/// What every stage has at hand.
+struct Stage<'s> {
+    programs: Programs<'s>,
+    browser: &'s Browser,
+    folder: PathBuf,
+    shots: Option<&'s PathBuf>,
+    /// Of requests each second, so many tenths: a build without optimization carries fewer.
+    rate_tenths: u32,
+    report: &'s mut Report,
+}
+
+/// Runs every check. An error says which failed, or what could not be done.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let folder = Folder::new("dashboard", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+    let mut report = Report::default();
+    let page = |tools| Page {
+        title: "The dashboard in a browser",
+        about: "`demo` and `serve` as processes, their pages in Chromium; see docs/dashboard.md.",
+        chore: "dashboard",
+        arguments,
+        tools,
+    };
+    let chromium = match browser::find(&processes) {
+        Ok(chromium) => chromium,
+        Err(why) => {
+            report.add("browser", "the dashboard in Chromium", Outcome::NotRun(why));
+            return report.finish(&page(String::new()), options.report.as_deref());
+        }
+    };
+    let slackwater = if let Some(file) = &options.slackwater {
+        file.clone()
+    } else {
+        let profile = options.profile();
+        say(&format!("building slackwater with the profile {profile}"));
+        build_slackwater(profile, &[])?
+    };
+    if let Some(shots) = &options.shots {
+        fs::create_dir_all(shots).map_err(|error| format!("{}: {error}", shots.display()))?;
+    }
+    let browser = Browser::start(&processes, &chromium, &folder.path)?;
+    let mut stage = Stage {
+        programs: Programs {
+            processes: &processes,
+            slackwater: &slackwater,
+        },
+        browser: &browser,
+        folder: folder.path.clone(),
+        shots: options.shots.as_ref(),
+        rate_tenths: if options.short { 3 } else { 10 },
+        report: &mut report,
+    };
+    let sizes: &[usize] = if options.short { &[20] } else { &[20, 1_000] };
+    for &replicas in sizes {
+        demo::run(&mut stage, replicas);
+        serve::run(&mut stage, replicas);
+    }
+    let version = first_line(&chromium, &["--version"]);
+    report.finish(&page(version), options.report.as_deref())
+}
+
+impl Stage<'_> {
+    /// Notes what a check found.
+    fn note(&mut self, step: &'static str, what: &str, found: Result<String, String>) {
+        self.report.add(step, what, found);
+    }
+
+    /// Requests each second, of so many with an optimized build.
+    const fn rate(&self, optimized: u32) -> u32 {
+        optimized * self.rate_tenths / 10
+    }
+
+    /// Takes a picture in light and one in dark, if pictures are wanted.
+    fn shoot(&mut self, tab: &mut Tab, name: &str, view: View) -> Result<String, String> {
+        let Some(shots) = self.shots else {
+            return Ok("no pictures wanted".to_owned());
+        };
+        let mut sizes = Vec::new();
+        for dark in [false, true] {
+            tab.look(View { dark, ..view })?;
+            // The theme's change and the next figures are drawn by then.
+            tab.evaluate(
+                "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
+            )?;
+            let theme = if dark { "dark" } else { "light" };
+            let file = shots.join(format!("{name}-{theme}.png"));
+            let size = tab.shoot(&file)?;
+            if size > PICTURE_MAX {
+                return Err(format!(
+                    "{}: {size} bytes, at most {PICTURE_MAX}",
+                    file.display()
+                ));
+            }
+            sizes.push(format!("{name}-{theme}.png {} kB", size / 1000));
+        }
+        tab.look(WINDOW)?;
+        Ok(sizes.join(", "))
+    }
+}

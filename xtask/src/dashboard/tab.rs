@@ -1,0 +1,250 @@
+//! One page in the browser, used as people use it: by keys and by the mouse; and what it must not do while it is.
+
+use super::browser::Browser;
+use super::devtools::DevTools;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use core::net::SocketAddr;
+use core::time::Duration;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// A condition of the page has to hold by then.
+const CONDITION_MAX: Duration = Duration::from_mins(1);
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How a page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) dark: bool,
+}
+
+/// A page of the dashboard.
+pub(super) struct Tab {
+    devtools: DevTools,
+    address: SocketAddr,
+    target: String,
+    /// What went wrong in it, as it was found.
+    problems: Vec<String>,
+}
+
+impl Tab {
+    /// Opens the dashboard at `address`, and waits until it shows figures.
+    pub(super) fn open(browser: &Browser, address: SocketAddr, view: View) -> Result<Self, String> {
+        let mut devtools = browser.connect()?;
+        let made = devtools.call("Target.createTarget", &json!({"url": "about:blank"}))?;
+        let target = text(&made, "targetId");
+        let attached = devtools.call(
+            "Target.attachToTarget",
+            &json!({"targetId": target, "flatten": true}),
+        )?;
+        devtools.attach(text(&attached, "sessionId"));
+        let mut tab = Self {
+            devtools,
+            address,
+            target,
+            problems: Vec::new(),
+        };
+        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
+            tab.devtools.call(&format!("{domain}.enable"), &json!({}))?;
+        }
+        tab.look(view)?;
+        let url = format!("http://{address}/");
+        tab.devtools.call("Page.navigate", &json!({"url": url}))?;
+        tab.wait(
+            "figures",
+            "document.querySelector('#link')?.dataset.link === 'live' && document.querySelector('#sides .figures')?.children.length > 3",
+        )?;
+        Ok(tab)
+    }
+
+    /// Changes the window's size, and what theme the system has.
+    pub(super) fn look(&mut self, view: View) -> Result<(), String> {
+        let View { width, height, .. } = view;
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools
+            .call("Emulation.setDeviceMetricsOverride", &size)?;
+        let scheme = if view.dark { "dark" } else { "light" };
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.devtools.call("Emulation.setEmulatedMedia", &media)?;
+        Ok(())
+    }
+
+    /// What an expression comes to in the page; of a promise, what it is fulfilled with.
+    pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
+        let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
+        let answer = self.devtools.call("Runtime.evaluate", &parameters)?;
+        match answer.get("exceptionDetails") {
+            Some(details) => Err(format!("{expression}: {details}")),
+            None => Ok(answer["result"]["value"].clone()),
+        }
+    }
+
+    /// Waits until an expression is true; the error says what the page said instead.
+    pub(super) fn wait(&mut self, what: &str, expression: &str) -> Result<Value, String> {
+        let begun = Instant::now();
+        loop {
+            let value = self.evaluate(expression)?;
+            if !matches!(value, Value::Null | Value::Bool(false)) {
+                return Ok(value);
+            }
+            if begun.elapsed() >= CONDITION_MAX {
+                let seen =
+                    self.evaluate("document.querySelector('main').innerText.slice(0, 400)")?;
+                return Err(format!("waited for {what}; the page says {seen}"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Clicks on the middle of what a selector finds.
+    pub(super) fn click(&mut self, selector: &str) -> Result<(), String> {
+        let place = format!(
+            "(() => {{ const found = document.querySelector({selector:?}); if (!found) return null; \
+             found.scrollIntoView({{ block: 'center' }}); const box = found.getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        );
+        let place = self.evaluate(&place)?;
+        let (Some(x), Some(y)) = (place[0].as_f64(), place[1].as_f64()) else {
+            return Err(format!("there is no {selector} to click on"));
+        };
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            self.devtools.call("Input.dispatchMouseEvent", &event)?;
+        }
+        Ok(())
+    }
+
+    /// Presses a key: a letter, or one that has a name.
+    pub(super) fn press(&mut self, key: &str) -> Result<(), String> {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            "Escape" => 27,
+            "ArrowRight" => 39,
+            "ArrowDown" => 40,
+            "End" => 35,
+            "Home" => 36,
+            _ => 0,
+        };
+        let mut event = json!({"type": "keyDown", "key": key, "windowsVirtualKeyCode": code});
+        if code == 0 {
+            event["text"] = json!(key);
+        } else if key == "Enter" {
+            event["text"] = json!("\r");
+        }
+        self.devtools
+            .call("Input.dispatchKeyEvent", &event.clone())?;
+        event["type"] = json!("keyUp");
+        self.devtools.call("Input.dispatchKeyEvent", &event)?;
+        Ok(())
+    }
+
+    /// Takes a picture of the window.
+    pub(super) fn shoot(&mut self, file: &Path) -> Result<usize, String> {
+        let answer = self
+            .devtools
+            .call("Page.captureScreenshot", &json!({"format": "png"}))?;
+        let wrong = |why: &dyn core::fmt::Display| format!("{}: {why}", file.display());
+        let picture = STANDARD
+            .decode(text(&answer, "data"))
+            .map_err(|error| wrong(&error))?;
+        fs::write(file, &picture).map_err(|error| wrong(&error))?;
+        Ok(picture.len())
+    }
+
+    /// Every control and picture that a screen reader meets, as its role and its name.
+    pub(super) fn names(&mut self) -> Result<Vec<(String, String)>, String> {
+        const ROLES: [&str; 12] = [
+            "button",
+            "combobox",
+            "slider",
+            "checkbox",
+            "searchbox",
+            "textbox",
+            "link",
+            "listbox",
+            "option",
+            "image",
+            "dialog",
+            "region",
+        ];
+        let tree = self
+            .devtools
+            .call("Accessibility.getFullAXTree", &json!({}))?;
+        let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
+        let shown = nodes.iter().filter(|node| node["ignored"] == false);
+        let named = shown.map(|node| {
+            let of = |field: &str| text(&node[field], "value");
+            (of("role"), of("name"))
+        });
+        Ok(named
+            .filter(|(role, _)| ROLES.contains(&role.as_str()))
+            .collect())
+    }
+
+    /// Seconds of CPU that the browser has spent, in all of its processes.
+    pub(super) fn busy_seconds(&mut self) -> Result<f64, String> {
+        let answer = self.devtools.call_browser("SystemInfo.getProcessInfo")?;
+        let processes = answer["processInfo"].as_array();
+        let processes =
+            processes.ok_or_else(|| "the browser does not say how busy it was".to_owned())?;
+        Ok(processes
+            .iter()
+            .filter_map(|process| process["cpuTime"].as_f64())
+            .sum())
+    }
+
+    /// What went wrong so far: errors in the console, exceptions, requests to others, answers that are errors.
+    pub(super) fn problems(&mut self) -> &[String] {
+        let own = format!("http://{}/", self.address);
+        for event in self.devtools.take_events() {
+            let parameters = &event["params"];
+            let found = match event["method"].as_str().unwrap_or_default() {
+                "Runtime.exceptionThrown" => Some(format!(
+                    "exception: {}",
+                    parameters["exceptionDetails"]["exception"]["description"]
+                )),
+                "Runtime.consoleAPICalled"
+                    if ["error", "warning", "assert"]
+                        .contains(&parameters["type"].as_str().unwrap_or_default()) =>
+                {
+                    Some(format!("console: {}", parameters["args"]))
+                }
+                "Log.entryAdded" if parameters["entry"]["level"] == "error" => {
+                    let entry = &parameters["entry"];
+                    // A process that keeps no decisions has no such path.
+                    let is_known = text(entry, "url").contains("/decisions?");
+                    (!is_known).then(|| format!("log: {} {}", entry["text"], entry["url"]))
+                }
+                "Network.requestWillBeSent" => {
+                    let url = text(&parameters["request"], "url");
+                    let is_own = url.starts_with(&own) || url.starts_with("data:");
+                    (!is_own).then(|| format!("asked somebody else: {url}"))
+                }
+                _ => None,
+            };
+            self.problems.extend(found);
+        }
+        &self.problems
+    }
+
+    /// Closes it.
+    pub(super) fn close(mut self) -> Result<(), String> {
+        let target = self.target.clone();
+        self.devtools
+            .call("Target.closeTarget", &json!({"targetId": target}))
+            .map(drop)
+    }
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().to_owned()
+}

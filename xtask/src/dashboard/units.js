@@ -1,0 +1,95 @@
+// What of the page's modules can be tested by itself, run in the page that has them. Comes to a list of what fails.
+(async () => {
+  const failures = [];
+  const same = (what, found, expected) => {
+    const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
+    if (a !== b) failures.push(`${what}: ${a}, expected ${b}`);
+  };
+  const from = (name) => import(`/dashboard/${name}.js`);
+
+  const scales = await from("scales");
+  same("rootScale", [0, 25, 100, 400].map(scales.rootScale(100, 10)), [0, 5, 10, 10]);
+  same("logScale", [1, 10, 100, 5000].map((v) => Math.round(scales.logScale(1, 1000, 30)(v))), [0, 10, 20, 30]);
+  same("roundUp", [0, 0.011, 1, 1.01, 20, 21, 501].map(scales.roundUp), [1, 0.02, 1, 2, 20, 50, 1000]);
+  same("roundDown", [1, 1.99, 5, 49, 999].map(scales.roundDown), [1, 1, 5, 20, 500]);
+  same("rootMarks", scales.rootMarks(100, 100, 20), [0, 5, 20, 50, 100]);
+  same("logMarks", scales.logMarks(1000, 100_000, 40, 15), [1000, 10_000, 100_000]);
+  same("logMarks with room", scales.logMarks(2000, 20_000, 100, 15), [2000, 5000, 10_000, 20_000]);
+  same("logMarks without", scales.logMarks(1, 1e6, 60, 15), [1, 100, 10_000, 1e6]);
+  same("linearMarks", [scales.linearMarks(800), scales.linearMarks(0.01)].map((m) => m.map((v) => +v.toFixed(3))), [[0, 500], [0, 0.005, 0.01]]);
+  const calm = new scales.CalmMost(10);
+  same("CalmMost up at once", [3, 70, 12].map((v) => calm.follow(v)), [10, 100, 100]);
+  for (let i = 0; i < 18; i++) calm.follow(12);
+  same("CalmMost down late", [calm.follow(12), calm.follow(12)], [20, 20]);
+
+  const words = await from("words");
+  same("span", [null, 40, 9_940, 9_960, 1_310_200, 12_300_000, 200_000_000].map(words.span), ["–", "0.0 ms", "9.9 ms", "10 ms", "1,310 ms", "12.3 s", "200 s"]);
+  same("percent", [null, 0, 0.0001, 0.004, 0.12, 1].map(words.percent), ["–", "0 %", "< 0.1 %", "0.4 %", "12 %", "100 %"]);
+  same("rate", [null, 12.5, 400, 2000.4].map(words.rate), ["–", "12.5", "400", "2,000"]);
+  same("shortCount", [0, 0.5, 2000, 20_000, 1.5e6].map(words.shortCount), ["0", "0.5", "2,000", "20k", "1.5M"]);
+  same("clock", [0, 83_000, 3_723_000, 180_000_000].map(words.clock), ["0:00", "1:23", "1:02:03", "2 d 2 h"]);
+  same("plural", [words.plural(1, "replica"), words.plural(2, "replica")], ["1 replica", "2 replicas"]);
+  same("shortNames", words.shortNames(["10.0.0.1:80", "10.0.0.12:80"]), ["1", "12"]);
+  same("shortNames of numbers", words.shortNames(["replica 10", "replica 11"]), ["10", "11"]);
+  same("shortNames of ports", words.shortNames(["127.0.0.1:4001", "127.0.0.1:4002"]), ["4001", "4002"]);
+  same("shortNames of one", words.shortNames(["only"]), ["only"]);
+  same("an unknown state", words.stateOf("half_asleep").text, "half asleep");
+
+  const rule = await from("rule");
+  const report = (replica, rif, latency_us, hot) => ({ worker: 0, replica, rif, latency_us, age_ms: replica, uses_left: 1, hot, local: false });
+  const pool = [report(0, 9, 1, true), report(1, 1, 30, false), report(2, 2, 20, false), report(3, 8, 5, true), report(4, 1, 20, false)];
+  same("cold before hot, by latency, then RIF", rule.inOrder(pool).map((r) => r.replica), [4, 2, 1, 3, 0]);
+  same("an unknown latency is the median", rule.inOrder([report(0, 1, 10, false), report(1, 0, null, false), report(2, 1, 30, false), report(3, 1, 20, false)]).map((r) => r.replica), [0, 1, 3, 2]);
+  same("next", rule.nextPick("prequal", pool).next.replica, 4);
+  same("next of all hot", rule.nextPick("prequal", pool.filter((r) => r.hot)).next.replica, 3);
+  same("none from one report", rule.nextPick("prequal", pool.slice(0, 1)).next, null);
+  same("none by another rule", rule.nextPick("linear", pool).next, null);
+
+  const { Series } = await from("series");
+  const series = new Series(3);
+  series.push(1, { a: 1 });
+  series.push(2, { a: 5, b: 2 });
+  series.push(2, { a: 9 });
+  series.push(3, { b: 3 });
+  series.push(4, { a: 2, b: 4 });
+  same("series are bounded, and know what they don't", [series.at, series.column("a"), series.column("b"), series.most("a"), series.last("b")], [[2, 3, 4], [5, null, 2], [2, 3, 4], 5, 4]);
+
+  const { Model, grouped } = await from("model");
+  same("grouped counts", grouped({ sent: 3, skipped_cap: 1, skipped_interval: 4 }), { sent: 3, skipped: 5 });
+  same("grouped columns", grouped({ skipped_cap: [1, 2], skipped_interval: [3, 4] }), { skipped: [4, 6] });
+  const told = (name) => ({ name, address: `${name}:80`, tier: 0, weight: 100 });
+  const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], services: [{ name: "web", policy: "prequal", replicas: [told("a"), told("b")] }], demo: null };
+  const columns = { state: [0, 1], rif: [3, null], latency_us: [5, null], report_age_ms: [1, null], hot: [1, null], in_flight: [4, 2], sent: [6, 2], failed: [0, 1], p50_us: [7, 8], p99_us: [9, 9], share: [1000, 500] };
+  const tick = (at_ms, revision = 1) => ({ revision, at_ms, interval_ms: 1000, demo: null, services: [{ requests: 8, failed: 2, rate: 8, latency: null, picks: { cold: 8 }, probes: {}, admission: {}, rif_limit: { min: 2, median: 3, max: 3 }, pool: [{ worker: 1 }, { worker: 0 }], replicas: columns }] });
+  const model = new Model();
+  same("no tick before the fleet", model.handleTick(tick(1)), false);
+  same("the first fleet is another one", model.handleFleet(fleet), true);
+  same("a tick of another revision", model.handleTick(tick(1, 2)), false);
+  same("a tick", model.handleTick(tick(1000)), true);
+  const [web] = model.services;
+  same("replicas", web.replicas.map((r) => [r.rif, r.ours, r.latency, r.hot, r.state, r.share, r.allowed, r.reported]), [[4, 4, 5, true, "available", 0.75, 1, true], [2, 2, 8, null, "down", 0.25, 0.5, false]]);
+  same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);
+  same("errors", web.series.last("errors"), 0.25);
+  same("the same process with another policy keeps its past", [model.handleFleet({ ...fleet, revision: 2, services: [{ ...fleet.services[0], policy: "random" }] }), model.services[0].series.length], [false, 1]);
+  same("another process has none", [model.handleFleet({ ...fleet, process: 2 }), model.services[0].series.length], [true, 0]);
+
+  const arrange = await from("arrange");
+  model.handleTick(tick(2000));
+  const { replicas } = model.services[0];
+  const names = (list) => list.map((r) => r.name);
+  same("by state", names(arrange.arranged(replicas, "state", "")), ["b", "a"]);
+  same("by requests in flight", names(arrange.arranged(replicas, "rif", "")), ["a", "b"]);
+  same("filter by heat", names(arrange.arranged(replicas, "name", "hot")), ["a"]);
+  same("filter by state", names(arrange.arranged(replicas, "name", "down B")), ["b"]);
+
+  const { difference } = await from("demo_view");
+  const of = (name, p99) => ({ name, p99 });
+  same("difference", [difference(of("a", 1000), of("b", 20_000)), difference(of("a", 3000), of("b", 2000)), difference(of("a", 1000), of("b", 1050)), difference(of("a", null), of("b", 1))], ["20 times lower with a", "1.5 times lower with b", "about the same", ""]);
+
+  const columnsPicture = await from("columns");
+  const layout = columnsPicture.layout(646, 10, false);
+  same("a point on columns", [layout.placeAt(46), layout.placeAt(40), layout.placeAt(645), layout.placeAt(700)], [0, null, 9, null]);
+  const cells = (await from("cells")).layout(500, 1000, true);
+  same("a point on cells", [cells.placeAt(1, cells.top + 1), cells.placeAt(1, cells.top + cells.pitch + 1) === cells.perRow, cells.placeAt(1, 1)], [0, true, null]);
+  return failures;
+})()
