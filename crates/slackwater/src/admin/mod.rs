@@ -31,7 +31,7 @@ pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 pub(crate) use live::Extra;
 pub(crate) use query::Query;
-pub(crate) use reply::{Reply, json, refusal};
+pub(crate) use reply::{Reply, json, refusal, reply};
 pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note};
