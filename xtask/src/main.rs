@@ -8,6 +8,7 @@ mod dashboard;
 mod folder;
 mod loopback;
 mod peers;
+mod promtool;
 mod provenance;
 mod report;
 mod results;
@@ -41,6 +42,9 @@ cargo xtask CHORE
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
+  promtool
+          what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
+          [--slackwater FILE]
   dashboard
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
           (four minutes; --short: 20 only, one minute)
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         ["troubles", ref options @ ..] => troubles::run(options),
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
+        ["promtool", ref options @ ..] => promtool::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

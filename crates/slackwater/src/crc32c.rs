@@ -3,6 +3,7 @@
 const REVERSED: u32 = 0x82f6_3b78;
 
 /// What becomes of each byte.
+#[expect(clippy::cast_possible_truncation, reason = "the table has 256 places")]
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut index = 0;

@@ -115,6 +115,20 @@ impl Latencies {
         self.counts.iter().sum()
     }
 
+    /// All of them together, each to a µs.
+    pub(crate) const fn sum(&self) -> Duration {
+        Duration::from_micros(self.sum_us)
+    }
+
+    /// Each bound in µs, and how many did not exceed it.
+    pub(crate) fn up_to_bounds(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().scan(0, |up_to, in_bucket| {
+            *up_to += in_bucket;
+            Some(*up_to)
+        });
+        BOUNDS_US.into_iter().zip(counts)
+    }
+
     /// The latency that such a part of all, from 0 to 1, did not exceed; `None` if there are none. Taken in the middle of its
     /// bucket, so it is off by at most a quarter of itself over 100 µs and up to 60 s; what is not is said to be 50 µs, what is
     /// more 60 s.

@@ -35,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) certificates: Vec<CertificateFacts>,
     /// How handshakes ended at each listener that speaks TLS.
     pub(crate) handshakes: Vec<HandshakeFacts>,
+    /// Connections with clients.
+    pub(crate) client_connections: ConnectionFacts,
     /// Connections closed because they did not begin with the PROXY header that they had to.
     pub(crate) proxy_headers_refused: u64,
     /// Requests over HTTP/1.1 that could not be read, by the status that was answered.
@@ -82,6 +84,26 @@ pub(crate) struct ReloadFacts {
     pub(crate) last_at: Option<SystemTime>,
     /// Why it was not taken then; `None` if it was.
     pub(crate) failure: Option<String>,
+}
+
+/// Connections with clients, over all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ConnectionFacts {
+    /// That have begun; this only rises.
+    pub(crate) begun: u64,
+    /// That are there now.
+    pub(crate) open: u64,
+}
+
+/// The line before a service, of one worker or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LineFacts {
+    /// Requests that have a place in the service.
+    pub(crate) inside: u64,
+    /// Requests that wait for one.
+    pub(crate) waiting: u64,
 }
 
 /// Requests that were answered so.
@@ -185,6 +207,8 @@ pub(crate) struct WorkerFacts {
     pub(crate) requests: Vec<RequestCounts>,
     /// What became of its requests before a replica had them.
     pub(crate) admission: AdmissionCounts,
+    /// The line before the service; `None` where everybody may come in.
+    pub(crate) line: Option<LineFacts>,
     /// How long requests took, as their clients saw it.
     pub(crate) latency: Box<LatencyFacts>,
     /// How long each replica took to the head of a response.
@@ -207,6 +231,8 @@ pub(crate) struct RequestCounts {
     pub(crate) retries: u64,
     /// Of these: second copies of requests that were late at another replica.
     pub(crate) hedges: u64,
+    /// Of those with a head: those for which a new connection was made.
+    pub(crate) connections: u64,
     /// Responses by the first digit of their status.
     pub(crate) responses_1xx: u64,
     /// As above.
@@ -306,6 +332,7 @@ impl AddAssign for RequestCounts {
         self.retries += other.retries;
         self.hedges += other.hedges;
         self.superseded += other.superseded;
+        self.connections += other.connections;
         self.responses_1xx += other.responses_1xx;
         self.responses_2xx += other.responses_2xx;
         self.responses_3xx += other.responses_3xx;

@@ -30,9 +30,9 @@ pub(crate) use control::{
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, Lifecycle,
-    OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts, StatusCount,
-    StatusSource, WorkerFacts,
+    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
+    Lifecycle, LineFacts, OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
+    StatusCount, StatusSource, WorkerFacts,
 };
 pub(crate) use guard::may_change;
 pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};

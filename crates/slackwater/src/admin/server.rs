@@ -6,9 +6,9 @@
 
 use super::asset::Asset;
 use super::dashboard::ASSETS;
-use super::facts::{Lifecycle, Phase, StatusSource};
+use super::facts::{Facts, Lifecycle, Phase, StatusSource};
 use super::live::{Extra, Live};
-use super::metrics;
+use super::metrics::Metrics;
 use super::openapi;
 use super::reply::{Reply, TEXT, refusal, reply, unwritten};
 use super::router::{Asked, Connection, Router};
@@ -56,6 +56,7 @@ pub(crate) struct AdminServer {
     router: Router,
     live: Arc<Live>,
     connections_max: usize,
+    metrics: Arc<Metrics>,
 }
 
 /// What the server's own paths tell of.
@@ -64,6 +65,7 @@ struct Told {
     source: Arc<dyn StatusSource>,
     lifecycle: Lifecycle,
     started_at: Instant,
+    metrics: Arc<Metrics>,
 }
 
 /// Opens the admin server's listener.
@@ -115,11 +117,13 @@ impl AdminServer {
             source,
             lifecycle,
             started_at: Instant::now(),
+            metrics: Arc::default(),
         };
         Self {
             router: Router::default(),
             live: Arc::new(live),
             connections_max,
+            metrics: Arc::clone(&told.metrics),
         }
         .with_own_paths(&told)
     }
@@ -129,11 +133,16 @@ impl AdminServer {
         let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
         self.get("/status", move |_| {
             let told = status.clone();
-            async move { told.status(json).await }.boxed()
+            async move { told.status(|_, status| json(status)).await }.boxed()
         })
-        .get("/metrics", move |_| {
+        .get("/metrics", move |asked| {
             let told = metrics.clone();
-            async move { told.status(prometheus).await }.boxed()
+            let metrics = Arc::clone(&told.metrics);
+            async move {
+                let answer = |facts: &_, status: &_| metrics.reply(facts, status, &asked.headers);
+                told.status(answer).await
+            }
+            .boxed()
         })
         .get("/healthz", |_| at_once(reply(StatusCode::OK, TEXT, "ok\n")))
         .get("/readyz", move |_| {
@@ -148,6 +157,13 @@ impl AdminServer {
         .get("/openapi.json", |_| {
             at_once(reply(StatusCode::OK, "application/json", openapi::DOCUMENT))
         })
+    }
+
+    /// So many replicas have series of their own in the metrics; 1,000 unless this is said.
+    #[must_use]
+    pub(crate) fn metrics_replicas_max(self, replicas_max: u32) -> Self {
+        self.metrics.set_replicas_max(replicas_max);
+        self
     }
 
     /// Adds a path that is read, made anew for each request. The server's own paths cannot be replaced.
@@ -351,11 +367,12 @@ fn readiness(phase: Phase) -> Reply {
 }
 
 impl Told {
-    async fn status(&self, answer: fn(&Status) -> Reply) -> Reply {
+    async fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
         match tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await {
             Ok(facts) => {
                 let uptime = self.started_at.elapsed();
-                answer(&Status::new(&facts, self.lifecycle.phase(), uptime))
+                let status = Status::new(&facts, self.lifecycle.phase(), uptime);
+                answer(&facts, &status)
             }
             Err(_) => refusal(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -368,13 +385,6 @@ impl Told {
 fn json(status: &Status) -> Reply {
     match serde_json::to_vec_pretty(status) {
         Ok(body) => reply(StatusCode::OK, "application/json", body),
-        Err(error) => unwritten(&error),
-    }
-}
-
-fn prometheus(status: &Status) -> Reply {
-    match metrics::render(status.clone()) {
-        Ok(body) => reply(StatusCode::OK, metrics::CONTENT_TYPE, body),
         Err(error) => unwritten(&error),
     }
 }

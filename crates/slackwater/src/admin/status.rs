@@ -2,8 +2,9 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::facts::{
-    AdmissionCounts, CertificateFacts, Facts, HandshakeFacts, HealthFacts, OverrideFacts, Phase,
-    ReloadFacts, RequestCounts, ServiceFacts, StatusCount, WorkerFacts,
+    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
+    LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
+    WorkerFacts,
 };
 use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles};
 use super::standing::{StandingCounts, StandingStatus, standings};
@@ -29,6 +30,7 @@ pub(crate) struct Status {
     pub(crate) process: u32,
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
+    pub(crate) client_connections: ConnectionFacts,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) unreadable_requests: Vec<StatusCount>,
     pub(crate) own_load: Option<LoadStatus>,
@@ -78,6 +80,7 @@ pub(crate) struct ServiceStatus {
     pub(crate) discovery: Option<DiscoveryStatus>,
     pub(crate) tier: Option<u8>,
     pub(crate) admission: AdmissionCounts,
+    pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
     pub(crate) counts: PolicyCounts,
 }
@@ -209,6 +212,7 @@ impl Status {
             process: std::process::id(),
             phase,
             uptime_ms: whole(uptime.as_millis()),
+            client_connections: facts.client_connections,
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
@@ -243,10 +247,20 @@ impl ServiceStatus {
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
             admission,
+            line: line(&service.workers),
             latency: latency_status(&LatencyFacts::sum(&service.workers)),
             counts,
         }
     }
+}
+
+/// All workers' together; `None` where none has one.
+fn line(workers: &[WorkerFacts]) -> Option<LineFacts> {
+    let lines = workers.iter().filter_map(|worker| worker.line);
+    lines.reduce(|sum, line| LineFacts {
+        inside: sum.inside + line.inside,
+        waiting: sum.waiting + line.waiting,
+    })
 }
 
 /// The highest that any worker uses; `None` where one of them finds nobody in any.

@@ -91,6 +91,7 @@ pub(in crate::admin) fn facts() -> Facts {
             dropped: 2,
             exports_failed: 1,
         }),
+        client_connections: ConnectionFacts { begun: 9, open: 2 },
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {
             status: 400,
@@ -152,6 +153,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         }
     }
     policy.set_available(now, ids[4], false);
+    let mut snapshot = policy.snapshot(now);
+    for view in &mut snapshot.health {
+        view.latency = Some(Duration::from_millis(12));
+    }
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),
@@ -160,6 +165,10 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             queued: seed,
             ..AdmissionCounts::default()
         },
+        line: Some(LineFacts {
+            inside: 3,
+            waiting: seed,
+        }),
         latency: Box::new(latency()),
         heads: vec![latencies(&[3, 4]); ids.len()],
         // The second worker heard it last.
@@ -170,7 +179,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             age: Duration::from_millis(10 / seed),
         }],
         counters: policy.counters(),
-        snapshot: policy.snapshot(now),
+        snapshot,
     }
 }
 
@@ -310,7 +319,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
         .map(|worker| (worker.service.as_str(), worker.worker))
         .collect();
     assert_eq!(workers, [("web", 0), ("web", 1), ("api", 0)]);
-    let text = metrics::render(status).expect("text");
+    let text = exposition::scraped(&facts, 1_000, metrics::Format::OpenMetrics);
     assert!(text.contains("slackwater_workers 2\n"), "{text}");
     let picked = "slackwater_picks_total{service=\"api\",reason=\"";
     assert!(text.contains(picked), "{text}");

@@ -13,13 +13,13 @@ use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
-use crate::forward::{Phase, ReplicaCounts, UnreadableCounts, reach};
+use crate::forward::{ConnectionCounts, Phase, ReplicaCounts, UnreadableCounts, reach};
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
 use core::pin::{Pin, pin};
-use slackwater_tower::server::admission::Peers;
+use slackwater_tower::server::admission::{Admission, Peers};
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp, respond_udp_tied};
 use slackwater_tower::wire::ProbeKey;
 use std::net::TcpListener;
@@ -91,17 +91,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let key = probe_key(&config)?;
     let peers = peers(&config, key.clone(), &sockets.probes)?;
     let admission = config.queue.admission(peers);
-    let responders = sockets.probes.into_iter().map(|socket| {
-        let (load, key, admission) = (load.clone(), key.clone(), admission.clone());
-        tokio::spawn(async move {
-            let error = match admission {
-                Some(admission) => respond_udp_tied(socket, load, key, admission).await,
-                None => respond_udp(socket, load, key).await,
-            };
-            tracing::error!(%error, "probes are no longer answered by UDP");
-        })
-    });
-    let responders: Vec<_> = responders.collect();
+    let responders = answer_probes(sockets.probes, &load, key.as_ref(), admission.as_ref());
     let pulse = Pulse::default();
     let shared = Shared {
         load: load.clone(),
@@ -118,6 +108,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         admission,
         counts: workers.counts.clone(),
         unreadable: workers.unreadable.clone(),
+        connections: workers.connections.clone(),
         tls,
     };
     let mut admin = (sockets.admin)
@@ -172,6 +163,26 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         () = signals.next() => workers.enter(Phase::Stopped),
     }
     workers.threads.ended().await
+}
+
+/// Answers the probes that come to these sockets, each in a task of its own.
+fn answer_probes(
+    sockets: Vec<UdpSocket>,
+    load: &Load,
+    key: Option<&ProbeKey>,
+    admission: Option<&Admission>,
+) -> Vec<JoinHandle<()>> {
+    let answer = |socket| {
+        let (load, key, admission) = (load.clone(), key.cloned(), admission.cloned());
+        tokio::spawn(async move {
+            let error = match admission {
+                Some(admission) => respond_udp_tied(socket, load, key, admission).await,
+                None => respond_udp(socket, load, key).await,
+            };
+            tracing::error!(%error, "probes are no longer answered by UDP");
+        })
+    };
+    sockets.into_iter().map(answer).collect()
 }
 
 /// Lets probes say that the agent leaves, and goes on for long enough to be heard.
@@ -240,6 +251,7 @@ struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
     unreadable: Vec<Arc<UnreadableCounts>>,
+    connections: Vec<Arc<ConnectionCounts>>,
     threads: WorkerThreads,
 }
 
@@ -255,6 +267,7 @@ impl Workers {
             phase,
             counts: Vec::new(),
             unreadable: Vec::new(),
+            connections: Vec::new(),
             threads: WorkerThreads::default(),
         };
         for listeners in listeners {
@@ -262,12 +275,15 @@ impl Workers {
             let unreadable = Arc::new(UnreadableCounts::default());
             workers.counts.push(Arc::clone(&counts));
             workers.unreadable.push(Arc::clone(&unreadable));
+            let connection_counts = Arc::new(ConnectionCounts::default());
+            workers.connections.push(Arc::clone(&connection_counts));
             let parts = WorkerParts {
                 config: Arc::clone(config),
                 listeners,
                 shared: shared.clone(),
                 counts,
                 unreadable,
+                connection_counts,
                 connections: Arc::clone(&connections),
                 phase: phases.clone(),
             };

@@ -129,6 +129,9 @@ impl Door {
             Ok(mut reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());
+                if reply.connect_took().is_some() {
+                    self.counts.connections.add_one();
+                }
                 if grpc_failed(reply.headers()) {
                     self.counts.grpc_failures.add_one();
                 }

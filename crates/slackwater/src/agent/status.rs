@@ -2,7 +2,7 @@
 
 use super::tls::Tls;
 use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
-use crate::forward::{ReplicaCounts, UnreadableCounts, unreadable_requests};
+use crate::forward::{ConnectionCounts, ReplicaCounts, UnreadableCounts, unreadable_requests};
 use crate::log::lost_lines;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -21,6 +21,8 @@ pub(super) struct AgentStatus {
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
     /// The same.
     pub(super) unreadable: Vec<Arc<UnreadableCounts>>,
+    /// The same.
+    pub(super) connections: Vec<Arc<ConnectionCounts>>,
     pub(super) tls: Tls,
 }
 
@@ -51,6 +53,7 @@ impl StatusSource for AgentStatus {
             }],
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
+            client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),
             proxy_headers_refused: 0,
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: Some(self.load.report(None)),

@@ -8,8 +8,8 @@ use super::tls::Tls;
 use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Replica, ReplicaCounts,
-    ReplicaOptions, Rules, UnreadableCounts,
+    ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Phase, Replica,
+    ReplicaCounts, ReplicaOptions, Rules, UnreadableCounts,
 };
 use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
@@ -30,6 +30,7 @@ pub(super) struct WorkerParts {
     pub(super) shared: Shared,
     pub(super) counts: Arc<ReplicaCounts>,
     pub(super) unreadable: Arc<UnreadableCounts>,
+    pub(super) connection_counts: Arc<ConnectionCounts>,
     pub(super) connections: Arc<Semaphore>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -85,6 +86,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         orca: config.orca,
     });
     let settings = ClientSettings {
+        counts: parts.connection_counts,
         tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };

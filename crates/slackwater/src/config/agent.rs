@@ -304,6 +304,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                     token: None,
                     listen: admin.map(|(address, _)| address),
                     connections_max,
+                    metrics_replicas_max: None,
                 },
                 log,
             },

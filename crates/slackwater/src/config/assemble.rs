@@ -51,6 +51,13 @@ pub(super) fn assemble(
     let admin_connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
     let (admin_token, exposed_token) = read_token_file(reader_ref);
     remarks.extend(exposed_token);
+    let replicas_max = 0..=1_000_000;
+    let metrics_replicas_max = count(
+        reader_ref,
+        "admin.metrics_replicas_max",
+        1_000,
+        replicas_max,
+    );
     let log = read_log(reader_ref);
     let access_log = read_access_log(reader_ref);
     let tracing = read_tracing(reader_ref, variables, &mut remarks);
@@ -102,6 +109,7 @@ pub(super) fn assemble(
             listen: admin.map(|(address, _)| address),
             connections_max: admin_connections_max,
             token: admin_token,
+            metrics_replicas_max: Some(metrics_replicas_max),
         },
         log,
         access_log,

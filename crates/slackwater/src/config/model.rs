@@ -391,4 +391,7 @@ pub(crate) struct AdminSettings {
     pub(crate) connections_max: u32,
     /// What whoever changes something there has to know, and the file that it is in; by default `None`: nobody may.
     pub(crate) token: Option<(AdminToken, PathBuf)>,
+    /// Replicas that have series of their own in the metrics: 0 to 1,000,000, default 1,000; those beyond are told together.
+    /// `None` where there is but one.
+    pub(crate) metrics_replicas_max: Option<u32>,
 }

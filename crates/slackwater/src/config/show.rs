@@ -291,6 +291,9 @@ fn write_admin(to: &mut String, admin: &AdminSettings) -> fmt::Result {
     if let Some((_, file)) = &admin.token {
         writeln!(to, "token_file = {}", file_name(file))?;
     }
+    if let Some(max) = admin.metrics_replicas_max {
+        writeln!(to, "metrics_replicas_max = {max}")?;
+    }
     writeln!(to)
 }
 

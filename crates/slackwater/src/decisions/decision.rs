@@ -5,7 +5,9 @@ use crate::request_record::{Attempt, AttemptKind, Directory, Record};
 use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
-use slackwater_core::policy::{Candidate, Out, Outcome, PickReason, PooledView, Score};
+use slackwater_core::policy::{
+    Candidate, Explanation, Out, Outcome, PickReason, PooledView, Score,
+};
 use slackwater_core::{ReplicaId, Rif};
 use std::time::SystemTime;
 
@@ -240,10 +242,10 @@ impl Tried {
             status: attempt.status.map(|status| status.as_u16()),
             outcome: end.map(|end| end.outcome),
             cause: end.and_then(|end| end.cause.clone()),
-            available: explained.map_or(0, |explained| explained.available()),
-            considered: explained.map_or(0, |explained| explained.considered()),
+            available: explained.map_or(0, Explanation::available),
+            considered: explained.map_or(0, Explanation::considered),
             candidates,
-            out: explained.map_or(0, |explained| explained.out()),
+            out: explained.map_or(0, Explanation::out),
             outs: explained.map_or_else(Vec::new, |explained| {
                 let outs = explained.outs().iter();
                 outs.map(|out| Absent::of(out, name(out.replica))).collect()
@@ -337,6 +339,7 @@ fn micros<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
+#[expect(clippy::ref_option, reason = "serde hands references to fields")]
 fn micros_or_none<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     match span {
         Some(span) => micros(span, to),
@@ -344,14 +347,27 @@ fn micros_or_none<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands references to fields"
+)]
 fn kind<S: Serializer>(kind: &AttemptKind, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(kind.as_str())
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands references to fields"
+)]
 fn reason<S: Serializer>(reason: &PickReason, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(reason.as_str())
 }
 
+#[expect(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands references to fields"
+)]
 fn outcome<S: Serializer>(outcome: &Option<Outcome>, to: S) -> Result<S::Ok, S::Error> {
     match outcome {
         Some(outcome) => to.serialize_str(outcome.as_str()),

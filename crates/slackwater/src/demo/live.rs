@@ -174,8 +174,9 @@ mod tests {
                 }
             }
             Value::Array(entries) => {
-                let first = entries.first().filter(|first| first.is_object());
-                first.into_iter().for_each(|it| keys(it, at, found));
+                if let Some(first) = entries.first().filter(|first| first.is_object()) {
+                    keys(first, at, found);
+                }
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ use super::body::{ResponseBody, Watch};
 use super::client_cert;
 use super::client_http1;
 use super::client_http2;
+use super::counts::ConnectionCounts;
 use super::deadline::Deadlines;
 use super::inbound::Inbound;
 use super::origin::Origin;
@@ -25,6 +26,7 @@ use core::task::Poll;
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -65,6 +67,8 @@ pub(crate) struct ClientSettings {
     pub(crate) tells_certificates: bool,
     /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
     pub(crate) upgrades: Box<[HeaderValue]>,
+    /// Where they are counted.
+    pub(crate) counts: Arc<ConnectionCounts>,
 }
 
 impl ClientSettings {
@@ -80,6 +84,7 @@ impl ClientSettings {
             head_fields_max: limits.head_fields_max,
             tells_certificates: false,
             upgrades: upgrades.into(),
+            counts: Arc::default(),
         }
     }
 }
@@ -105,6 +110,7 @@ pub(crate) struct Clients {
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
     open: Cell<usize>,
+    counts: Arc<ConnectionCounts>,
     all_gone: Notify,
     pub(super) idle_ticks: u64,
     pub(super) handshake_ticks: u64,
@@ -122,6 +128,7 @@ impl Clients {
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
             open: Cell::new(0),
+            counts: Arc::clone(&settings.counts),
             all_gone: Notify::new(),
             idle_ticks: deadlines.ticks(settings.idle),
             handshake_ticks: deadlines.ticks(settings.handshake),
@@ -144,12 +151,14 @@ impl Clients {
     /// A connection has begun.
     pub(super) fn add(&self) {
         self.open.set(self.open.get() + 1);
+        self.counts.begun.add_one();
     }
 
     /// A connection has ended.
     pub(super) fn remove(&self) {
         let open = self.open.get() - 1;
         self.open.set(open);
+        self.counts.ended.add_one();
         if open == 0 {
             self.all_gone.notify_waiters();
         }

@@ -3,7 +3,7 @@
 //! Each count has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
 //! instruction.
 
-use crate::admin::RequestCounts;
+use crate::admin::{ConnectionFacts, RequestCounts};
 use crate::latency_histogram::LatencyHistogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use http::StatusCode;
@@ -22,12 +22,49 @@ impl Count {
     }
 }
 
+/// A number with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Level(AtomicU64);
+
+impl Level {
+    pub(crate) fn set(&self, level: u64) {
+        self.0.store(level, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A worker's connections with clients.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionCounts {
+    pub(crate) begun: Count,
+    pub(crate) ended: Count,
+}
+
+impl ConnectionCounts {
+    /// Of all workers.
+    pub(crate) fn sum<'c>(workers: impl Iterator<Item = &'c Self>) -> ConnectionFacts {
+        let mut sum = ConnectionFacts::default();
+        for worker in workers {
+            // In this order none has ended that has not begun.
+            let ended = worker.ended.read();
+            let begun = worker.begun.read();
+            sum.begun += begun;
+            sum.open += begun.saturating_sub(ended);
+        }
+        sum
+    }
+}
+
 /// What became of a worker's requests to one replica; the meaning of each is in [`RequestCounts`].
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaCounts {
     pub(crate) sent: Count,
     pub(crate) retries: Count,
     pub(crate) hedges: Count,
+    pub(crate) connections: Count,
     pub(crate) superseded: Count,
     pub(crate) connect_failures: Count,
     pub(crate) timeouts: Count,
@@ -56,6 +93,7 @@ impl ReplicaCounts {
             retries: self.retries.read(),
             hedges: self.hedges.read(),
             superseded: self.superseded.read(),
+            connections: self.connections.read(),
             responses_1xx: informational.read(),
             responses_2xx: success.read(),
             responses_3xx: redirect.read(),

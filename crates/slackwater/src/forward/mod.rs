@@ -75,7 +75,7 @@ pub(crate) use answer::{
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
-pub(crate) use counts::{Count, ReplicaCounts};
+pub(crate) use counts::{ConnectionCounts, Count, Level, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};

@@ -67,6 +67,7 @@ fn begin(wishes: &[Option<Wish>]) -> (Story, Heard) {
     (story, heard)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what a consumer says is optional")]
 fn wish(detail: Detail, mark: u8) -> Option<Wish> {
     Some(Wish { detail, mark })
 }

@@ -68,6 +68,10 @@ impl Orders {
 
     /// These, but for what is wanted of `replica`. What stays `None` is as it was.
     #[must_use]
+    #[expect(
+        clippy::option_option,
+        reason = "as it was, as the fleet says and a number are three things"
+    )]
     pub(super) fn with(
         &self,
         replica: &ReplicaConfig,

@@ -252,6 +252,10 @@ impl Running {
         let controlled = Arc::clone(&self.status) as Arc<dyn Controlled>;
         let server = server.controlled(controlled, control);
         self.status.set_control(control);
+        let server = match self.config.admin.metrics_replicas_max {
+            Some(max) => server.metrics_replicas_max(max),
+            None => server,
+        };
         let server = decisions::add_path(server, self.archive.iter().cloned().collect());
         let thread = server.dashboard().spawn(listener).map_err(fault)?;
         tracing::info!(address = %thread.address(), "status and metrics");

@@ -17,7 +17,7 @@ use crate::config::{
     Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig, SettingOverrides,
 };
 use crate::discovery::{Discovery, Fleet};
-use crate::forward::unreadable_requests;
+use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::log::lost_lines;
 use crate::traces;
@@ -167,6 +167,9 @@ impl StatusSource for Workers {
             handshakes: tls
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
+            client_connections: ConnectionCounts::sum(
+                self.counts.iter().map(|it| &*it.connections),
+            ),
             proxy_headers_refused: self.proxy_headers_refused(),
             unreadable_requests: unreadable_requests(&unreadable),
             own_load: None,

@@ -339,6 +339,7 @@ impl Worker {
             self.doors.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {
                 tells_certificates: tells_certificates(&config),
+                counts: Arc::clone(&self.counts.connections),
                 ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };
             let intake = Intake {

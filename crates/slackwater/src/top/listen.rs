@@ -149,15 +149,15 @@ mod tests {
 
     #[tokio::test]
     async fn waits_grow_while_nobody_answers() {
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-        let address = server(head).await;
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let address = server(answer).await;
         let stream = Stream::open(&address).await.unwrap();
         // A port that nobody listens at any more.
-        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let gone = address::parse(&gone.local_addr().unwrap().to_string()).unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = address::parse(&closed.local_addr().unwrap().to_string()).unwrap();
         let (sender, mut heard) = mpsc::channel(1);
         tokio::time::pause();
-        tokio::spawn(listen(gone, stream, sender));
+        tokio::spawn(listen(closed, stream, sender));
         let mut waits = Vec::new();
         for _ in 0..6 {
             let Some(Heard::Lost { wait, .. }) = heard.recv().await else {

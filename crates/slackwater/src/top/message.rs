@@ -115,6 +115,10 @@ pub(super) struct ServiceTick {
 /// Quantiles of latency.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names are those in JSON, where the unit is needed"
+)]
 pub(super) struct Latency {
     pub(super) p50_us: u64,
     pub(super) p99_us: u64,

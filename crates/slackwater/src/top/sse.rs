@@ -156,6 +156,7 @@ mod tests {
         Ok(pairs.collect())
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "to be compared with what is read")]
     fn events(pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, BadStream> {
         let owned = pairs
             .iter()

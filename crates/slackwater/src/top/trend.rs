@@ -30,7 +30,7 @@ pub(super) struct Point {
 #[derive(Debug)]
 struct Sent {
     interval_ms: u64,
-    sent: Vec<u64>,
+    requests: Vec<u64>,
     failed: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Trend {
         let Columns { sent, failed, .. } = &service.replicas;
         self.sent.push_back(Sent {
             interval_ms: tick.interval_ms,
-            sent: sent.clone(),
+            requests: sent.clone(),
             failed: failed.clone(),
         });
         while let Some(first) = self.sent.front() {
@@ -109,12 +109,12 @@ impl Trend {
                 .filter_map(move |sent| column(sent).get(replica));
             per_second(sum(counts), self.length_ms())
         };
-        (all(|sent| &sent.sent), all(|sent| &sent.failed))
+        (all(|sent| &sent.requests), all(|sent| &sent.failed))
     }
 
     /// Requests/s that all replicas were sent in the last seconds.
     pub(super) fn rate_of_all(&self) -> f64 {
-        let sent = self.sent.iter().flat_map(|sent| &sent.sent);
+        let sent = self.sent.iter().flat_map(|sent| &sent.requests);
         per_second(sum(sent), self.length_ms())
     }
 
@@ -151,10 +151,12 @@ mod tests {
     use super::*;
 
     fn tick(at_ms: u64, sent: &[u64], failed: &[u64]) -> (Tick, ServiceTick) {
-        let mut service = ServiceTick::default();
-        service.requests = sent.iter().sum();
-        service.failed = failed.iter().sum();
-        service.rate = 1.5;
+        let mut service = ServiceTick {
+            requests: sent.iter().sum(),
+            failed: failed.iter().sum(),
+            rate: 1.5,
+            ..ServiceTick::default()
+        };
         service.replicas.sent = sent.to_vec();
         service.replicas.failed = failed.to_vec();
         let tick = Tick {

@@ -44,6 +44,7 @@ const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// What became of spans since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct SpanCounts {
     /// Taken by the collector.
     pub(crate) exported: u64,

@@ -15,6 +15,7 @@ const IS_REMOTE: u32 = 0x200;
 
 /// One thing that took some time.
 #[derive(Clone, PartialEq, Message)]
+#[expect(clippy::struct_field_names, reason = "the names are the protocol's")]
 pub(crate) struct Span {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) trace_id: Vec<u8>,

@@ -93,7 +93,7 @@ impl Transport {
             None => self.connect().await.map_err(Refused::unanswered)?,
         };
         let response = connection.send(request).await;
-        let (answer, body) = response.map_err(told)?.into_parts();
+        let (answer, body) = response.map_err(|error| told(&error))?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(Refused::unanswered)?;
         self.connection = Some(connection);
@@ -218,8 +218,8 @@ impl Transport {
 }
 
 /// What went wrong on a connection, with its cause.
-fn told(error: hyper::Error) -> Refused {
-    let cause = core::error::Error::source(&error);
+fn told(error: &hyper::Error) -> Refused {
+    let cause = core::error::Error::source(error);
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     Refused::unanswered(format!("{error}{cause}"))
 }

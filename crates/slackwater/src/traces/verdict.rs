@@ -3,7 +3,7 @@
 use super::messages::{ExportResponse, RpcStatus};
 use core::time::Duration;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use prost::Message;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -36,6 +36,10 @@ pub(super) struct Refused {
 
 impl Refused {
     /// Nobody was there, or said nothing.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "errors are handed over as they come"
+    )]
     pub(super) fn unanswered(why: impl ToString) -> Self {
         Self {
             may_retry: true,
@@ -83,7 +87,7 @@ pub(super) fn of_grpc(status: StatusCode, end: &HeaderMap, body: &[u8]) -> Resul
         // One message, after whether it is compressed and its length.
         Some(0) => Ok(taken(body.get(5..).unwrap_or_default())),
         Some(code) => {
-            let told = end.get(GRPC_MESSAGE).map(|told| told.as_bytes());
+            let told = end.get(GRPC_MESSAGE).map(HeaderValue::as_bytes);
             let told = told.map_or_else(String::new, |told| {
                 format!(": {}", String::from_utf8_lossy(told))
             });

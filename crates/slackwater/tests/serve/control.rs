@@ -30,7 +30,7 @@ impl Token {
     }
 
     pub(crate) fn section(&self) -> String {
-        format!("[admin]\ntoken_file = {:?}\n", self.0)
+        format!("[admin]\ntoken_file = \"{}\"\n", self.0.display())
     }
 }
 

@@ -28,6 +28,7 @@ mod lifecycle;
 mod logging;
 mod members;
 mod memory;
+mod metrics;
 mod openapi;
 mod orca;
 mod proxy;

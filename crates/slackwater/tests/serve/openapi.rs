@@ -22,7 +22,10 @@ async fn ask(admin: SocketAddr, method: &str, path: &str, body: Option<&Value>) 
         "{method} {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n"
     );
     if method != "GET" {
-        text += &format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+        text += "content-type: application/json\r\n";
+        text += "content-length: ";
+        text += &length.to_string();
+        text += "\r\n";
     }
     stream
         .write_all(format!("{text}\r\n{body}").as_bytes())

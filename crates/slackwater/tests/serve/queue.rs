@@ -65,6 +65,8 @@ async fn requests_beyond_the_limit_wait_their_turn() {
     let third = ask(proxy.address, "/third");
     queued(&proxy, 2).await;
     assert_eq!(proxy.sum("/in_flight").await, 1);
+    assert_eq!(queue_count(&proxy, "queue_inside_requests").await, 1);
+    assert_eq!(queue_count(&proxy, "queue_waiting_requests").await, 2);
     for (waiting, path) in [(first, "/first"), (second, "/second"), (third, "/third")] {
         go.add_permits(1);
         assert_eq!(
@@ -74,6 +76,8 @@ async fn requests_beyond_the_limit_wait_their_turn() {
         );
     }
     proxy.settled().await;
+    assert_eq!(queue_count(&proxy, "queue_inside_requests").await, 0);
+    assert_eq!(queue_count(&proxy, "queue_waiting_requests").await, 0);
 }
 
 #[tokio::test]

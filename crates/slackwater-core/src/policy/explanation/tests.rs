@@ -124,7 +124,7 @@ impl Rig {
     }
 }
 
-fn candidate<'e>(explanation: &'e Explanation, replica: ReplicaId) -> &'e Candidate {
+fn candidate(explanation: &Explanation, replica: ReplicaId) -> &Candidate {
     let mut candidates = explanation.candidates().iter();
     let found = candidates.find(|candidate| candidate.replica == replica);
     found.expect("one of the candidates")

@@ -125,6 +125,7 @@ impl Control {
     }
 
     /// Whether whoever sent this may change something.
+    #[expect(clippy::result_large_err, reason = "the reply is what is sent")]
     fn admit(&self, peer: SocketAddr, headers: &HeaderMap) -> Result<(), Reply> {
         let token = self.token.borrow();
         let Some(token) = &*token else {
@@ -268,6 +269,7 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
 }
 
 /// What the body says.
+#[expect(clippy::result_large_err, reason = "the reply is what is sent")]
 fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -> Result<T, Reply> {
     if may_be_empty && asked.body.is_empty() {
         return Ok(T::default());

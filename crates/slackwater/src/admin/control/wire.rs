@@ -16,6 +16,10 @@ pub(crate) struct ReplicaChange {
     pub(crate) drained: Option<bool>,
     /// From 0 to 65,535, in place of what its fleet says; `null`: as that says.
     #[serde(default, deserialize_with = "said")]
+    #[expect(
+        clippy::option_option,
+        reason = "left out, null and a number are three things"
+    )]
     pub(crate) weight: Option<Option<u16>>,
 }
 
@@ -152,6 +156,10 @@ pub(crate) struct Meaning {
 }
 
 /// A field that is there is said, be it `null`.
+#[expect(
+    clippy::option_option,
+    reason = "left out, null and a value are three things"
+)]
 fn said<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,

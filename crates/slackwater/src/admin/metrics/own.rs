@@ -1,72 +1,126 @@
 //! What a process that stands before a replica tells of that one: what it answers to probes, and the queue before it.
 
-use super::super::status::Status;
-use super::{Families, Labels, label};
-use core::fmt;
+use super::super::status::QueueStatus;
+use super::registry::{Family, Label};
+use super::scrape::Scrape;
+use super::text::Samples;
 
-impl Families<'_> {
-    pub(super) fn own_queue(&mut self, status: &Status) -> fmt::Result {
-        let Some(queue) = &status.own_queue else {
-            return Ok(());
-        };
-        let one = |value: u64| [(Labels::new(), value)];
-        let help = "Requests that the server may have at a time.";
-        self.gauges("own_limit_requests", help, one(queue.limit.into()))?;
-        let help = "Requests that the server has.";
-        self.gauges("own_started_requests", help, one(queue.rif.into()))?;
-        let waiting = queue.waiting.iter();
-        let waiting = waiting.map(|(name, &count)| (label("priority", name), u64::from(count)));
-        let help = "Requests that wait for their turn at the server.";
-        self.gauges("own_waiting_requests", help, waiting)?;
-        let help = "For how long the oldest of them has waited.";
-        self.seconds("own_waiting_age", help, queue.age_us as f64 / 1e6)?;
-        let help = "Requests that had to wait for their turn.";
-        self.counters("own_queued", help, one(queue.queued))?;
-        let shed = queue.shed.iter();
-        let shed = shed.map(|(name, &count)| (label("reason", name), count));
-        self.counters("own_shed", "Requests turned away unstarted.", shed)
-    }
-
-    pub(super) fn own_ties(&mut self, status: &Status) -> fmt::Result {
-        let Some(ties) = &status.own_ties else {
-            return Ok(());
-        };
-        let events = [
-            ("dropped", ties.dropped),
-            ("doubled", ties.doubled),
-            ("untied", ties.untied),
-            ("told", ties.told),
-            ("untold", ties.untold),
-            ("strange", ties.strange),
-        ];
-        let events = events.map(|(name, count)| (label("event", name), count));
-        let help = "What happened to requests with a copy at another replica.";
-        self.counters("own_ties", help, events)
-    }
-
-    pub(super) fn own_load(&mut self, status: &Status) -> fmt::Result {
-        let Some(load) = &status.own_load else {
-            return Ok(());
-        };
-        let rif = [(Labels::new(), u64::from(load.rif))];
-        self.gauges(
-            "own_rif_requests",
-            "Requests in flight, as answered to probes.",
-            rif,
-        )?;
-        let draining = [(Labels::new(), u64::from(load.draining))];
-        self.gauges(
-            "own_draining",
-            "1 if probes are told to stay away.",
-            draining,
-        )?;
-        match load.latency_us {
-            None => Ok(()),
-            Some(latency_us) => self.seconds(
-                "own_latency",
-                "Estimated latency, as answered to probes; absent while unknown.",
-                latency_us as f64 / 1e6,
-            ),
-        }
+fn of_queue(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&QueueStatus) -> u64) {
+    if let Some(queue) = &it.status.own_queue {
+        out.count(&[], value(queue));
     }
 }
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "slackwater_own_rif_requests",
+        "Where this process answers probes: requests in flight, as it answers.",
+        &[],
+        |it: &Scrape<'_>, out| {
+            if let Some(load) = &it.status.own_load {
+                out.count(&[], load.rif.into());
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_own_latency_seconds",
+        "Estimated latency, as answered to probes; absent while unknown.",
+        &[],
+        |it, out| {
+            let latency = it.status.own_load.as_ref().and_then(|it| it.latency_us);
+            if let Some(latency_us) = latency {
+                out.number(&[], latency_us as f64 / 1e6);
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_own_draining",
+        "1 if probes are told to stay away.",
+        &[],
+        |it, out| {
+            if let Some(load) = &it.status.own_load {
+                out.count(&[], load.draining.into());
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_own_limit_requests",
+        "An agent's queue: requests that its server may have at a time.",
+        &[],
+        |it, out| of_queue(it, out, |queue| queue.limit.into()),
+    ),
+    Family::gauge(
+        "slackwater_own_started_requests",
+        "An agent's queue: requests that its server has.",
+        &[],
+        |it, out| of_queue(it, out, |queue| queue.rif.into()),
+    ),
+    Family::gauge(
+        "slackwater_own_waiting_requests",
+        "An agent's queue: requests that wait for their turn.",
+        &[Label {
+            name: "priority",
+            meaning: "`interactive`, `batch` or `shadow`",
+        }],
+        |it, out| {
+            let queue = it.status.own_queue.iter();
+            for (priority, waiting) in queue.flat_map(|queue| &queue.waiting) {
+                out.count(&[priority], (*waiting).into());
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_own_waiting_age_seconds",
+        "An agent's queue: for how long the oldest request has waited.",
+        &[],
+        |it, out| {
+            if let Some(queue) = &it.status.own_queue {
+                out.number(&[], queue.age_us as f64 / 1e6);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_own_queued",
+        "An agent's queue: requests that had to wait.",
+        &[],
+        |it, out| of_queue(it, out, |queue| queue.queued),
+    ),
+    Family::counter(
+        "slackwater_own_shed",
+        "An agent's queue: requests turned away unstarted.",
+        &[Label {
+            name: "reason",
+            meaning: "`full`, `deadline`, `wait_over`, `overloaded` or `twin_started`, as \
+                      [`own_queue.shed`](admin.md#get-status) has them",
+        }],
+        |it, out| {
+            let queue = it.status.own_queue.iter();
+            for (reason, count) in queue.flat_map(|queue| &queue.shed) {
+                out.count(&[reason], *count);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_own_ties",
+        "An agent's tied requests: what happened to those with a copy at another replica.",
+        &[Label {
+            name: "event",
+            meaning: "`dropped`, `doubled`, `untied`, `told`, `untold` or `strange`, as [`own_ties`](admin.md#get-status) has \
+                      them",
+        }],
+        |it, out| {
+            if let Some(ties) = &it.status.own_ties {
+                for (event, count) in [
+                    ("dropped", ties.dropped),
+                    ("doubled", ties.doubled),
+                    ("untied", ties.untied),
+                    ("told", ties.told),
+                    ("untold", ties.untold),
+                    ("strange", ties.strange),
+                ] {
+                    out.count(&[event], count);
+                }
+            }
+        },
+    ),
+];

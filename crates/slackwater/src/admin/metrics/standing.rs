@@ -1,69 +1,120 @@
-//! Where replicas stand, and what became of them.
+//! Where replicas stand by how requests to them went, and what became of them.
 
-use super::super::standing::StandingCounts;
-use super::super::status::{ReplicaStatus, ServiceStatus};
-use super::{Families, label, of_replica};
-use core::fmt;
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::gauge::ConstGauge;
+use super::super::standing::{StandingCounts, StandingStatus};
+use super::registry::{Family, Label, OF_REPLICA, OF_SERVICE, SERVICE};
+use super::scrape::Scrape;
+use super::text::Samples;
 use slackwater_core::health::HealthState;
 
-impl Families<'_> {
-    pub(super) fn standings(
-        &mut self,
-        services: &[ServiceStatus],
-        replicas: &[ReplicaStatus],
-    ) -> fmt::Result {
-        let numbers = services.iter().flat_map(|service| {
-            let own = replicas.iter().filter(|it| it.service == service.name);
-            let states: Vec<_> = own
-                .filter_map(|replica| Some(replica.standing.as_ref()?.state.as_str()))
-                .collect();
-            // Where nobody watches there is nothing to tell.
-            let told = HealthState::ALL.iter().filter(|_| !states.is_empty());
-            let samples = told.map(|state| {
-                let labels = vec![
-                    ("service", service.name.clone()),
-                    ("state", state.as_str().to_owned()),
-                ];
-                let number = states.iter().filter(|it| **it == state.as_str()).count();
-                (labels, number as u64)
-            });
-            samples.collect::<Vec<_>>()
-        });
-        let help = "Replicas by where they stand with the worker that thinks the worst of them.";
-        self.gauges("replicas", help, numbers)?;
-        let shares = replicas.iter().filter_map(|replica| {
-            let share = f64::from(replica.standing.as_ref()?.share_millionths) / 1e6;
-            Some((of_replica(replica), ConstGauge::new(share)))
-        });
-        self.write(
-            "replica_share",
-            None,
-            "The part of its requests that the replica gets, 0 to 1, as the mean over workers.",
-            MetricType::Gauge,
-            shares,
-        )?;
-        let each = |value: fn(&StandingCounts) -> u64| {
-            let sample = move |service: &ServiceStatus| {
-                let name = label("service", service.name.as_str());
-                (name, value(&service.counts.standing))
-            };
-            services.iter().map(sample)
-        };
-        let help = "Replicas taken out for their failures, by one worker each.";
-        self.counters("ejections", help, each(|counts| counts.ejections))?;
-        let help = "Replicas taken out for being slow or having stopped, by one worker each.";
-        self.counters("probations", help, each(|counts| counts.probations))?;
-        let help = "Replicas not taken out because too many were.";
-        self.counters("ejections_spared", help, each(|counts| counts.spared))?;
-        let help = "Replicas that came back from being out.";
-        self.counters("readmissions", help, each(|counts| counts.readmissions))?;
-        let help = "Requests sent as trials to replicas that were out.";
-        self.counters("trials", help, each(|counts| counts.trials))?;
-        let help = "Of these, those that went well.";
-        self.counters("trials_passed", help, each(|counts| counts.trials_passed))?;
-        let help = "Warm-ups by evidence that began: of replicas that joined or restarted.";
-        self.counters("warm_ups", help, each(|counts| counts.warm_ups))
+fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&StandingCounts) -> u64) {
+    for service in &it.status.services {
+        out.count(&[&service.name], value(&service.counts.standing));
     }
 }
+
+fn of_replicas(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&StandingStatus) -> Option<f64>) {
+    for (row, replica) in it.each_replica() {
+        if let Some(value) = replica.standing.as_ref().and_then(value) {
+            out.number(&row.labels(), value);
+        }
+    }
+}
+
+fn states(it: &Scrape<'_>, out: &mut Samples<'_>) {
+    for service in &it.status.services {
+        let own = it.status.replicas.iter();
+        let own = own.filter(|replica| replica.service == service.name);
+        let states: Vec<_> = own
+            .filter_map(|replica| Some(replica.standing.as_ref()?.state.as_str()))
+            .collect();
+        // Where nobody watches there is nothing to tell.
+        for state in HealthState::ALL.iter().filter(|_| !states.is_empty()) {
+            let number = states.iter().filter(|it| **it == state.as_str()).count();
+            out.count(&[&service.name, state.as_str()], number as u64);
+        }
+    }
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "slackwater_replicas",
+        "Replicas by where they stand with the worker that thinks the worst of them; absent where nobody watches.",
+        &[
+            SERVICE,
+            Label {
+                name: "state",
+                meaning: "`sound`, `warming_up`, `pushing_back`, `held_back`, `returning`, `ejected` or `on_probation` \
+                          ([health](health.md#what-requests-tell))",
+            },
+        ],
+        states,
+    ),
+    Family::gauge(
+        "slackwater_replica_share",
+        "The part of its requests that the replica gets, 0 to 1, as the mean over workers.",
+        OF_REPLICA,
+        |it: &Scrape<'_>, out| {
+            of_replicas(it, out, |standing| {
+                Some(f64::from(standing.share_millionths) / 1e6)
+            });
+        },
+    ),
+    Family::gauge(
+        "slackwater_replica_success_ratio",
+        "The part of the replica's requests that succeed, as workers estimated it last.",
+        OF_REPLICA,
+        |it, out| {
+            of_replicas(it, out, |standing| {
+                Some(f64::from(standing.success_millionths) / 1e6)
+            });
+        },
+    ),
+    Family::gauge(
+        "slackwater_replica_latency_seconds",
+        "What the replica's good answers took of late, as workers see it; absent if there were none.",
+        OF_REPLICA,
+        |it, out| of_replicas(it, out, |standing| Some(standing.latency_us? as f64 / 1e6)),
+    ),
+    Family::counter(
+        "slackwater_ejections",
+        "Replicas taken out for their failures, by one worker each.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.ejections),
+    ),
+    Family::counter(
+        "slackwater_probations",
+        "Replicas taken out for being slow or having stopped, by one worker each.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.probations),
+    ),
+    Family::counter(
+        "slackwater_ejections_spared",
+        "Replicas not taken out because too many were.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.spared),
+    ),
+    Family::counter(
+        "slackwater_readmissions",
+        "Replicas that came back from being out.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.readmissions),
+    ),
+    Family::counter(
+        "slackwater_trials",
+        "Requests sent as trials to replicas that were out.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.trials),
+    ),
+    Family::counter(
+        "slackwater_trials_passed",
+        "Of these, those that went well.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.trials_passed),
+    ),
+    Family::counter(
+        "slackwater_warm_ups",
+        "Warm-ups by evidence that began: of replicas that joined or restarted.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.warm_ups),
+    ),
+];

@@ -1,35 +1,67 @@
-//! What each worker knows by itself.
+//! What each worker knows by itself: its pool, and what is hot to it.
 
-use super::super::status::{Status, WorkerStatus};
-use super::Families;
-use core::fmt;
+use super::super::status::WorkerStatus;
+use super::registry::{Family, Label, OF_WORKER, SERVICE, WORKER};
+use super::scrape::Scrape;
+use super::text::Samples;
 
-impl Families<'_> {
-    pub(super) fn workers(&mut self, status: &Status) -> fmt::Result {
-        let workers = || status.workers.iter();
-        let named = |worker: &WorkerStatus| {
-            vec![
-                ("service", worker.service.clone()),
-                ("worker", worker.worker.to_string()),
-            ]
-        };
-        self.gauges(
-            "pool_reports",
-            "Reports in the worker's pool.",
-            workers().map(|worker| (named(worker), worker.pool.len() as u64)),
-        )?;
-        self.gauges(
-            "pool_hot_reports",
-            "Reports in the worker's pool whose RIF has reached the limit.",
-            workers().map(|worker| {
-                let hot = worker.pool.iter().filter(|report| report.hot).count();
-                (named(worker), hot as u64)
-            }),
-        )?;
-        self.gauges(
-            "rif_limit_requests",
-            "The RIF from which a report counts as hot; absent where nothing does.",
-            workers().filter_map(|worker| Some((named(worker), u64::from(worker.rif_limit?)))),
-        )
+fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&WorkerStatus) -> Option<u64>) {
+    for worker in &it.status.workers {
+        if let Some(value) = value(worker) {
+            out.count(&[&worker.service, &worker.worker.to_string()], value);
+        }
     }
 }
+
+fn ages(it: &Scrape<'_>, out: &mut Samples<'_>) {
+    for worker in &it.status.workers {
+        let mut ages_ms: Vec<_> = worker.pool.iter().map(|report| report.age_ms).collect();
+        ages_ms.sort_unstable();
+        let number = worker.worker.to_string();
+        for (quantile, place) in [("0", 0), ("0.5", ages_ms.len() / 2), ("1", ages_ms.len())] {
+            let last = ages_ms.len().saturating_sub(1);
+            if let Some(age_ms) = ages_ms.get(place.min(last)) {
+                let labels = [worker.service.as_str(), number.as_str(), quantile];
+                out.number(&labels, *age_ms as f64 / 1e3);
+            }
+        }
+    }
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "slackwater_pool_reports",
+        "Reports in the worker's pool.",
+        OF_WORKER,
+        |it: &Scrape<'_>, out| each(it, out, |worker| Some(worker.pool.len() as u64)),
+    ),
+    Family::gauge(
+        "slackwater_pool_hot_reports",
+        "Reports in the worker's pool whose RIF has reached the limit.",
+        OF_WORKER,
+        |it, out| {
+            each(it, out, |worker| {
+                Some(worker.pool.iter().filter(|report| report.hot).count() as u64)
+            });
+        },
+    ),
+    Family::gauge(
+        "slackwater_pool_report_age_seconds",
+        "How old the reports in the worker's pool are; absent while it is empty.",
+        &[
+            SERVICE,
+            WORKER,
+            Label {
+                name: "quantile",
+                meaning: "`0`: the youngest; `0.5`: the one in the middle; `1`: the oldest",
+            },
+        ],
+        ages,
+    ),
+    Family::gauge(
+        "slackwater_rif_limit_requests",
+        "The RIF from which a report counts as hot; absent where nothing does.",
+        OF_WORKER,
+        |it, out| each(it, out, |worker| worker.rif_limit.map(u64::from)),
+    ),
+];

@@ -1,12 +1,15 @@
-//! The metrics, read back by a strict reader of the text format, and the documentation of metrics and status, compared
+//! The metrics, read back by a strict reader of the text formats, and the documentation of metrics and status, compared
 //! with what is really there.
 
-use super::{facts, get, server, start};
+use super::{exchange, facts, get, latencies, server, start};
+use crate::admin::facts::Facts;
+use crate::admin::metrics::{Family as Defined, Format, Kind, SUBJECTS, Scrape, families, render};
 use crate::admin::status::Status;
-use crate::admin::{Lifecycle, Phase, metrics};
+use crate::admin::{Lifecycle, Phase};
+use core::fmt::Write;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One family of an exposition.
 #[derive(Debug, Default)]
@@ -16,13 +19,21 @@ struct Family {
     samples: Vec<(String, f64)>,
 }
 
+pub(super) fn scraped(facts: &Facts, replicas_max: u32, format: Format) -> String {
+    let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+    render(&Scrape::new(facts, &status, replicas_max), format)
+}
+
 /// Reads an exposition, strictly: HELP and TYPE before samples, samples of a family together, values that are numbers, no
-/// sample twice, `# EOF` at the end.
-fn parse_metrics(text: &str) -> BTreeMap<String, Family> {
+/// sample twice, `# EOF` at the end of one of the formats and not of the other.
+fn parse_metrics(text: &str, format: Format) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut current = String::new();
     let mut seen = BTreeSet::new();
-    let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+    let body = match format {
+        Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("the end is marked"),
+        Format::Prometheus => text,
+    };
     for line in body.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, help) = help.split_once(' ').expect("a name and a text");
@@ -41,6 +52,7 @@ fn parse_metrics(text: &str) -> BTreeMap<String, Family> {
             families.get_mut(name).expect("HELP comes first").kind = kind.to_owned();
         } else if let Some(unit) = line.strip_prefix("# UNIT ") {
             let (name, unit) = unit.split_once(' ').expect("a name and a unit");
+            assert_eq!(format, Format::OpenMetrics, "{line}");
             assert!(name == current && name.ends_with(unit), "{line}");
         } else {
             let (sample, value) = line.rsplit_once(' ').expect("a sample and a value");
@@ -52,74 +64,227 @@ fn parse_metrics(text: &str) -> BTreeMap<String, Family> {
                 "{line}"
             );
             let family = families.get_mut(&current).expect("HELP comes first");
-            let suffix = if family.kind == "counter" {
-                "_total"
-            } else {
-                ""
+            let suffixes: &[&str] = match (family.kind.as_str(), format) {
+                ("counter", Format::OpenMetrics) => &["_total"],
+                ("histogram", _) => &["_bucket", "_sum", "_count"],
+                _ => &[""],
             };
-            assert_eq!(name, format!("{current}{suffix}"));
+            let suffix = name.strip_prefix(current.as_str());
+            assert!(suffix.is_some_and(|it| suffixes.contains(&it)), "{line}");
             family.samples.push((sample.to_owned(), value));
         }
     }
     families
 }
 
+/// What an exposition calls it.
+fn told_as(family: &Defined, format: Format) -> String {
+    match format {
+        Format::OpenMetrics => family.name.to_owned(),
+        Format::Prometheus => family.full_name(),
+    }
+}
+
 #[test]
-fn metrics_are_well_formed_and_agree_with_the_status() {
+fn each_metric_is_well_defined() {
+    let mut names = BTreeSet::new();
+    for family in families() {
+        let name = family.name;
+        assert!(names.insert(name), "{name} twice");
+        assert!(
+            name.starts_with("slackwater_") || name.starts_with("process_"),
+            "{name}"
+        );
+        assert!(!name.ends_with("_total"), "{name}: the writer adds that");
+        assert!(family.help.ends_with('.'), "{name}: {}", family.help);
+        assert!(!family.help.contains(['\n', '\\']), "{name}");
+        assert!(
+            family.kind != Kind::Histogram || family.unit() == Some("seconds"),
+            "{name}"
+        );
+        let labels: BTreeSet<_> = family.labels.iter().map(|label| label.name).collect();
+        assert_eq!(labels.len(), family.labels.len(), "{name}");
+    }
+}
+
+#[test]
+fn all_metrics_are_written_well_formed_in_both_formats() {
+    for format in [Format::OpenMetrics, Format::Prometheus] {
+        let found = parse_metrics(&scraped(&facts(), 1_000, format), format);
+        let written: BTreeSet<_> = found.keys().cloned().collect();
+        let defined: BTreeSet<_> = families().map(|it| told_as(it, format)).collect();
+        assert_eq!(written, defined, "each has samples here");
+        for family in families() {
+            let told = &found[&told_as(family, format)];
+            assert_eq!(
+                (told.kind.as_str(), told.help.as_str()),
+                (family.kind.as_str(), family.help)
+            );
+            assert!(!told.samples.is_empty(), "{} has no samples", family.name);
+        }
+    }
+}
+
+#[test]
+fn metrics_agree_with_the_status() {
     let lifecycle = Lifecycle::default();
     lifecycle.set_serving();
     let admin = start(server(facts(), &lifecycle));
-    let answer = get(admin.address(), "/metrics");
+    let wanted = "GET /metrics HTTP/1.1\r\nhost: a\r\naccept: application/openmetrics-text\r\n\r\n";
+    let answer = exchange(admin.address(), wanted);
     assert_eq!(answer.status, 200);
-    assert!(
-        answer
-            .head
-            .contains("content-type: application/openmetrics-text; version=1.0.0")
-    );
-    let families = parse_metrics(&answer.body);
-    for (name, family) in &families {
-        assert!(name.starts_with("slackwater_"), "{name}");
-        assert!(family.help.ends_with('.'), "{name}: {}", family.help);
-        assert!(
-            ["counter", "gauge"].contains(&family.kind.as_str()),
-            "{name}"
-        );
-        assert!(!family.samples.is_empty(), "{name} has no samples");
-        assert!(
-            family.kind == "counter" || !name.ends_with("_total"),
-            "{name}"
-        );
-    }
+    let content_type = "content-type: application/openmetrics-text; version=1.0.0";
+    assert!(answer.head.contains(content_type), "{}", answer.head);
+    let families = parse_metrics(&answer.body, Format::OpenMetrics);
     let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
     let sum = |name: &str| {
-        families[name]
-            .samples
-            .iter()
-            .map(|(_, value)| value)
-            .sum::<f64>()
+        let samples = families[&format!("slackwater_{name}")].samples.iter();
+        samples.map(|(_, value)| value).sum::<f64>()
     };
     let is = |found: f64, expected: u64| (found - expected as f64).abs() < 0.5;
-    assert!(is(sum("slackwater_picks"), 40));
-    assert!(is(sum("slackwater_requests"), 40));
-    assert!(is(sum("slackwater_responses"), 40));
-    assert!(is(sum("slackwater_replica_in_flight_requests"), 6));
-    assert!(is(sum("slackwater_ready"), 1));
-    assert!(is(sum("slackwater_replica_available"), 4));
-    assert!(is(sum("slackwater_replicas"), 5));
-    assert!(is(
-        sum("slackwater_probes_sent"),
-        status.counts.probes["sent"]
-    ));
+    assert!(is(sum("picks"), 40));
+    assert!(is(sum("requests"), 40));
+    assert!(is(sum("responses"), 40));
+    assert!(is(sum("replica_in_flight_requests"), 6));
+    assert!(is(sum("ready"), 1));
+    assert!(is(sum("replica_available"), 4));
+    assert!(is(sum("replicas"), 5));
+    assert!(is(sum("probes_sent"), status.counts.probes["sent"]));
     let pooled: usize = status.workers.iter().map(|worker| worker.pool.len()).sum();
-    assert!(is(sum("slackwater_pool_reports"), pooled as u64));
-    let latency = families["slackwater_own_latency_seconds"].samples[0].1;
-    assert!((latency - 0.0015).abs() < 1e-9);
+    assert!(is(sum("pool_reports"), pooled as u64));
+    assert!((sum("own_latency_seconds") - 0.0015).abs() < 1e-9);
+    assert!((sum("replica_reported_latency_seconds") - 0.012).abs() < 1e-9);
+    assert!(is(sum("replica_reported_rif_requests"), 2));
+
+    let plain = get(admin.address(), "/metrics");
+    let content_type = "content-type: text/plain; version=0.0.4";
+    assert!(plain.head.contains(content_type), "{}", plain.head);
+    parse_metrics(&plain.body, Format::Prometheus);
+}
+
+#[test]
+fn buckets_count_all_that_did_not_exceed_their_bounds() {
+    let found = scraped(&facts(), 1_000, Format::OpenMetrics);
+    let told: Vec<_> = (found.lines())
+        .filter_map(|line| {
+            let line = line.strip_prefix("slackwater_request_duration_seconds_")?;
+            let (sample, value) = line.rsplit_once(' ')?;
+            let of_class = sample.replace("service=\"web\",class=\"2xx\"", "");
+            (of_class != sample).then(|| (of_class, value.parse::<f64>().expect("a number")))
+        })
+        .collect();
+    let told: BTreeMap<_, _> = told
+        .iter()
+        .map(|(it, value)| (it.as_str(), *value))
+        .collect();
+    // Two workers with 30 ms and 40 ms each.
+    for (sample, value) in [
+        ("bucket{,le=\"0.0001\"}", 0.0),
+        ("bucket{,le=\"0.025\"}", 0.0),
+        ("bucket{,le=\"0.05\"}", 4.0),
+        ("bucket{,le=\"1.0\"}", 4.0),
+        ("bucket{,le=\"50.0\"}", 4.0),
+        ("bucket{,le=\"+Inf\"}", 4.0),
+        ("count{}", 4.0),
+        ("sum{}", 0.14),
+    ] {
+        let found = told[sample];
+        assert!((found - value).abs() < 1e-9, "{sample}: {found}");
+    }
+    assert_eq!(told.len(), 18 + 3);
+}
+
+/// As many replicas as that in the first service, and two in another one.
+fn many(replicas: usize) -> Facts {
+    let mut facts = facts();
+    let service = &mut facts.services[0];
+    let first = service.replicas[0].clone();
+    service.replicas = (0..replicas)
+        .map(|number| crate::admin::ReplicaFacts {
+            name: format!("10.0.0.1:{number}"),
+            ..first.clone()
+        })
+        .collect();
+    for worker in &mut service.workers {
+        let counts = crate::admin::RequestCounts {
+            sent: 1,
+            ..crate::admin::RequestCounts::default()
+        };
+        worker.requests = vec![counts; replicas];
+        worker.heads = vec![latencies(&[3]); replicas];
+        let ids = core::mem::take(&mut worker.ids);
+        worker.ids = (0..replicas)
+            .map(|number| ids.get(number).cloned().unwrap_or_default())
+            .collect();
+    }
+    let mut second = super::facts().services.remove(0);
+    second.name = "api".to_owned();
+    second.replicas.truncate(2);
+    facts.services.push(second);
+    facts
+}
+
+#[test]
+fn replicas_beyond_the_bound_are_told_together() {
+    let found = parse_metrics(
+        &scraped(&many(9), 4, Format::OpenMetrics),
+        Format::OpenMetrics,
+    );
+    let of = |name: &str, sample: &str| {
+        let samples = found[&format!("slackwater_{name}")].samples.iter();
+        let value = samples.filter(|(it, _)| it.contains(sample)).map(|it| it.1);
+        value.reduce(|sum, value| sum + value)
+    };
+    let other = "service=\"web\",replica=\"(other)\"";
+    assert_eq!(
+        of("requests", other),
+        Some(10.0),
+        "five replicas, two workers"
+    );
+    assert_eq!(
+        of("requests", "service=\"web\""),
+        Some(18.0),
+        "none is lost"
+    );
+    assert_eq!(
+        of("replica_head_seconds", &format!("_count{{{other}")),
+        Some(10.0)
+    );
+    assert_eq!(
+        of("health_checks", &format!("{other},result=\"failed\"")),
+        Some(5.0)
+    );
+    assert_eq!(
+        of("replica_available", other),
+        None,
+        "of several there is nothing to say"
+    );
+    assert_eq!(of("replica_available", "service=\"web\""), Some(4.0));
+    assert_eq!(of("metrics_folded_replicas", "\"web\""), Some(5.0));
+    assert_eq!(of("metrics_folded_replicas", "\"api\""), Some(2.0));
+    let other = "service=\"api\",replica=\"(other)\"";
+    assert!(of("requests", other).is_some_and(|sent| sent > 0.0));
+    let all = scraped(&many(9), 1_000, Format::OpenMetrics);
+    assert!(!all.contains("(other)"));
+}
+
+#[test]
+fn a_scrape_of_a_thousand_replicas_is_bounded() {
+    let text = scraped(&many(1_000), 1_000, Format::Prometheus);
+    let lines = text.lines().count();
+    assert!(lines < 60 * 1_000, "{lines} lines");
+    assert!(text.len() < 6_000_000, "{} bytes", text.len());
+    let folded = scraped(&many(1_000), 10, Format::Prometheus);
+    assert!(folded.len() < 200_000, "{} bytes", folded.len());
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The rows of a table in `docs/admin.md`: what stands in the first cell, in backquotes.
 fn documented(heading: &str) -> BTreeSet<String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/admin.md");
-    let text = std::fs::read_to_string(docs).expect("docs/admin.md");
+    let text = std::fs::read_to_string(root().join("docs/admin.md")).expect("docs/admin.md");
     let (_, section) = text.split_once(heading).expect("the heading");
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section
@@ -128,19 +293,111 @@ fn documented(heading: &str) -> BTreeSet<String> {
     rows.map(str::to_owned).collect()
 }
 
+/// What the page says besides its tables.
+const PAGE: &str = include_str!("metrics_page.md");
+
+/// The page of all metrics.
+fn page() -> String {
+    let mut page = PAGE.to_owned();
+    for (subject, families) in SUBJECTS {
+        // A string takes everything.
+        let _ = writeln!(
+            page,
+            "\n## {subject}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|"
+        );
+        for family in families {
+            let labels = family
+                .labels
+                .iter()
+                .map(|label| format!("`{}`", label.name));
+            let labels: Vec<_> = labels.collect();
+            let own = family.labels.iter();
+            let own = own.filter(|label| !["service", "replica", "worker"].contains(&label.name));
+            let own = own.map(|label| format!(" `{}`: {}.", label.name, label.meaning));
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} | {}{} |",
+                family.full_name(),
+                family.kind.as_str(),
+                family.unit().unwrap_or_default(),
+                labels.join(", "),
+                family.help,
+                own.collect::<String>()
+            );
+        }
+    }
+    page
+}
+
 #[test]
-fn the_documentation_has_every_metric_and_no_other() {
-    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
-    let families = parse_metrics(&metrics::render(status).expect("text"));
-    let names = families.iter().map(|(name, family)| {
-        let suffix = if family.kind == "counter" {
-            "_total"
-        } else {
-            ""
-        };
-        format!("{name}{suffix}")
+fn the_page_of_metrics_is_what_the_registry_says() {
+    let file = root().join("docs/metrics.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, page()).expect("docs can be written");
+    }
+    let found = std::fs::read_to_string(&file).expect("docs/metrics.md");
+    assert!(
+        found == page(),
+        "docs/metrics.md is stale: UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_metrics"
+    );
+}
+
+/// Each name of a metric in a text.
+fn names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'));
+    let words = words.filter(|word| {
+        let rest = word
+            .strip_prefix("slackwater_")
+            .or(word.strip_prefix("process_"));
+        rest.is_some_and(|rest| !rest.is_empty())
     });
-    assert_eq!(documented("## `GET /metrics`"), names.collect());
+    words.map(str::to_owned).collect()
+}
+
+fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|it| it.expect("an entry").path())
+    {
+        if entry.is_dir() {
+            texts(&entry, found);
+        } else if ["md", "json", "yml"]
+            .map(|it| Some(it.as_ref()))
+            .contains(&entry.extension())
+        {
+            found.push(entry);
+        }
+    }
+}
+
+#[test]
+fn whatever_names_a_metric_names_one_that_is_there() {
+    let mut known: BTreeSet<String> = families().map(Defined::full_name).collect();
+    for family in families().filter(|it| it.kind == Kind::Histogram) {
+        let parts = ["_bucket", "_sum", "_count"];
+        known.extend(parts.map(|part| format!("{}{part}", family.name)));
+    }
+    // Crates, and what else begins so.
+    let others = ["slackwater_core", "slackwater_tower", "slackwater_sim"];
+    let mut files = Vec::new();
+    texts(&root().join("docs"), &mut files);
+    texts(&root().join("deploy"), &mut files);
+    let mut named = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("text");
+        for name in names(&text) {
+            named += 1;
+            assert!(
+                known.contains(&name) || others.contains(&name.as_str()),
+                "{}: there is no {name}",
+                file.display()
+            );
+        }
+    }
+    assert!(
+        named > families().count(),
+        "the page of metrics has them all"
+    );
 }
 
 /// Every field of a JSON value by its path; of lists, `list[]`.

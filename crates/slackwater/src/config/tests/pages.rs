@@ -33,9 +33,10 @@ fn what_the_page_on_resilience_names_is_there() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         std::fs::read_to_string(docs.join(name)).expect("a page")
     };
-    let (text, admin, log) = (
+    let (text, admin, metrics_page, log) = (
         page("resilience.md"),
         page("admin.md"),
+        page("metrics.md"),
         page("operations.md"),
     );
     let (keys, mut named) = (all_fields(), BTreeMap::<&str, usize>::new());
@@ -49,8 +50,14 @@ fn what_the_page_on_resilience_names_is_there() {
         if let [_, status, metrics, logged, ..] = &row[..]
             && !metrics.is_empty()
         {
-            for shown in status.iter().chain(metrics) {
+            for shown in status {
                 assert!(admin.contains(&format!("`{shown}`")), "{key}: {shown}");
+            }
+            for shown in metrics {
+                assert!(
+                    metrics_page.contains(&format!("`{shown}`")),
+                    "{key}: {shown}"
+                );
             }
             for field in logged.iter().filter(|field| **field != "trial") {
                 assert!(log.contains(&format!("\n| `{field}` |")), "{key}: {field}");

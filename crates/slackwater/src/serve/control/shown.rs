@@ -4,6 +4,7 @@ use super::super::orders::Order;
 use super::super::status::Workers;
 use crate::admin::{Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms};
 use crate::config::ReplicaConfig;
+use core::fmt::Write;
 
 impl Controlled for Workers {
     fn configuration(&self) -> String {
@@ -22,9 +23,10 @@ impl Controlled for Workers {
             }
             for (address, order) in orders.iter().filter(|(_, order)| order.is_drained) {
                 // Nothing in a file says so.
-                told += &format!(
-                    "# drained at run time: replica {:?} of service {} at {address}\n",
-                    order.name, service.name
+                let (name, service) = (&order.name, &service.name);
+                let _ = writeln!(
+                    told,
+                    "# drained at run time: replica {name:?} of service {service} at {address}"
                 );
             }
         }

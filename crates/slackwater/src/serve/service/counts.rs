@@ -1,7 +1,7 @@
 //! What a worker did with a service's requests before any replica had them, or in place of that.
 
-use crate::admin::AdmissionCounts;
-use crate::forward::Count;
+use crate::admin::{AdmissionCounts, LineFacts};
+use crate::forward::{Count, Level};
 
 /// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
 #[derive(Debug, Default)]
@@ -22,11 +22,22 @@ pub(in crate::serve) struct ServiceCounts {
     pub(super) shed_wait_over: Count,
     pub(super) shed_replicas_full: Count,
     pub(super) queued: Count,
+    /// Where there is a door.
+    pub(super) inside: Level,
+    pub(super) waiting: Level,
     pub(in crate::serve) mirrored: Count,
     pub(in crate::serve) mirror_skipped: Count,
 }
 
 impl ServiceCounts {
+    /// The line before the service, where there is one.
+    pub(super) fn line(&self) -> LineFacts {
+        LineFacts {
+            inside: self.inside.read(),
+            waiting: self.waiting.read(),
+        }
+    }
+
     /// The counts now.
     pub(in crate::serve) fn read(&self) -> AdmissionCounts {
         AdmissionCounts {

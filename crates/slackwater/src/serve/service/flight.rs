@@ -290,6 +290,7 @@ impl Flight {
                 if let Some(took) = reply.connect_took() {
                     story.connected(took);
                     self.notes.connected(took);
+                    self.member.counts().connections.add_one();
                 }
                 story.head(status);
                 self.notes.head(status);

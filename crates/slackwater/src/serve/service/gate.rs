@@ -56,8 +56,17 @@ pub(super) struct Permit(Rc<Gate>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.inside.set(self.0.inside.get() - 1);
+        self.0.set_inside(self.0.inside.get() - 1);
         self.0.call_next();
+    }
+}
+
+/// Whoever waits tells of it when it no longer does.
+struct Leaving<'g>(&'g Gate);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.tell_waiting();
     }
 }
 
@@ -107,7 +116,10 @@ impl Gate {
 
     async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
+        // Dropped after its place in line is.
+        let _told = Leaving(self);
         let in_line = self.line.join();
+        self.tell_waiting();
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
         let permit = tokio::time::timeout(wait, in_line.called()).await;
@@ -125,12 +137,21 @@ impl Gate {
         })
     }
 
+    fn set_inside(&self, inside: u32) {
+        self.inside.set(inside);
+        self.counts.inside.set(inside.into());
+    }
+
+    fn tell_waiting(&self) {
+        self.counts.waiting.set(self.line.len() as u64);
+    }
+
     const fn has_room(&self) -> bool {
         self.inside.get() < self.requests_max
     }
 
     fn take(self: &Rc<Self>) -> Permit {
-        self.inside.set(self.inside.get() + 1);
+        self.set_inside(self.inside.get() + 1);
         Permit(Rc::clone(self))
     }
 

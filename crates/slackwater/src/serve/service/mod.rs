@@ -74,6 +74,8 @@ pub(super) struct ServiceView {
     tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
     latency: Arc<ServiceLatency>,
+    /// Not everybody may come in.
+    has_line: bool,
 }
 
 impl ServiceView {
@@ -92,6 +94,7 @@ impl ServiceView {
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),
+            line: self.has_line.then(|| self.admission.line()),
             latency: Box::new(self.latency.read()),
             heads: (seats.iter())
                 .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
@@ -285,6 +288,7 @@ impl Service {
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
             latency: Arc::clone(&self.book.latency),
+            has_line: self.gate.is_some(),
         }
     }
 

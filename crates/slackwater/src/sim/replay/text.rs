@@ -10,6 +10,7 @@ use serde::Serialize;
 use slackwater_core::policy::Attempt;
 use slackwater_sim::measure::Latencies;
 use slackwater_sim::replay::compare::QUANTILES;
+use slackwater_sim::replay::history::Passed;
 use slackwater_sim::report::with_thousands;
 
 /// Of so many replicas each is told.
@@ -120,7 +121,7 @@ fn write_replicas(to: &mut String, service: &Service) -> core::fmt::Result {
         let own = || (history.queries.iter()).filter(move |it| it.replica as usize == place);
         let mut latencies = Latencies::default();
         own()
-            .filter_map(|it| it.latency())
+            .filter_map(Passed::latency)
             .for_each(|it| latencies.record(it));
         let share = 100.0 * own().count() as f64 / history.queries.len().max(1) as f64;
         let failed = own().filter(|it| it.failed()).count();

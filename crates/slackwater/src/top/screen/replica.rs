@@ -198,11 +198,14 @@ fn states(app: &App, history: &History, columns: usize) -> Line {
         .with(Ink::Plain, text)
 }
 
+/// A chart's title, its values, how they are said, and its ink.
+type Chart = (&'static str, Vec<u64>, fn(u64) -> String, Ink);
+
 fn charts(history: &History, canvas: &mut Canvas<'_>) {
     let known = |column: &[Option<u64>]| -> Vec<u64> {
         column.iter().map(|value| value.unwrap_or(0)).collect()
     };
-    let charts: [(&str, Vec<u64>, fn(u64) -> String, Ink); 5] = [
+    let charts: [Chart; 5] = [
         (
             "requests in flight there, as it reports",
             known(&history.rif),

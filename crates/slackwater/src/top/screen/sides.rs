@@ -12,6 +12,9 @@ use super::fleet::{filter_line, state};
 use crate::demo::terminal::line::{Ink, Line};
 use crate::demo::words;
 
+/// One quantile of what was seen.
+type Quantile = fn(&Seen) -> Option<u64>;
+
 const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 
 /// Names of rows, left of the first side.
@@ -126,7 +129,7 @@ fn figures(app: &App, layout: &Layout, sides: [Option<&Side>; 2], canvas: &mut C
     }
     canvas.line(&names);
     canvas.line(&heads);
-    let quantiles: [(&str, fn(&Seen) -> Option<u64>); 3] = [
+    let quantiles: [(&str, Quantile); 3] = [
         ("p50", |seen| seen.p50_us),
         ("p99", |seen| seen.p99_us),
         ("p99.9", |seen| seen.p999_us),

@@ -114,6 +114,7 @@ async fn a_token_that_changes_is_taken_with_the_configuration() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one mistake after the other")]
 async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
     let (proxy, _written, _token) = controlled("odd", &[&one, &two]);

@@ -1,0 +1,175 @@
+//! What the policy did: picks, probes, reports.
+
+use super::super::status::PolicyCounts;
+use super::registry::{Family, Label, OF_SERVICE, SERVICE};
+use super::scrape::Scrape;
+use super::text::Samples;
+use std::collections::BTreeMap;
+
+/// A count by its name; none is 0.
+fn of(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
+    counts.get(name).copied().unwrap_or_default()
+}
+
+fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&PolicyCounts) -> u64) {
+    for service in &it.status.services {
+        out.count(&[&service.name], value(&service.counts));
+    }
+}
+
+fn probes(it: &Scrape<'_>, out: &mut Samples<'_>, name: &str) {
+    for service in &it.status.services {
+        out.count(&[&service.name], of(&service.counts.probes, name));
+    }
+}
+
+/// `prefix` and a reason make the name of a count.
+fn probes_by_reason(it: &Scrape<'_>, out: &mut Samples<'_>, prefix: &str, reasons: &[&str]) {
+    for service in &it.status.services {
+        for reason in reasons {
+            let count = of(&service.counts.probes, &format!("{prefix}{reason}"));
+            out.count(&[&service.name, reason], count);
+        }
+    }
+}
+
+fn all(
+    it: &Scrape<'_>,
+    out: &mut Samples<'_>,
+    counts: fn(&PolicyCounts) -> &BTreeMap<String, u64>,
+) {
+    for service in &it.status.services {
+        let counts = counts(&service.counts).iter();
+        // It is no reason for a removal, and a metric of its own.
+        for (value, count) in counts.filter(|(name, _)| *name != "withheld") {
+            out.count(&[&service.name, value], *count);
+        }
+    }
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::counter(
+        "slackwater_picks",
+        "Choices of a replica, by what decided.",
+        &[
+            SERVICE,
+            Label {
+                name: "reason",
+                meaning: "`cold`: the lowest latency among the cold reports; `hot`: all were hot, and the lowest RIF; \
+                          `fallback`: too few reports; `panic`: nobody was available; and the rules of other policies, as \
+                          [`counts.picks`](admin.md#get-status) has them",
+            },
+        ],
+        |it: &Scrape<'_>, out| all(it, out, |counts| &counts.picks),
+    ),
+    Family::counter(
+        "slackwater_no_replica",
+        "Queries for which there was no replica.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.no_replica),
+    ),
+    Family::counter(
+        "slackwater_probes_sent",
+        "Probes sent.",
+        OF_SERVICE,
+        |it, out| {
+            probes(it, out, "sent");
+        },
+    ),
+    Family::counter(
+        "slackwater_probes_unsent",
+        "Of those sent: given back, because this process's own queue was full.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "unsent"),
+    ),
+    Family::counter(
+        "slackwater_probes_answered",
+        "Probes answered in time.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "answered"),
+    ),
+    Family::counter(
+        "slackwater_probes_lost",
+        "Probes that failed, or whose deadline passed.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "lost"),
+    ),
+    Family::counter(
+        "slackwater_probes_skipped",
+        "Probes that were due and not sent.",
+        &[
+            SERVICE,
+            Label {
+                name: "reason",
+                meaning: "`interval`: the replica had been asked a moment ago; `outstanding`: one to it was out; `cap`: too \
+                          many were out",
+            },
+        ],
+        |it, out| probes_by_reason(it, out, "skipped_", &["interval", "outstanding", "cap"]),
+    ),
+    Family::counter(
+        "slackwater_probes_idle",
+        "Probes asked for because none had been sent for a while.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "idle"),
+    ),
+    Family::counter(
+        "slackwater_probes_local",
+        "Probes of silent replicas, answered from this process's own counts.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "local"),
+    ),
+    Family::counter(
+        "slackwater_reports_ignored",
+        "Answers to probes that were of no use.",
+        &[
+            SERVICE,
+            Label {
+                name: "reason",
+                meaning: "`late`: after the deadline, these probes are lost, too; `unknown`: of replicas that had left",
+            },
+        ],
+        |it, out| {
+            for service in &it.status.services {
+                let count = |name: &str| of(&service.counts.probes, name);
+                out.count(&[&service.name, "late"], count("answered_late"));
+                out.count(&[&service.name, "unknown"], count("answered_by_unknown"));
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_reports_removed",
+        "Reports taken out of the pool.",
+        &[
+            SERVICE,
+            Label {
+                name: "reason",
+                meaning: "`spent`: used often enough; `expired`: too old; `oldest` and `worst`: by rate; `evicted`: for a \
+                          newer one; `replaced`: by a newer one of the same replica",
+            },
+        ],
+        |it, out| all(it, out, |counts| &counts.removals),
+    ),
+    Family::counter(
+        "slackwater_removals_withheld",
+        "Removals by rate left out because two reports have to stay.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| of(&counts.removals, "withheld")),
+    ),
+    Family::counter(
+        "slackwater_sync_rounds",
+        "Synchronous probing rounds finished.",
+        OF_SERVICE,
+        |it, out| each(it, out, |counts| counts.rounds),
+    ),
+    Family::counter(
+        "slackwater_probing_seconds",
+        "Time that queries spent in synchronous probing rounds.",
+        OF_SERVICE,
+        |it, out| {
+            for service in &it.status.services {
+                out.number(&[&service.name], service.counts.probing_ns as f64 / 1e9);
+            }
+        },
+    ),
+];

@@ -1,0 +1,157 @@
+//! What a metric is, and the list of all of them.
+
+use super::scrape::Scrape;
+use super::text::Samples;
+use super::{own, policy, process, replica, service, standing, system, workers};
+
+/// Of which type a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admin) enum Kind {
+    /// Only rises; its name ends in `_total`.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// Counts of latencies, by the bounds that they did not exceed.
+    Histogram,
+}
+
+impl Kind {
+    pub(in crate::admin) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// By what the series of a metric are told apart.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::admin) struct Label {
+    pub(in crate::admin) name: &'static str,
+    /// What its values mean, for people.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the page of metrics is made by a test")
+    )]
+    pub(in crate::admin) meaning: &'static str,
+}
+
+/// A service, by its name.
+pub(super) const SERVICE: Label = Label {
+    name: "service",
+    meaning: "what the configuration calls it; `default` where it has no name",
+};
+
+/// A replica.
+pub(super) const REPLICA: Label = Label {
+    name: "replica",
+    meaning: "what the configuration calls it; [`(other)`](#many-replicas) for all that have no series of their own",
+};
+
+/// A worker.
+pub(super) const WORKER: Label = Label {
+    name: "worker",
+    meaning: "its number, from 0",
+};
+
+pub(super) const OF_SERVICE: &[Label] = &[SERVICE];
+pub(super) const OF_REPLICA: &[Label] = &[SERVICE, REPLICA];
+pub(super) const OF_WORKER: &[Label] = &[SERVICE, WORKER];
+
+/// One metric.
+#[derive(Debug)]
+pub(in crate::admin) struct Family {
+    /// All of it, but for the `_total` of a counter.
+    pub(in crate::admin) name: &'static str,
+    pub(in crate::admin) kind: Kind,
+    /// What it means, in a sentence.
+    pub(in crate::admin) help: &'static str,
+    pub(in crate::admin) labels: &'static [Label],
+    /// Where its samples come from.
+    pub(super) write: fn(&Scrape<'_>, &mut Samples<'_>),
+}
+
+impl Family {
+    /// Something that only rises. `name` is without `_total`.
+    pub(super) const fn counter(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [Label],
+        write: fn(&Scrape<'_>, &mut Samples<'_>),
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Counter,
+            help,
+            labels,
+            write,
+        }
+    }
+
+    /// Something that rises and falls.
+    pub(super) const fn gauge(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [Label],
+        write: fn(&Scrape<'_>, &mut Samples<'_>),
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Gauge,
+            help,
+            labels,
+            write,
+        }
+    }
+
+    /// Latencies.
+    pub(super) const fn histogram(
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [Label],
+        write: fn(&Scrape<'_>, &mut Samples<'_>),
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Histogram,
+            help,
+            labels,
+            write,
+        }
+    }
+
+    /// Its unit, which its name ends in.
+    pub(in crate::admin) fn unit(&self) -> Option<&'static str> {
+        const UNITS: [&str; 4] = ["seconds", "bytes", "requests", "ratio"];
+        let last = self.name.rsplit('_').next()?;
+        UNITS.into_iter().find(|unit| *unit == last)
+    }
+
+    /// What queries call it.
+    pub(in crate::admin) fn full_name(&self) -> String {
+        let suffix = if self.kind == Kind::Counter {
+            "_total"
+        } else {
+            ""
+        };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+/// All metrics by what they are about, in the order in which they are written.
+pub(in crate::admin) const SUBJECTS: [(&str, &[Family]); 8] = [
+    ("Process", process::FAMILIES),
+    ("Services", service::FAMILIES),
+    ("Replicas", replica::FAMILIES),
+    ("Where replicas stand", standing::FAMILIES),
+    ("Picks, probes and reports", policy::FAMILIES),
+    ("Workers", workers::FAMILIES),
+    ("Before a replica (`agent`)", own::FAMILIES),
+    ("The system's view", system::FAMILIES),
+];
+
+/// All of them.
+pub(in crate::admin) fn families() -> impl Iterator<Item = &'static Family> {
+    SUBJECTS.into_iter().flat_map(|(_, families)| families)
+}

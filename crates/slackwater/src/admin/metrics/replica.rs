@@ -1,0 +1,244 @@
+//! Replicas: whether they may be chosen, what they say of themselves, and how requests to them ended.
+
+use super::super::facts::RequestCounts;
+use super::super::status::{ReplicaStatus, ReportedStatus};
+use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};
+use super::scrape::Scrape;
+use super::text::Samples;
+
+/// Of each that has series of its own.
+fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64) {
+    for (row, replica) in it.each_replica() {
+        out.count(&row.labels(), value(replica));
+    }
+}
+
+/// Of each, and of those beyond the bound together.
+fn counts(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&RequestCounts) -> u64) {
+    for row in &it.replicas {
+        out.count(&row.labels(), value(&row.requests));
+    }
+}
+
+fn split<const N: usize>(
+    it: &Scrape<'_>,
+    out: &mut Samples<'_>,
+    values: fn(&RequestCounts) -> [(&'static str, u64); N],
+) {
+    for row in &it.replicas {
+        for (value, count) in values(&row.requests) {
+            out.count(&[row.service, row.name, value], count);
+        }
+    }
+}
+
+fn reported(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReportedStatus) -> Option<f64>) {
+    for (row, replica) in it.each_replica() {
+        if let Some(value) = replica.reported.as_ref().and_then(value) {
+            out.number(&row.labels(), value);
+        }
+    }
+}
+
+pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "slackwater_replica_available",
+        "1 if every worker may choose the replica.",
+        OF_REPLICA,
+        |it: &Scrape<'_>, out| each(it, out, |replica| replica.available.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_weight",
+        "The replica's share of requests beside the others'.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.weight.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_tier",
+        "It gets requests only while nobody of a lower tier can take them.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.tier.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_draining",
+        "1 if the replica said that it wants no queries.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.draining.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_silent",
+        "1 if the replica answers no probes.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.silent.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_lost",
+        "1 if the replica has stopped answering probes, while others answer theirs.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.lost.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_healthy",
+        "0 if the replica is down by its health checks; absent where there are none.",
+        OF_REPLICA,
+        |it, out| {
+            for (row, replica) in it.each_replica() {
+                if let Some(health) = &replica.health {
+                    out.count(&row.labels(), u64::from(health.verdict != "down"));
+                }
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_health_checks",
+        "Health checks of the replica.",
+        &[
+            SERVICE,
+            REPLICA,
+            Label {
+                name: "result",
+                meaning: "`passed`, `failed`",
+            },
+        ],
+        |it, out| {
+            for row in &it.replicas {
+                if let Some((passed, failed)) = row.checks {
+                    out.count(&[row.service, row.name, "passed"], passed);
+                    out.count(&[row.service, row.name, "failed"], failed);
+                }
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_replica_reported_rif_requests",
+        "Requests in flight, as the replica last said itself; absent before it has said anything.",
+        OF_REPLICA,
+        |it, out| reported(it, out, |reported| Some(reported.rif.into())),
+    ),
+    Family::gauge(
+        "slackwater_replica_reported_latency_seconds",
+        "The latency that the replica last expected; absent where it does not know.",
+        OF_REPLICA,
+        |it, out| reported(it, out, |reported| Some(reported.latency_us? as f64 / 1e6)),
+    ),
+    Family::gauge(
+        "slackwater_replica_report_age_seconds",
+        "How long ago the replica last said how it does.",
+        OF_REPLICA,
+        |it, out| reported(it, out, |reported| Some(reported.age_ms as f64 / 1e3)),
+    ),
+    Family::gauge(
+        "slackwater_replica_in_flight_requests",
+        "Requests of this process that the replica has not finished.",
+        OF_REPLICA,
+        |it, out| {
+            for row in &it.replicas {
+                out.count(&row.labels(), row.in_flight);
+            }
+        },
+    ),
+    Family::histogram(
+        "slackwater_replica_head_seconds",
+        "From the choice of the replica to the head of its response, as this process sees it.",
+        OF_REPLICA,
+        |it, out| {
+            for row in &it.replicas {
+                out.latencies(&row.labels(), &row.heads);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_requests",
+        "Requests sent to the replica, further tries included.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.sent),
+    ),
+    Family::counter(
+        "slackwater_retries",
+        "Requests sent to the replica after another one had been tried.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.retries),
+    ),
+    Family::counter(
+        "slackwater_replica_hedges",
+        "Second copies of late requests sent to the replica.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.hedges),
+    ),
+    Family::counter(
+        "slackwater_replica_superseded",
+        "Requests to the replica left because their other copy was answered first.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.superseded),
+    ),
+    Family::counter(
+        "slackwater_replica_connections",
+        "Requests answered by the replica for which a new connection was made; the others had one that was there.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.connections),
+    ),
+    Family::counter(
+        "slackwater_responses",
+        "Responses of the replica, by the class of their status.",
+        &[
+            SERVICE,
+            REPLICA,
+            Label {
+                name: "class",
+                meaning: "`1xx` to `5xx`",
+            },
+        ],
+        |it, out| {
+            split(it, out, |requests| {
+                [
+                    ("1xx", requests.responses_1xx),
+                    ("2xx", requests.responses_2xx),
+                    ("3xx", requests.responses_3xx),
+                    ("4xx", requests.responses_4xx),
+                    ("5xx", requests.responses_5xx),
+                ]
+            });
+        },
+    ),
+    Family::counter(
+        "slackwater_request_failures",
+        "Requests to the replica that ended without a complete response.",
+        &[
+            SERVICE,
+            REPLICA,
+            Label {
+                name: "kind",
+                meaning: "`connect`: no connection; `timeout`: nothing came for too long; `broken`: the connection broke; \
+                          `client_gone`: the client left, or was cut off",
+            },
+        ],
+        |it, out| {
+            split(it, out, |requests| {
+                [
+                    ("connect", requests.connect_failures),
+                    ("timeout", requests.timeouts),
+                    ("broken", requests.broken),
+                    ("client_gone", requests.client_gone),
+                ]
+            });
+        },
+    ),
+    Family::counter(
+        "slackwater_replica_full",
+        "Requests that found no room at the replica and went elsewhere, or waited.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.full),
+    ),
+    Family::counter(
+        "slackwater_replica_shed",
+        "Requests that the replica, or its agent, turned away unstarted.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.shed),
+    ),
+    Family::counter(
+        "slackwater_grpc_failures",
+        "Responses of the replica whose gRPC status blames the server.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.grpc_failures),
+    ),
+];

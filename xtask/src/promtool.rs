@@ -1,0 +1,137 @@
+//! `cargo xtask promtool`: what Prometheus's own tool says of our metrics, alerts and rules.
+//!
+//! The rules are checked, and played against series of which it is known what has to come of them; so are the queries of the
+//! dashboard, as far as that they are queries. The metrics are those of a demo at work: a real proxy before replicas, with
+//! requests and probes.
+
+use crate::command::{build_slackwater, first_line, root};
+use crate::folder::Folder;
+use crate::loopback::http;
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::{Processes, wait_for};
+use crate::run::say;
+use core::time::Duration;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const USAGE: &str = "cargo xtask promtool [--slackwater FILE]";
+/// For a demo to have answered a request.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Runs it.
+pub(crate) fn run(options: &[&str]) -> Result<(), String> {
+    let slackwater = match *options {
+        [] => None,
+        ["--slackwater", file] => Some(file.into()),
+        _ => return Err(USAGE.to_owned()),
+    };
+    let version = first_line("promtool", &["--version"]);
+    if version.is_empty() {
+        return Err(
+            "there is no promtool, so metrics and rules cannot be checked; install it (Debian: apt-get install prometheus)"
+                .to_owned(),
+        );
+    }
+    say(&version);
+    promtool(&["check", "rules", "deploy/prometheus/rules.yml"], None)?;
+    promtool(&["test", "rules", "deploy/prometheus/rules_test.yml"], None)?;
+    let folder = Folder::new("promtool", false)?;
+    let queries = folder.path.join("queries.yml");
+    let count = write_queries(&queries)?;
+    promtool(&["check", "rules", &queries.to_string_lossy()], None)?;
+    say(&format!(
+        "promtool: {count} queries of the dashboard are queries"
+    ));
+    let slackwater = match slackwater {
+        Some(file) => file,
+        None => build_slackwater("dev", &[])?,
+    };
+    let processes = Processes::new(&folder.path)?;
+    let admin = {
+        // Free again from here on.
+        let mut ports = FreePorts::default();
+        ports.take()?
+    };
+    let admin_said = admin.to_string();
+    let mut command = Command::new(slackwater);
+    command.args(["demo", "--no-table", "--replicas", "4", "--rate", "50"]);
+    command.args(["--admin", &admin_said]);
+    let mut demo = processes.start("demo", &mut command)?;
+    let page = wait_for("the demo's first requests", LIMIT, || {
+        demo.check_running()?;
+        let page = http::get(admin, "/metrics").ok().map(|answer| answer.body);
+        let answered = "slackwater_request_duration_seconds_bucket";
+        Ok(page.filter(|page| page.contains(answered)))
+    })?;
+    promtool(&["check", "metrics"], Some(&page))?;
+    say(&format!(
+        "promtool: {} lines of metrics are clean",
+        page.lines().count()
+    ));
+    Ok(())
+}
+
+/// The dashboard's queries as rules, which is the form that they can be checked in; how many there are.
+fn write_queries(to: &Path) -> Result<usize, String> {
+    const DASHBOARD: &str = "deploy/grafana/slackwater.json";
+    let wrong = |error: &dyn core::fmt::Display| format!("{DASHBOARD}: {error}");
+    let text = fs::read_to_string(root().join(DASHBOARD)).map_err(|error| wrong(&error))?;
+    let dashboard: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    let panels = dashboard["panels"].as_array().into_iter().flatten();
+    let targets = panels
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
+    let annotations = dashboard["annotations"]["list"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let queries = targets
+        .chain(annotations)
+        .filter_map(|it| it["expr"].as_str());
+    let rules: Vec<_> = (queries.enumerate())
+        .map(|(number, query)| {
+            let query = query.replace("$__rate_interval", "5m");
+            json!({ "record": format!("query:{number}"), "expr": query })
+        })
+        .collect();
+    if rules.is_empty() {
+        return Err(wrong(&"it has no queries"));
+    }
+    let count = rules.len();
+    // JSON is YAML.
+    let file = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    fs::write(to, file.to_string()).map_err(|error| format!("{}: {error}", to.display()))?;
+    Ok(count)
+}
+
+/// What it complains of is a failure, also where it is only advice.
+fn promtool(arguments: &[&str], input: Option<&str>) -> Result<(), String> {
+    let told = arguments.join(" ");
+    let wrong = |error: std::io::Error| format!("promtool {told}: {error}");
+    let stdin = if input.is_some() {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    };
+    let mut command = Command::new("promtool");
+    command.args(arguments).current_dir(root()).stdin(stdin);
+    let mut child = (command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        .spawn()
+        .map_err(wrong)?;
+    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+        pipe.write_all(input.as_bytes()).map_err(wrong)?;
+    }
+    let output = child.wait_with_output().map_err(wrong)?;
+    if output.status.success() {
+        say(&format!("promtool {told}: passed"));
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(format!(
+        "promtool {told}:\n{}",
+        String::from_utf8_lossy(&text)
+    ))
+}
