@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use core::convert::Infallible;
 use core::net::SocketAddr;
 use core::pin::pin;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -292,10 +293,12 @@ async fn serve_connection(
         peer: stream.peer_addr().ok(),
         ..Connection::default()
     };
+    let has_asked = AtomicBool::new(false);
     let service = service_fn(|request: Request<Incoming>| {
+        has_asked.store(true, Relaxed);
         let connection = connection.clone();
         async move {
-            let is_kept = wants_to_be_kept(request.headers());
+            let is_kept = wants_to_be_kept(request.headers()) && !stopping.is_cancelled();
             let mut reply = router.answer(request, connection).await;
             if !is_kept {
                 let close = HeaderValue::from_static("close");
@@ -339,7 +342,10 @@ async fn serve_connection(
             }
             () = stopping.cancelled(), if !is_last => {
                 is_last = true;
-                served.as_mut().graceful_shutdown();
+                // Whoever was let in and has not asked yet may still do so, once.
+                if has_asked.load(Relaxed) {
+                    served.as_mut().graceful_shutdown();
+                }
                 limit.as_mut().reset(tokio::time::Instant::now() + LAST_ANSWER_TIMEOUT);
             }
         }

@@ -195,11 +195,13 @@ async fn read_again(
     written: &mut Written,
     desk: &Desk,
 ) -> Result<Meaning, Fault> {
+    // Whoever asked hears of it, also where there is nothing to read.
+    supervisor::reloading();
     if !written.has_file() {
         tracing::warn!("there is no configuration file to read again: all is in the flags");
+        supervisor::ready("serving");
         return Ok(Meaning::default());
     }
-    supervisor::reloading();
     let taken = take_again(running, written, desk).await;
     supervisor::ready(if taken.is_ok() {
         "serving"

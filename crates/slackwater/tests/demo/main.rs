@@ -232,7 +232,7 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
         ("/status", "\"prequal\""),
         ("/dashboard/main.js", "/events"),
         ("/dashboard/style.css", ":root"),
-        ("/metrics", "# EOF"),
+        ("/metrics", "slackwater_picks_total{service=\"prequal\""),
         ("/healthz", "ok"),
         ("/readyz", "serving"),
     ] {

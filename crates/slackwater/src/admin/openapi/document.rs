@@ -34,7 +34,11 @@ impl Schemas {
 
     fn content(shape: Shape, generator: &mut SchemaGenerator) -> Value {
         match shape {
-            Shape::Plain(kind) => json!({ kind: { "schema": { "type": "string" } } }),
+            Shape::Plain(kinds) => kinds
+                .iter()
+                .map(|&kind| (kind.to_owned(), json!({ "schema": { "type": "string" } })))
+                .collect::<Map<_, _>>()
+                .into(),
             Shape::AnyJson => json!({ "application/json": { "schema": { "type": "object" } } }),
             Shape::Json(schema) => {
                 let schema = schema(generator).to_value();

@@ -54,8 +54,8 @@ enum History {
 /// What a body is.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
-    /// Of that type, with nothing to be said of what is in it.
-    Plain(&'static str),
+    /// Of one of these types, with nothing to be said of what is in it.
+    Plain(&'static [&'static str]),
     /// JSON of a type of ours.
     Json(Schemas),
     /// JSON that has a description of its own.
@@ -68,7 +68,7 @@ const fn json<T: JsonSchema>() -> Shape {
     Shape::Json(SchemaGenerator::subschema_for::<T>)
 }
 
-const TEXT: Shape = Shape::Plain("text/plain");
+const TEXT: Shape = Shape::Plain(&["text/plain"]);
 const SILENT: (u16, &str) = (503, "The workers have not told their part within 2 s");
 
 /// What everything that changes something may be answered.
@@ -163,7 +163,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..read(
             "/metrics",
             "The same in numbers, for Prometheus",
-            Shape::Plain("application/openmetrics-text"),
+            Shape::Plain(&["text/plain", "application/openmetrics-text"]),
         )
     },
     read("/healthz", "200 as long as the process runs", TEXT),
@@ -269,7 +269,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..read(
             "/config",
             "The configuration in force, as a file",
-            Shape::Plain("application/toml"),
+            Shape::Plain(&["application/toml"]),
         )
     },
     change(

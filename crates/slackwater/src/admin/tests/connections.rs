@@ -129,6 +129,27 @@ fn a_connection_that_is_kept_does_not_hold_up_the_end() {
 }
 
 #[test]
+fn whoever_was_let_in_before_the_end_may_still_ask_once() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()));
+    let address = admin.address();
+    let mut silent = TcpStream::connect(address).expect("the server listens");
+    // Taken after the one before it.
+    assert_eq!(get(address, "/healthz").status, 200);
+    let ending = std::thread::spawn(move || drop(admin));
+    // The listener is closed first.
+    while TcpStream::connect(address).is_ok() {
+        std::thread::yield_now();
+    }
+    let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
+    silent.write_all(kept.as_bytes()).expect("the server reads");
+    let mut answer = String::new();
+    silent.read_to_string(&mut answer).expect("an end");
+    assert!(answer.contains("connection: close\r"), "{answer}");
+    assert!(answer.ends_with("ok\n"), "{answer}");
+    ending.join().expect("no panic");
+}
+
+#[test]
 fn a_head_beyond_the_limit_and_garbage_are_refused() {
     let lifecycle = Lifecycle::default();
     let admin = start(server(Facts::default(), &lifecycle));
