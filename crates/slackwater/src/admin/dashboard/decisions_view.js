@@ -43,8 +43,9 @@ export class DecisionsView {
     this.rows = element("tbody");
     this.table = element("table", "decisions", headRow(["request", "when", "answered", "took", "replica", "why there", "tries"]), this.rows);
     attributes(this.table, { "aria-labelledby": id });
-    this.root = element("section", "card", element("div", "card-head", this.title, element("label", "", "show ", this.kind)), element("div", "table-box", this.table), this.summary);
-    attributes(this.root.children[1], { tabindex: "0", role: "region", "aria-labelledby": id });
+    this.box = element("div", "table-box", this.table);
+    attributes(this.box, { tabindex: "0", role: "region", "aria-labelledby": id });
+    this.root = element("section", "card", element("div", "card-head", this.title, element("label", "", "show ", this.kind)), this.box, this.summary);
     this.root.hidden = true;
     /** @type {Record<string, string>} */
     this.about = {};
@@ -92,7 +93,8 @@ export class DecisionsView {
     const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
     setText(this.summary, text);
-    setShown(this.table, found.decisions.length > 0);
+    // An empty box would still be a place to tab to.
+    setShown(this.box, found.decisions.length > 0);
     const make = () => {
       const open = button("", "link", () => this.open(Array.prototype.indexOf.call(this.rows.children, made)));
       const head = element("th", "", open);

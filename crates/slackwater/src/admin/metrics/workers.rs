@@ -18,10 +18,14 @@ fn ages(it: &Scrape<'_>, out: &mut Samples<'_>) {
         let mut ages_ms: Vec<_> = worker.pool.iter().map(|report| report.age_ms).collect();
         ages_ms.sort_unstable();
         let number = worker.worker.to_string();
-        for (quantile, place) in [("0", 0), ("0.5", ages_ms.len() / 2), ("1", ages_ms.len())] {
+        for (which, place) in [
+            ("youngest", 0),
+            ("median", ages_ms.len() / 2),
+            ("oldest", ages_ms.len()),
+        ] {
             let last = ages_ms.len().saturating_sub(1);
             if let Some(age_ms) = ages_ms.get(place.min(last)) {
-                let labels = [worker.service.as_str(), number.as_str(), quantile];
+                let labels = [worker.service.as_str(), number.as_str(), which];
                 out.number(&labels, *age_ms as f64 / 1e3);
             }
         }
@@ -52,8 +56,8 @@ pub(super) const FAMILIES: &[Family] = &[
             SERVICE,
             WORKER,
             Label {
-                name: "quantile",
-                meaning: "`0`: the youngest; `0.5`: the one in the middle; `1`: the oldest",
+                name: "report",
+                meaning: "`youngest`, `median` (the one in the middle) or `oldest`",
             },
         ],
         ages,
