@@ -1,6 +1,6 @@
 //! The status as metrics, in the text format of Prometheus or of `OpenMetrics`.
 //!
-//! Each metric is defined once, as a [`Family`]: its name, type, labels, what it means, and where its samples come from. All of
+//! Each metric is defined once, as a [`Family`](registry::Family): its name, type, labels, what it means, and where its samples come from. All of
 //! them are the [registry](families), from which `docs/metrics.md` is made, too. Everything is read from one moment's facts, so
 //! that `/metrics` and `/status` never disagree.
 //!

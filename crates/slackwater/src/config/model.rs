@@ -1,6 +1,6 @@
 //! The configuration as the rest of the program sees it: every value in its range, every address resolved.
 //!
-//! Only [`Config::load`](super::Config::load) makes these, so nobody has to check them again. Keys, units, ranges and
+//! Only [`Config::load_over`](super::Config::load_over) makes these, so nobody has to check them again. Keys, units, ranges and
 //! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
 
 use super::connect::Connect;

@@ -145,7 +145,7 @@ fn sorted(pool: &[Report]) -> Vec<&Report> {
     reports
 }
 
-/// The cold ones by latency, then the hot ones by RIF [A7]. An unknown latency counts as the median of those that the worker
+/// The cold ones by latency, then the hot ones by RIF `[A7]`. An unknown latency counts as the median of those that the worker
 /// knows.
 fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
     let latency = report.latency_us.unwrap_or_else(|| {
@@ -161,7 +161,7 @@ fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
     }
 }
 
-/// The first of each worker, where the policy goes by that order and has the two reports that it needs [A8].
+/// The first of each worker, where the policy goes by that order and has the two reports that it needs `[A8]`.
 fn next_ones<'a>(policy: &str, sorted: &[&'a Report]) -> Vec<&'a Report> {
     if policy != "prequal" {
         return Vec::new();
