@@ -29,15 +29,17 @@ pub(crate) fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
             return forbidden(format!("header origin: expected {own:?}, or none"));
         }
     }
-    let is_json = only(headers, &CONTENT_TYPE).is_some_and(|value| {
-        let essence = value.split(';').next().unwrap_or_default();
-        essence.trim().eq_ignore_ascii_case("application/json")
-    });
-    if !is_json {
+    if !only(headers, &CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
         let why = "header content-type: expected application/json";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     Ok(())
+}
+
+/// Whether this content type says JSON, with whatever parameters.
+pub(super) fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&byte| byte == b';').next();
+    essence.is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"application/json"))
 }
 
 /// The value of a header that is there just once.

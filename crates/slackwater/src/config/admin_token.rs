@@ -3,9 +3,9 @@
 //! Only a digest of it is kept, and compared in a time that says nothing of where two differ. It is in no log, no status and
 //! no error; files of it are treated as those of the key for probes.
 
-use super::probe::readable_by_all;
+use super::probe::read_secret;
 use crate::toml_reader::values::text;
-use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Severity, read_bounded};
+use crate::toml_reader::{Item, Mistake, Reader, Remark, read_bounded};
 use core::fmt;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -49,20 +49,7 @@ pub(super) fn read_token_file(
     let Some(item) = reader.take("admin.token_file") else {
         return (None, None);
     };
-    let source = reader
-        .source()
-        .filter(|_| matches!(item.said.place, Place::Line { .. }));
-    let base = source.and_then(|source| source.file().parent());
-    let value = reader.note(read(&item, base));
-    let exposed = value.as_ref().filter(|(_, file)| readable_by_all(file));
-    let remark = exposed.map(|(_, file)| Remark {
-        severity: Severity::Warning,
-        about: item.mistake(format!(
-            "{} can be read by everybody on this machine; chmod 600 keeps it secret",
-            file.display()
-        )),
-    });
-    (value, remark)
+    read_secret(reader, &item, read)
 }
 
 fn read(item: &Item<'_>, base: Option<&Path>) -> Result<(AdminToken, PathBuf), Mistake> {

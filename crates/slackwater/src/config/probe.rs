@@ -126,21 +126,36 @@ pub(super) fn read_key_file(
             None,
         );
     };
+    let (value, remark) = read_secret(reader, &item, read_key);
+    let said = Some(item.said);
+    (Setting { value, said }, remark)
+}
+
+/// What `read` makes of the file that `item` names, given the directory that relative names start from; and what is to be
+/// remarked if everybody can read that file.
+pub(super) fn read_secret<T>(
+    reader: &mut Reader<'_>,
+    item: &Item<'_>,
+    read: impl FnOnce(&Item<'_>, Option<&Path>) -> Result<(T, PathBuf), Mistake>,
+) -> (Option<(T, PathBuf)>, Option<Remark>) {
     let source = reader
         .source()
         .filter(|_| matches!(item.said.place, Place::Line { .. }));
     let base = source.and_then(|source| source.file().parent());
-    let value = reader.note(read_key(&item, base));
-    let exposed = value.as_ref().filter(|(_, file)| readable_by_all(file));
-    let remark = exposed.map(|(_, file)| Remark {
+    let value = reader.note(read(item, base));
+    let remark = value.as_ref().and_then(|(_, file)| exposed(item, file));
+    (value, remark)
+}
+
+/// What is to be remarked on a file with a secret that everybody can read.
+pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
+    readable_by_all(file).then(|| Remark {
         severity: Severity::Warning,
         about: item.mistake(format!(
             "{} can be read by everybody on this machine; chmod 600 keeps it secret",
             file.display()
         )),
-    });
-    let said = Some(item.said);
-    (Setting { value, said }, remark)
+    })
 }
 
 /// The key in a file of hexadecimal digits.

@@ -6,7 +6,7 @@
 use super::assemble::span_within;
 use super::collector_headers::CollectorHeaders;
 use super::otel_variables::Variables;
-use super::probe::readable_by_all;
+use super::probe::exposed;
 use super::show::{file_name, quoted};
 use super::tls::{read_ca, read_file_name, read_identity};
 use crate::tls::{ClientTls, system_roots};
@@ -344,15 +344,7 @@ impl<'s> Section<'_, 's> {
         let Some(file) = read_file_name(self.reader, &item) else {
             return CollectorHeaders::None;
         };
-        if readable_by_all(&file) {
-            remarks.push(Remark {
-                severity: Severity::Warning,
-                about: item.mistake(format!(
-                    "{} can be read by everybody on this machine; chmod 600 keeps it secret",
-                    file.display()
-                )),
-            });
-        }
+        remarks.extend(exposed(&item, &file));
         let headers = CollectorHeaders::File(file);
         let read = headers.read().map_err(|why| item.mistake(why));
         self.reader.note(read);

@@ -11,6 +11,7 @@ pub(crate) use wire::{
     SettingOverridden, SettingsChange, SettingsChanged,
 };
 
+use super::guard::is_json;
 use super::reply::{Reply, json, refusal, reply};
 use super::router::Asked;
 use super::server::AdminServer;
@@ -275,11 +276,7 @@ fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -
         return Ok(T::default());
     }
     let content_type = asked.headers.get(CONTENT_TYPE);
-    let is_json = content_type.is_some_and(|it| {
-        let essence = it.as_bytes().split(|&byte| byte == b';').next();
-        essence.is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"application/json"))
-    });
-    if !is_json {
+    if !content_type.is_some_and(|it| is_json(it.as_bytes())) {
         let why = "expected a JSON object, and the header content-type: application/json";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }

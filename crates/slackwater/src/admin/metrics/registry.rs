@@ -80,13 +80,7 @@ impl Family {
         labels: &'static [Label],
         write: fn(&Scrape<'_>, &mut Samples<'_>),
     ) -> Self {
-        Self {
-            name,
-            kind: Kind::Counter,
-            help,
-            labels,
-            write,
-        }
+        Self::of(Kind::Counter, name, help, labels, write)
     }
 
     /// Something that rises and falls.
@@ -96,13 +90,7 @@ impl Family {
         labels: &'static [Label],
         write: fn(&Scrape<'_>, &mut Samples<'_>),
     ) -> Self {
-        Self {
-            name,
-            kind: Kind::Gauge,
-            help,
-            labels,
-            write,
-        }
+        Self::of(Kind::Gauge, name, help, labels, write)
     }
 
     /// Latencies.
@@ -112,9 +100,19 @@ impl Family {
         labels: &'static [Label],
         write: fn(&Scrape<'_>, &mut Samples<'_>),
     ) -> Self {
+        Self::of(Kind::Histogram, name, help, labels, write)
+    }
+
+    const fn of(
+        kind: Kind,
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [Label],
+        write: fn(&Scrape<'_>, &mut Samples<'_>),
+    ) -> Self {
         Self {
             name,
-            kind: Kind::Histogram,
+            kind,
             help,
             labels,
             write,
